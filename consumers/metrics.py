@@ -136,6 +136,15 @@ ABSENT_FIELDS: Final = Definition(
     "scored as if it were missing, the others are dead letters.",
 )
 
+PASSED_OVER_ROWS: Final = Definition(
+    "streamsvm_passed_over_rows",
+    "counter",
+    "Rows that hold no event and are no fault, by reason: deletions and other operations of a change log, and "
+    "tombstones, where events.envelope is connect or debezium. They count neither as accepted nor as rejected.",
+    "delete rising: what was learned of deleted rows stays learned. Begin a new incarnation if it must not.",
+    ("reason",),
+)
+
 REGISTRY_WAITING_SECONDS: Final = Definition(
     "streamsvm_registry_waiting_seconds",
     "gauge",
@@ -159,6 +168,7 @@ TRAINER: Final = (
     DEAD_LETTERS,
     UNREAD_FIELDS,
     ABSENT_FIELDS,
+    PASSED_OVER_ROWS,
     REGISTRY_WAITING_SECONDS,
     Definition(
         "streamsvm_coreset_points",
@@ -597,6 +607,7 @@ SCORER: Final = (
     DEAD_LETTERS,
     UNREAD_FIELDS,
     ABSENT_FIELDS,
+    PASSED_OVER_ROWS,
     REGISTRY_WAITING_SECONDS,
     Definition(
         "streamsvm_scored_points",

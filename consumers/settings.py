@@ -26,6 +26,7 @@ from streamsvm.config import (
     EventsConfig,
     ModelConfig,
     PointsConfig,
+    PointsFormat,
     Section,
     Seed,
     SvmConfig,
@@ -39,7 +40,7 @@ from streamsvm.config import (
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.declaring import tables
 from streamsvm.features.paths import path_of
-from streamsvm.features.recipe import Recipe
+from streamsvm.features.recipe import Envelope, Recipe
 from streamsvm.secrecy import MASK, is_secret
 
 ENVIRONMENT_PREFIX = "STREAMSVM_"
@@ -118,12 +119,12 @@ class InputConfig(Section):
 
 
 class RegistryConfig(Section):
-    """The schema registry, for points that come as Avro."""
+    """The schema registry, for points that come as Avro, and events that come as Avro or Protobuf."""
 
     url: str = Field(
         default="",
         description="Base address of the registry's API (as Confluent's), such as http://registry:8081. Several "
-        "addresses, separated by commas, are tried in turn. Without it every Avro record becomes a dead letter.",
+        "addresses, separated by commas, are tried in turn. Without it every Avro or Protobuf record becomes a dead letter.",
     )
     username: str = Field(default="", description="User name for basic authentication. Default: none.")
     password: str = Field(
@@ -448,8 +449,19 @@ class ScoringConfig(Section):
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(_split_names)] = Field(
         default=(),
-        description="Fields of a JSON event that its score repeats, as `passed`, under the paths given here: "
+        description="Fields of a raw event that its score repeats, as `passed`, under the paths given here: "
         "`card.country,items[0].sku`. Null where an event has no such field. Scores grow by them. Default: none.",
+    )
+
+    format: PointsFormat = Field(
+        default="auto",
+        description="Format of the records, as `points.format` for the trainer's. `auto` follows each record's header "
+        "`content-type`, which the registry's own clients do not write.",
+    )
+    envelope: Envelope | None = Field(
+        default=None,
+        description="What stands around an event in its record, as `events.envelope` for the trainer's. Default: what "
+        "the version's trainer reads.",
     )
 
     @field_validator("pass_fields", mode="after")

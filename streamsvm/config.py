@@ -35,7 +35,7 @@ from streamsvm import memory
 from streamsvm.choices import MemoryName, ReducerName
 from streamsvm.features.columns import columns_of
 from streamsvm.features.declaring import declared, tables
-from streamsvm.features.recipe import Recipe, recipe_of
+from streamsvm.features.recipe import Envelope, Recipe, recipe_of
 from streamsvm.features.zones import Transitions, transitions_of
 from streamsvm.model.described import label_fault
 from streamsvm.model.threshold import Figure
@@ -138,6 +138,11 @@ def _as_given(section: SectionType, other: SectionType) -> SectionType:
     return section
 
 
+PointsFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
+OF_EVENTS_ONLY: Final = ("json-schema", "protobuf")
+"""Formats that are read by `[features]` only."""
+
+
 class PointsConfig(Section):
     """What a valid point is. Other rows are rejected."""
 
@@ -156,10 +161,11 @@ class PointsConfig(Section):
     dtype: Literal["float32", "float64"] = Field(
         default="float32", description="Type in which features are stored; float64 doubles the memory per point."
     )
-    format: Literal["auto", "json", "arrow", "avro"] = Field(
+    format: PointsFormat = Field(
         default="auto",
-        description="Format of the records: JSON, Arrow IPC streams, or Avro with a schema registry. `auto` follows "
-        "each record's header `content-type`, and reads a record without that header as JSON.",
+        description="Format of the records: JSON; Arrow IPC streams; Avro with a schema registry; and, of events only "
+        "(`[features]`), json-schema and protobuf as a registry's clients write them. `auto` follows each record's "
+        "header `content-type`, and reads a record without that header as JSON.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
@@ -217,6 +223,19 @@ class EventsConfig(Section):
     id: str | tuple[str | int, ...] | None = Field(
         default=None, description="Field of the id that a score carries, text or an integer. Default: no id."
     )
+    time: Annotated[str | Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
+        default=None,
+        description="The field that says when an event happened, for the times that a version covers: time = "
+        '{field = "created_at", format = "ms", zone = "Europe/Berlin"}, with the formats iso8601 (the default), s, ms '
+        "and us. Another type, or a time before 1970, makes the event a dead letter. Default, and where the field is "
+        "missing: the record's timestamp.",
+    )
+    envelope: Envelope = Field(
+        default="none",
+        description="What stands around an event in its record: `none`; `connect`, Kafka Connect's schema and payload; "
+        "`debezium`, of which the state after a change is learned, and deletions are passed over; `cloudevents`, "
+        "structured or binary. A record without its envelope becomes a dead letter.",
+    )
 
 
 @cache
@@ -252,7 +271,8 @@ def recipe_from(features: Mapping[str, Any], events: Mapping[str, Any]) -> Recip
         Naming the option, and saying what to do.
     """
     plain = {name: value for name, value in events.items() if value is not None}
-    return declared(features, {**plain, "label": table_in_words(plain.get("label"))}, rules_of_zone)
+    tables_of = {option: table_in_words(plain.get(option)) for option in ("label", "time")}
+    return declared(features, {**plain, **tables_of}, rules_of_zone)
 
 
 def points_of(recipe: Recipe) -> dict[str, Any]:
@@ -945,8 +965,8 @@ class ModelConfig(Section):
         for option, value in {} if self.features is None else points_of(self.features).items():
             if getattr(self.points, option) != value:
                 raise ValueError(f"points.{option} does not fit [features], from which it follows: remove it")
-        if self.features is not None and self.points.format == "arrow":
-            raise ValueError("points.format = arrow cannot be read by [features]: give auto, json or avro")
+        if self.features is None and self.points.format in OF_EVENTS_ONLY:
+            raise ValueError(f"points.format = {self.points.format} holds events: declare their fields in [features]")
         return self
 
     @model_validator(mode="after")

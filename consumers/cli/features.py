@@ -1,4 +1,4 @@
-"""`streamsvm features`: a proposal of `[features]` from a file of raw events."""
+"""`streamsvm features`: a proposal of `[features]` from a file of raw events, or from a topic."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import shlex
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from consumers.host.untrusted_text import printable
+from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from consumers.settings import Settings
     from streamsvm.features.inference import Proposal
 
 app = typer.Typer(no_args_is_help=True, help="Declare what the fields of raw events become.")
-
-
-@app.callback()
-def _group() -> None:
-    """Let `infer` be a command of its own, though it is the only one."""
 
 
 @app.command()
@@ -42,33 +39,83 @@ def infer(
     Only the first rows are looked at. Read the proposal before you use it: a field that is not known yet when an event
     happens must be removed.
     """
-    from streamsvm.features.inference import proposal
-    from streamsvm.features.paths import path_of
     from streamsvm.ingest.files.event_files import events_in
     from streamsvm.ingest.files.opening import format_of
 
     events = list(islice(events_in(file, format_of(file, format_), None, delimiter), rows))
     if not events:
         raise ConfigurationError(f"{file} holds no events", "The file must have at least one row.")
+    name = shlex.quote(str(file))
+    _propose(
+        events,
+        label,
+        f"# Proposed from the first {len(events):,} events of {printable(file.name)}. Read it before you use it.",
+        f"# Try it:  streamsvm evaluate {name} --config THIS_FILE",
+        f"# Send it: streamsvm replay {name} --events --topic events --create 1 --config THIS_FILE",
+        "# Train:   streamsvm train --config THIS_FILE --input-topic events",
+    )
+
+
+@app.command(name="infer-topic", cls=OptionsOnDemand)
+@with_settings("registry", common=CLIENT)
+def infer_topic(
+    settings: Settings,
+    topic: Annotated[str, typer.Argument(help="Topic of events.")],
+    label: Annotated[
+        str | None, typer.Option(help="Field of the label. Default: the one called y, label, class or target.")
+    ] = None,
+    format_: Annotated[
+        Literal["auto", "json", "arrow", "avro", "json-schema"],
+        typer.Option("--format", help="Format of the records; auto: by their header content-type, else JSON."),
+    ] = "auto",
+    envelope: Annotated[
+        Literal["none", "connect", "debezium", "cloudevents"], typer.Option(help="What is around an event.")
+    ] = "none",
+    rows: Annotated[int, typer.Option(min=2, help="Most events to look at.")] = 20_000,
+) -> None:
+    """Print the same from the newest records of a topic, which are read without joining a consumer group.
+
+    Protobuf is not read here: its schema names the fields.
+    """
+    from consumers.streams.sampling import newest_events
+
+    events, unreadable = newest_events(settings, topic, format_, envelope, rows)
+    if not events:
+        why = ", ".join(f"{reason}: {count}" for reason, count in unreadable.most_common(3)) or "it is empty"
+        raise ConfigurationError(
+            f"the newest records of {topic} hold no events ({why})", "Give --format or --envelope, or another topic."
+        )
+    points = [] if format_ == "auto" else ["", "[points]", f'format = "{format_}"']
+    _propose(
+        events,
+        label,
+        f"# Proposed from {len(events):,} of the newest events of {printable(topic)}. Read it before you use it.",
+        f"# Train: streamsvm train --config THIS_FILE --input-topic {shlex.quote(topic)}",
+        *points,
+        envelope=envelope,
+    )
+
+
+def _propose(events: list[dict[str, Any]], label: str | None, *head: str, envelope: str = "none") -> None:
+    from streamsvm.features.inference import proposal
+    from streamsvm.features.paths import path_of
+
     try:
         made = proposal(events, path_of(label) if label else None)
     except ValueError as error:
         raise ConfigurationError(str(error), "Give the field of a label with two values: --label FIELD.") from None
-    for line in _lines(made, file):
+    for line in (*head, *_lines(made, envelope)):
         typer.echo(line)
 
 
-def _lines(made: Proposal, file: Path) -> Iterator[str]:
+def _lines(made: Proposal, envelope: str) -> Iterator[str]:
     from streamsvm.config import toml_key, toml_value
     from streamsvm.features.declaring import written
 
-    name = shlex.quote(str(file))
-    yield f"# Proposed from the first {made.events:,} events of {printable(file.name)}. Read it before you use it."
-    yield "# Try it:  streamsvm evaluate " + name + " --config THIS_FILE"
-    yield "# Send it: streamsvm replay " + name + " --events --topic events --create 1 --config THIS_FILE"
-    yield "# Train:   streamsvm train --config THIS_FILE --input-topic events"
     yield ""
     yield "[events]"
+    if envelope != "none":
+        yield f"envelope = {toml_value(envelope)}"
     if made.label is None:
         yield "# No field is called y, label, class or target: give --label FIELD, or write"
         yield '# label = {field = "...", negative = [false], positive = [true]}'

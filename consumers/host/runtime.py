@@ -207,7 +207,7 @@ def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
     Raises
     ------
     ConfigurationError
-        If the points are Avro and no registry is configured, or it cannot be used.
+        If the records need a registry and none is configured, or it cannot be used.
     """
     if settings.registry.url:
         registry = SchemaRegistry(settings.registry)
@@ -216,9 +216,9 @@ def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
         finally:
             registry.close()
         return
-    if settings.points is not None and settings.points.format == "avro":
+    if settings.points is not None and settings.points.format in ("avro", "protobuf"):
         raise ConfigurationError(
-            "points.format is avro, but no schema registry is configured",
+            f"points.format is {settings.points.format}, but no schema registry is configured",
             "Set registry.url to the registry's base address.",
         )
     yield None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
-from streamsvm.ingest.avro import Schemas
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.kafka import Connection
 
 

@@ -27,7 +27,8 @@ from consumers.settings import Settings
 from consumers.streams.rejection_limits import RejectionLimits
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
-from streamsvm.ingest.scored import Scored, scores_of
+from streamsvm.ingest.envelopes import PASSED_OVER
+from streamsvm.ingest.scored import SOURCE_HEADER, Scored, scores_of, source_of
 from streamsvm.kafka import Cluster, Record, Subscription
 from streamsvm.model.deciles import Deciles
 from streamsvm.quality.drift import ScoreWindow
@@ -102,6 +103,7 @@ class ScorerWatch:
         self._missing_since: float | None = None
         self._named: tuple[str, ...] | None = None
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
+        metrics.begin("streamsvm_passed_over_rows", "reason", PASSED_OVER)
         metrics.begin("streamsvm_scores", "label", ("negative", "positive"))
         metrics.put("streamsvm_input_mostly_rejected", 0)
         self._show_drift()
@@ -175,6 +177,8 @@ class ScorerWatch:
         rejected = sum(len(one.rejections) for one in scored.rejected)
         metrics.increase("streamsvm_input_rows", len(values), outcome="accepted")
         metrics.increase("streamsvm_input_rows", rejected, outcome="rejected")
+        for reason, count in scored.passed_over.items():
+            metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         metrics.increase("streamsvm_scores", len(values) - positive, label="negative")
         metrics.increase("streamsvm_scores", positive, label="positive")
         metrics.observe_all("streamsvm_score_values", values)
@@ -268,10 +272,8 @@ def _per_partition(records: Sequence[Record]) -> dict[int, int]:
 
 def _latencies(records: Sequence[Record], scored: Scored, now: float) -> Float:
     """Return the seconds since the timestamp of each record that has a score; not below 0, where clocks differ."""
-    without = {(one.record.partition, one.record.offset) for one in scored.rejected if len(one.rejections) == one.rows}
+    answered = {dict(one.headers)[SOURCE_HEADER] for one in scored.records}
     times_ms = [
-        record.timestamp_ms
-        for record in records
-        if record.timestamp_ms is not None and (record.partition, record.offset) not in without
+        record.timestamp_ms for record in records if record.timestamp_ms is not None and source_of(record) in answered
     ]
     return np.maximum(0.0, now - np.array(times_ms, np.float64) / 1_000.0)

@@ -13,7 +13,7 @@ from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.unread_fields import UnreadWatch
-from streamsvm.ingest.avro import Schemas
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.scored import BatchScorer, Scored
 from streamsvm.kafka import Message, Record
 from streamsvm.registry.loading import Loaded
@@ -80,6 +80,8 @@ class Serving:
             max_message_bytes=self._max_message_bytes,
             schemas=self._schemas,
             passed=scoring.pass_fields,
+            format_=scoring.format,
+            envelope=scoring.envelope,
         )
         self._by = (loaded, scorer)
         self._watch.serving(loaded)

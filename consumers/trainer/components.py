@@ -16,7 +16,7 @@ from consumers.trainer.topic_watch import MakeWatch, ThreadedWatch
 from consumers.trainer.training_thread import Worker as TrainingThread
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.config import ModelConfig
-from streamsvm.ingest.avro import Schemas
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.kafka import Cluster
 from streamsvm.learning.recipe import TrainFunction
 from streamsvm.learning.training import train

@@ -30,6 +30,7 @@ from streamsvm.delivery.events import (
     Refused,
     Superseded,
 )
+from streamsvm.ingest.envelopes import PASSED_OVER
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.skill import Answers, State, complaint
@@ -72,6 +73,7 @@ class Observer:
         weighted = settings.svm.class_weight != "none"
         metrics = components.metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
+        metrics.begin("streamsvm_passed_over_rows", "reason", PASSED_OVER)
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
         metrics.put("streamsvm_class_weighted", float(weighted))
@@ -153,9 +155,7 @@ class Observer:
     def _learned(self, event: Learned, begun: float) -> None:
         if self._freshness is not None:
             self._freshness.learned(begun, self._clock.monotonic())
-        accepted = int(event.rows.accepted.sum())
-        self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
-        self._metrics.increase("streamsvm_input_rows", len(event.rows) - accepted, outcome="rejected")
+        self._metrics.increase("streamsvm_input_rows", int(event.rows.accepted.sum()), outcome="accepted")
 
     def _emitted(self, cut: DueCut | None) -> None:
         if self._freshness is not None:

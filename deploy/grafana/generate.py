@@ -620,6 +620,14 @@ DEEP_DIVE: Final[Rows] = (
                 steps=True,
             ),
             Panel(
+                "Rows passed over, by reason",
+                "short",
+                ("streamsvm_passed_over_rows",),
+                (("{{reason}}", f"sum by (reason) (streamsvm_passed_over_rows_total{EITHER})"),),
+                stacked=True,
+                steps=True,
+            ),
+            Panel(
                 "Waiting for the schema registry",
                 "s",
                 ("streamsvm_registry_waiting_seconds",),

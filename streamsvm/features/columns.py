@@ -7,12 +7,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from types import NoneType
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.features.fields import Coded, FieldValues, Numeric, count_missing, listed
 from streamsvm.features.paths import Path, picked
 from streamsvm.features.recipe import (
     MISSING,
@@ -104,18 +104,18 @@ class FeatureColumns:
         """Evaluate parsed events, mappings of JSON's types."""
         return self.of_fields({path: picked(events, path) for path in self.paths}, len(events))
 
-    def of_fields(self, fields: Mapping[Path, Sequence[Any]], rows: int) -> Evaluated:
+    def of_fields(self, fields: Mapping[Path, FieldValues], rows: int) -> Evaluated:
         """Evaluate events whose fields are already apart.
 
         Parameters
         ----------
-        fields : mapping of Path to sequence
+        fields : mapping of Path to sequence, Coded or Numeric
             For each of `paths` a value of each event, None where it is missing.
         rows : int
             Number of events.
         """
         faults = Faults()
-        absent = {path: missing for path in self.paths if (missing := _count_none(fields[path]))}
+        absent = {path: missing for path in self.paths if (missing := count_missing(fields[path]))}
         X = np.zeros((rows, self.dimension))
         for place, part in self._parts:
             if isinstance(part, _Crossed):
@@ -138,10 +138,6 @@ def columns_of(recipe: Recipe) -> FeatureColumns:
         twice = next(name for name in made.names if made.names.count(name) > 1)
         raise ValueError(f"features makes two columns of the name {twice!r}: rename a feature")
     return made
-
-
-def _count_none(values: Sequence[Any]) -> int:
-    return sum(value is None for value in values) if NoneType in set(map(type, values)) else 0
 
 
 def _paths_of(feature: OfField) -> tuple[Path, ...]:
@@ -198,41 +194,73 @@ class _Compiled:
         self._rejects = feature.missing == "reject"
         self._indicates = feature.missing == "indicator"
         self._constant = feature.missing.constant if isinstance(feature.missing, Constant) else None
+        self._of_numbers = isinstance(feature, Number)
         self._fill = _FILLERS[type(feature)](feature, recipe)
         self._harmless: Any = _HARMLESS[type(feature)](feature)
 
-    def fill(
-        self, out: Float, fields: Mapping[Path, Sequence[Any]], absent: Mapping[Path, int], faults: Faults
-    ) -> None:
+    def fill(self, out: Float, fields: Mapping[Path, FieldValues], absent: Mapping[Path, int], faults: Faults) -> None:
         """Fill columns of zeros, shape (n, width)."""
-        values = [fields[path] for path in self._paths]
-        if not absent.keys() & set(self._paths):
+        found = [fields[path] for path in self._paths]
+        only = found[0] if len(found) == 1 else None
+        if isinstance(only, Numeric) and not (self._of_numbers and only.is_number):
+            only = only.coded()
+        if isinstance(only, Coded) and len(only.values) < len(out):
+            self._fill_distinct(out, only, faults)
+        elif isinstance(only, Numeric):
+            self._fill_missing(out, [only.array], only.missing, faults)
+        else:
+            values = [listed(one) for one in found]
+            missing = np.array([[value is None for value in one] for one in values]) if self._lacks(absent) else None
+            self._fill_missing(out, values, missing, faults)
+
+    def _lacks(self, absent: Mapping[Path, int]) -> bool:
+        return bool(absent.keys() & set(self._paths))
+
+    def _fill_missing(
+        self, out: Float, values: Sequence[Any], missing: NDArray[np.bool_] | None, faults: Faults
+    ) -> None:
+        """Fill columns; `missing`, of shape (fields, n) or (n,), says where values are missing, None that none is."""
+        if missing is None:
             self._fill(out, values, faults)
             return
-        missing = np.array([None in row for row in zip(*(map(_is_none, one) for one in values), strict=True)])
+        lacking = np.atleast_2d(missing)
         if self._rejects:
-            for path, one in zip(self._paths, values, strict=True):
-                faults.missing((row for row, value in enumerate(one) if value is None), path)
+            for path, one in zip(self._paths, lacking, strict=True):
+                faults.missing(np.flatnonzero(one).tolist(), path)
         filler = self._harmless if self._constant is None else self._constant
-        filled = [[filler if value is None else value for value in one] for one in values]
-        self._fill(out, filled, faults)
+        self._fill(out, [_filled(*one, filler) for one in zip(values, lacking, strict=True)], faults)
+        anywhere = lacking.any(axis=0)
         if self._constant is None:
-            out[missing] = 0.0
+            out[anywhere] = 0.0
         if self._indicates:
-            out[missing, -1] = 1.0
+            out[anywhere, -1] = 1.0
+
+    def _fill_distinct(self, out: Float, field: Coded, faults: Faults) -> None:
+        """Evaluate each distinct value once."""
+        (path,) = self._paths
+        few, found = np.zeros((len(field.values), out.shape[1])), Faults()
+        self.fill(few, {path: field.values}, {path: 1} if None in field.values else {}, found)
+        out[:] = few[field.codes]
+        if found.by_row:
+            for row in np.flatnonzero(np.isin(field.codes, list(found.by_row))).tolist():
+                faults.by_row.setdefault(row, found.by_row[int(field.codes[row])])
 
 
-def _is_none(value: object) -> bool | None:
-    return None if value is None else True
+def _filled(values: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_], filler: Any) -> Any:
+    """Return values with a filler where they are missing."""
+    if isinstance(values, np.ndarray):
+        return np.where(missing, float(filler), values.astype(np.float64))
+    return [filler if value is None else value for value in values]
 
 
-Fill = Callable[[Float, Sequence[Sequence[Any]], Faults], None]
+Fill = Callable[[Float, Sequence[Any], Faults], None]
+"""Takes columns, a sequence of values (or an array of numbers) for each path, and where faults are noted."""
 
 
 def _number_filler(feature: Number, _: Recipe) -> Fill:
     path, clip, unit, edges = feature.field, feature.clip, feature.unit, np.array(feature.buckets)
 
-    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+    def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
         v = numbers(values[0], path, faults)
         if clip is not None:
             v = np.clip(v, *clip)
@@ -250,7 +278,7 @@ def _number_filler(feature: Number, _: Recipe) -> Fill:
 def _category_filler(feature: Category, _: Recipe) -> Fill:
     path, index = feature.field, _Places({value: at for at, value in enumerate(feature.values)})
 
-    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+    def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
         found = texts(values[0], path, faults)
         at = np.fromiter(map(index.__getitem__, found), np.intp, len(found))
         out[np.arange(len(at)), at] = 1.0
@@ -277,7 +305,7 @@ def _hash_filler(feature: Hash, _: Recipe) -> Fill:
             remembered[text] = made
         return made
 
-    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+    def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
         made = [remembered.get(text) or hashed(text) for text in texts(values[0], path, faults)]
         at = np.array([column for column, _ in made], np.intp)
         out[np.arange(len(made)), at] = [sign for _, sign in made]
@@ -289,7 +317,7 @@ def _time_filler(feature: Time, recipe: Recipe) -> Fill:
     zone = ZoneTable(UTC_TABLE if feature.zone == UTC_NAME else recipe.zones[feature.zone])
     path, since = feature.field, feature.since
 
-    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+    def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
         time = times(values[0], path, faults, feature.format, zone)
         seconds = time // MICROSECONDS
         local = seconds + zone.offset_at(seconds)
@@ -310,7 +338,7 @@ def _time_filler(feature: Time, recipe: Recipe) -> Fill:
 def _flag_filler(feature: Flag, _: Recipe) -> Fill:
     path = feature.field
 
-    def fill(out: Float, values: Sequence[Sequence[Any]], faults: Faults) -> None:
+    def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
         out[:, 0] = truths(values[0], path, faults)
 
     return fill

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -12,6 +12,8 @@ from streamsvm.features.paths import Path, path_of, shown
 from streamsvm.features.recipe import (
     Category,
     Cross,
+    Envelope,
+    EventTime,
     Feature,
     Flag,
     Hash,
@@ -45,7 +47,7 @@ def declared(features: Mapping[str, Any], events: Mapping[str, Any], rules_of: Z
     features : mapping of str to mapping or str
         Options by a feature's name; a text stands for ``{"as": text}``, and `field` is the name unless it is given.
     events : mapping
-        `label`, `weight` and `id`, each optional.
+        `label`, `weight`, `id`, `time` and `envelope`, each optional.
     rules_of : callable
         Where the rules of time zones come from.
 
@@ -55,13 +57,17 @@ def declared(features: Mapping[str, Any], events: Mapping[str, Any], rules_of: Z
         Naming the option, and saying what to do.
     """
     made = tuple(_feature(name, options) for name, options in features.items())
-    zones = {feature.zone for feature in made if isinstance(feature, Time)} - {UTC_NAME}
+    time = _event_time(events.get("time"))
+    timed = [feature for feature in made if isinstance(feature, Time)]
+    zones = {one.zone for one in (*timed, *(() if time is None else (time,)))} - {UTC_NAME}
     recipe = Recipe(
         features=made,
         zones={zone: rules_of(zone) for zone in sorted(zones)},
         label=_label(events.get("label")),
         weight=_optional("events.weight", events.get("weight")),
         id=_optional("events.id", events.get("id")),
+        time=time,
+        envelope=_envelope(events.get("envelope", "none")),
     )
     check(recipe)
     columns_of(recipe)
@@ -79,6 +85,10 @@ def tables(recipe: Recipe) -> dict[str, dict[str, Any]]:
             "positive": list(label.positive),
         }
     events |= {name: written(path) for name, path in (("weight", recipe.weight), ("id", recipe.id)) if path is not None}
+    if recipe.time is not None:
+        events["time"] = {**msgspec.to_builtins(recipe.time), "field": written(recipe.time.field)}
+    if recipe.envelope != "none":
+        events["envelope"] = recipe.envelope
     features = {}
     for feature in recipe.features:
         options: dict[str, Any] = msgspec.to_builtins(feature)
@@ -168,6 +178,30 @@ def _path(where: str, written: object) -> Path:
 
 def _optional(where: str, written: object) -> Path | None:
     return None if written is None else _path(where, written)
+
+
+def _event_time(given: object) -> EventTime | None:
+    if given is None:
+        return None
+    options = {"field": given} if isinstance(given, str) else given
+    known = EventTime.__struct_fields__
+    if not isinstance(options, Mapping) or "field" not in options or not options.keys() <= set(known):
+        raise ValueError(
+            f'events.time is {given!r}: write {{field = "created_at"}}, with format = "ms" and zone = "Europe/Berlin" '
+            "where they are needed"
+        )
+    try:
+        return msgspec.convert({**options, "field": _path("events.time.field", options["field"])}, EventTime)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"events.time: {_in_words(error)}") from None
+
+
+def _envelope(given: object) -> Envelope:
+    for envelope in get_args(Envelope):
+        if given == envelope:
+            found: Envelope = envelope
+            return found
+    raise ValueError(f"events.envelope is {given!r}: give one of {', '.join(get_args(Envelope))}")
 
 
 def _label(given: object) -> Label | None:

@@ -143,6 +143,25 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     positive: tuple[Literally, ...]
 
 
+class EventTime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Where an event says when it happened; where the field is missing, the record's own time counts.
+
+    Attributes
+    ----------
+    field : Path
+    format, zone : str
+        As of a `Time`.
+    """
+
+    field: Path
+    format: Literal["iso8601", "s", "ms", "us"] = "iso8601"
+    zone: str = UTC_NAME
+
+
+Envelope = Literal["none", "connect", "debezium", "cloudevents"]
+"""What stands around an event in its record."""
+
+
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Everything that an event is made into a point by.
 
@@ -150,10 +169,13 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ----------
     features : tuple of Feature
     zones : mapping of str to Transitions
-        Of every zone but UTC that a feature names.
+        Of every zone but UTC that a feature, or the event's time, names.
     label : Label or None
     weight, id : Path or None
         Fields of the weight (1 where it is missing) and of the id.
+    time : EventTime or None
+    envelope : str
+        What the records of the trainer's topic have around their events; an event by itself has none.
     """
 
     features: tuple[Feature, ...]
@@ -161,6 +183,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     label: Label | None = None
     weight: Path | None = None
     id: Path | None = None
+    time: EventTime | None = None
+    envelope: Envelope = "none"
 
     @property
     def of_fields(self) -> Iterator[OfField]:
@@ -262,6 +286,9 @@ def check(recipe: Recipe) -> None:
     for path in (recipe.weight, recipe.id):
         if path is not None:
             checked(path)
+    if recipe.time is not None:
+        checked(recipe.time.field)
+        _check_zone(recipe.time.zone, recipe)
 
 
 def _check_name(name: str, before: Mapping[str, int]) -> None:
@@ -331,8 +358,12 @@ def _check_time(feature: Time, recipe: Recipe) -> None:
         raise ValueError("the part age and the option since must be given together, but one of them is missing")
     if feature.since is not None:
         checked(feature.since)
-    if feature.zone != UTC_NAME and feature.zone not in recipe.zones:
-        raise ValueError(f"the recipe has no rules for the zone {feature.zone!r}")
+    _check_zone(feature.zone, recipe)
+
+
+def _check_zone(zone: str, recipe: Recipe) -> None:
+    if zone != UTC_NAME and zone not in recipe.zones:
+        raise ValueError(f"the recipe has no rules for the zone {zone!r}")
 
 
 def _check_flag(_: Flag, __: Recipe) -> None:

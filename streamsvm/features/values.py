@@ -68,8 +68,13 @@ def told(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
-def numbers(values: Sequence[Any], path: Path, faults: Faults) -> NDArray[np.float64]:
-    """Return numbers as float64, shape (n,)."""
+def numbers(values: Sequence[Any] | NDArray[Any], path: Path, faults: Faults) -> NDArray[np.float64]:
+    """Return numbers, a sequence or an array of them, as float64, shape (n,)."""
+    if isinstance(values, np.ndarray):
+        made = values.astype(np.float64, copy=False)
+        if not len(made) or (made.max() <= LARGEST_NUMBER and made.min() >= -LARGEST_NUMBER):
+            return made
+        values = values.tolist()
     if set(map(type, values)) <= {float, int}:
         try:
             made = np.array(values, np.float64)

@@ -2,18 +2,12 @@
 
 Columns: `x`, a FixedSizeList of float32 or float64, or instead of it one numeric column for each of
 `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other columns are not read. `op` means what it does in
-JSON. Not accepted are compressed buffers and dictionaries, whose size only decoding would tell, nor messages of a
-format version before 5, which say in another way that they are compressed.
-
-Invariant: the messages are walked, their rows counted and their buffers found within the message that they belong to,
-each byte in one buffer only, before anything is allocated for them.
-Source: the Arrow columnar format, "Serialization and Interprocess Communication", https://arrow.apache.org/docs/format.
+JSON. Dictionaries are not accepted: whoever writes points writes numbers.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -24,25 +18,17 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
+from streamsvm.ingest.arrow_stream import CONTENT_TYPE as CONTENT_TYPE
+from streamsvm.ingest.bounds import refuse_expansion
 from streamsvm.ingest.json_rows import convert_row
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.unread_fields import MOST_FIELDS
 
-CONTENT_TYPE: Final = "application/vnd.apache.arrow.stream"
-
-FRAME: Final = struct.Struct("<Ii")
-BUFFER: Final = struct.Struct("<qq")
-CONTINUATION: Final = 0xFFFFFFFF
-SCHEMA, DICTIONARY, BATCH = 1, 2, 3
-"""Kinds of message (`MessageHeader` of Message.fbs)."""
-FIFTH: Final = 4
-"""Format version 5 (`MetadataVersion`), which is written since Arrow 1.0 of 2020."""
 CELL_BYTES: Final = 64
 """A value of a column as a Python object, and its place in three lists."""
 
 _PLAIN: Final = (pa.bool_(), pa.string(), pa.large_string(), pa.null())
-_BROKEN: Final = (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, TypeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +65,15 @@ class ArrowRows:
     """
 
     def __init__(self, value: bytes, config: PointsConfig) -> None:
-        schema, self._rows = _survey(value, config.max_rows_per_record)
+        schema, self._rows, _ = survey(value, config.max_rows_per_record)
         try:
             plan = _plan(schema, config.feature_names)
-            refuse_expansion(len(value) + self._rows * plan.columns * CELL_BYTES, config.decoded_bytes)
-            reader = pa.ipc.open_stream(pa.py_buffer(value), options=plan.options)
-            table = pa.Table.from_batches(list(reader), reader.schema)
-            table.validate(full=True)
-        except MemoryError:  # one of Arrow's is an ArrowException, too, and says nothing of the record
+        except MemoryError:
             raise
-        except _BROKEN as error:
-            raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {_one_line(error)}") from None
-        if len(table) != self._rows:
-            raise InvalidPoint("malformed_arrow", f"the stream announces {self._rows} rows but holds {len(table)}")
-        self._columns = {name: _joined(table.column(name)) for name in table.column_names}
+        except BROKEN as error:
+            raise InvalidPoint("malformed_arrow", f"the stream cannot be read: {one_line(error)}") from None
+        refuse_expansion(len(value) + self._rows * plan.columns * CELL_BYTES, config.decoded_bytes)
+        self._columns = read(value, self._rows, plan.options)
         self._dimension = config.dimension
         self._features = plan.features
         self.unread = plan.unread
@@ -169,7 +150,7 @@ class ArrowRows:
                 )
             x = self._columns["x"].type
             if not _is_vector(x):
-                return InvalidPoint("wrong_type", f"x is {_one_line(x)}, not a FixedSizeList of float32 or float64")
+                return InvalidPoint("wrong_type", f"x is {one_line(x)}, not a FixedSizeList of float32 or float64")
             if x.list_size != self._dimension:
                 return InvalidPoint(
                     "wrong_dimension", f"x has {x.list_size} entries; points.dimension is {self._dimension}"
@@ -177,7 +158,7 @@ class ArrowRows:
         for name, column in self._columns.items():
             if name not in ("x", "op") and not _is_plain(column.type):
                 return InvalidPoint(
-                    "wrong_type", f"the column {name[:80]} has the unsupported type {_one_line(column.type)}"
+                    "wrong_type", f"the column {name[:80]} has the unsupported type {one_line(column.type)}"
                 )
         return None
 
@@ -212,144 +193,12 @@ def _unread(names: list[str], read: set[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in read)[:MOST_FIELDS]
 
 
-def _survey(value: bytes, most_rows: int) -> tuple[bytes, int]:
-    """Walk the messages without decoding any; return the schema's message and the number of rows."""
-    schema, rows = b"", 0
-    try:
-        for message in _messages(value):
-            if message.kind == SCHEMA and not schema:
-                schema = value[message.start : message.body]
-            elif message.kind != BATCH or not schema:
-                what = "a dictionary" if message.kind == DICTIONARY else f"a message of kind {message.kind}"
-                raise InvalidPoint("malformed_arrow", f"the stream holds {what}; only record batches are allowed")
-            else:
-                if _field(value, message.header, 3):
-                    raise InvalidPoint(
-                        "malformed_arrow",
-                        "the record batch is compressed; send it uncompressed, and compress the topic instead",
-                    )
-                _check_buffers(value, message)
-                rows += _scalar(value, "<q", _field(value, message.header, 0))
-                if rows > most_rows:
-                    raise too_many_rows(rows, most_rows)
-    except (struct.error, ValueError) as error:
-        raise InvalidPoint("malformed_arrow", f"the stream's framing is damaged: {error}") from None
-    if not schema:
-        raise InvalidPoint("malformed_arrow", "the stream has no schema")
-    if not rows:
-        raise InvalidPoint("empty_record", "the stream holds no rows")
-    return schema, rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Message:
-    """A message's kind, where it starts, where its body begins, how long that is, and where its header's table is."""
-
-    kind: int
-    start: int
-    body: int
-    body_bytes: int
-    header: int
-
-
-def _messages(value: bytes) -> Iterator[_Message]:
-    """Yield the messages.
-
-    Raises
-    ------
-    ValueError, struct.error
-        If the framing is damaged, or a message is not of format version 5.
-    """
-    at = 0
-    while at < len(value):
-        continuation, size = FRAME.unpack_from(value, at)
-        if continuation != CONTINUATION or size < 0:
-            raise ValueError(f"no message begins at byte {at}")
-        body = at + FRAME.size + size
-        if not size:
-            if body != len(value):
-                raise ValueError(f"{len(value) - body} bytes follow the end of the stream")
-            return
-        root = at + FRAME.size
-        message = root + _int(value, "<i", root, least=0)
-        version = _scalar(value, "<h", _field(value, message, 0))
-        if version != FIFTH:
-            raise ValueError(f"the message at byte {at} has format version {version + 1}, not {FIFTH + 1}")
-        body_bytes = _scalar(value, "<q", _field(value, message, 3))
-        if body + body_bytes > len(value):
-            raise ValueError(
-                f"a body of {body_bytes} bytes is announced at byte {body}, but the value has only {len(value)} bytes"
-            )
-        at_header = _field(value, message, 2)
-        kind = _scalar(value, "<B", _field(value, message, 1))
-        yield _Message(kind, at, body, body_bytes, at_header + _int(value, "<i", at_header, least=0))
-        at = body + body_bytes
-
-
-def _check_buffers(value: bytes, batch: _Message) -> None:
-    """Look that the buffers of a record batch lie in its body, and are together no larger than it.
-
-    Raises
-    ------
-    ValueError, struct.error
-    """
-    at = _field(value, batch.header, 2)
-    if not at:
-        return
-    at += _int(value, "<I", at)
-    count = _int(value, "<I", at)
-    if not count:
-        return
-    if at + 4 + count * BUFFER.size > len(value):
-        raise ValueError(f"{count} buffers are announced at byte {at} of {len(value)}")
-    offset, length = np.frombuffer(value, "<i8", 2 * count, at + 4).reshape(count, 2).T
-    inside = (offset >= 0) & (length >= 0) & (length <= batch.body_bytes) & (offset <= batch.body_bytes - length)
-    if not inside.all():
-        first = int(np.argmin(inside))
-        raise ValueError(
-            f"buffer {first} has {length[first]} bytes at byte {offset[first]} of a body of {batch.body_bytes} bytes"
-        )
-    if int(length.sum()) > batch.body_bytes:
-        raise ValueError(f"the buffers have {length.sum()} bytes together, but the body has {batch.body_bytes}")
-
-
-def _field(value: bytes, table: int, index: int) -> int:
-    """Return where a field of a FlatBuffers table lies; 0 if it is left out."""
-    vtable = table - _int(value, "<i", table)
-    size = _int(value, "<H", vtable, least=4)
-    slot = 4 + 2 * index
-    offset = _int(value, "<H", vtable + slot, least=0) if slot + 2 <= size else 0
-    return table + offset if offset else 0
-
-
-def _scalar(value: bytes, layout: str, at: int) -> int:
-    """Return a scalar field; a field that is left out is 0."""
-    return _int(value, layout, at, least=0) if at else 0
-
-
-def _int(value: bytes, layout: str, at: int, least: int | None = None) -> int:
-    if at < 0:  # would count from the end
-        raise ValueError("an offset is negative")
-    number: int = struct.unpack_from(layout, value, at)[0]
-    if least is not None and number < least:
-        raise ValueError(f"a length or offset is {number}")
-    return number
-
-
-def _joined(column: Any) -> Any:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def _is_vector(type_: Any) -> bool:
     return pa.types.is_fixed_size_list(type_) and type_.value_type in (pa.float32(), pa.float64())
 
 
 def _is_plain(type_: Any) -> bool:
     return type_ in _PLAIN or pa.types.is_integer(type_) or type_ in (pa.float32(), pa.float64())
-
-
-def _one_line(told: object) -> str:
-    return " ".join(str(told).split())[:200]
 
 
 def encode(

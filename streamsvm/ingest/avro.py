@@ -16,11 +16,10 @@ import importlib
 import io
 import json
 import struct
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final
 
 import msgspec
 import numpy as np
@@ -31,17 +30,14 @@ from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.ingest import avro_scan
 from streamsvm.ingest.avro_scan import Program, Scanned, compile_schema
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.framed import FRAME, KnownSchemas, framed_id, unknown
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.ingest.row import Point
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import MOST_FIELDS, READ
 
 CONTENT_TYPE: Final = "application/avro"
 
-FRAME: Final = struct.Struct(">bI")
-MOST_SCHEMAS: Final = 256
-"""Parsed schemas that are kept; more are parsed again."""
-MOST_CHARACTERS: Final = 4_000_000
-"""Of the texts of the parsed schemas that are kept; each takes some twenty times its text."""
 LARGEST_SCHEMA: Final = 1_000_000
 """Characters."""
 DEEPEST_SCHEMA: Final = 32
@@ -102,22 +98,6 @@ _BROKEN: Final = (
 )
 
 
-class Schemas(Protocol):
-    """Where schemas come from: `streamsvm.kafka.SchemaRegistry`, or a stand-in."""
-
-    def schema(self, schema_id: int) -> str | None:
-        """Return the text of a schema; None if there is none of this id.
-
-        Raises
-        ------
-        InvalidPoint
-            If it is larger than any that is read.
-        TransientError
-            If the registry cannot say so now.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
     """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many."""
@@ -129,7 +109,6 @@ class _Schema:
     cost: _Cost
     program: Program | None = None
     unread: tuple[str, ...] = ()
-    characters: int = 0
 
 
 class AvroReader:
@@ -156,8 +135,7 @@ class AvroReader:
         self._config = config
         self._labeled = labeled
         self._events = events
-        self._known: OrderedDict[int, _Schema | InvalidPoint] = OrderedDict()
-        self._characters = 0
+        self._known = KnownSchemas(self._look_up)
         self._fastavro: Any = None if schemas is None else _fastavro()
 
     def prepare(self, value: bytes) -> None:
@@ -318,41 +296,25 @@ class AvroReader:
         return self._schema_of(value).unread
 
     def _schema_of(self, value: bytes) -> _Schema:
-        if len(value) < FRAME.size or value[0] != 0:
-            raise InvalidPoint("malformed_avro", "the value does not begin with a zero byte and a schema id")
-        return self._schema(FRAME.unpack_from(value)[1])
+        return self._known.of(framed_id(value, "malformed_avro"))
 
-    def _schema(self, schema_id: int) -> _Schema:
-        found = self._known.get(schema_id)
-        if found is None:
-            found = self._look_up(schema_id)
-            self._known[schema_id] = found
-            self._characters += _characters(found)
-            while len(self._known) > MOST_SCHEMAS or self._characters > MOST_CHARACTERS:
-                self._characters -= _characters(self._known.popitem(last=False)[1])
-        if isinstance(found, InvalidPoint):
-            raise InvalidPoint(found.reason, found.what)
-        return found
-
-    def _look_up(self, schema_id: int) -> _Schema | InvalidPoint:
-        """Return a schema, or why it is unfit; one that is unknown is not remembered."""
-        if self._schemas is None:
-            raise InvalidPoint(
-                "unknown_schema", f"schema {schema_id} cannot be looked up: registry.url is not configured"
-            )
-        try:
-            text = self._schemas.schema(schema_id)
-        except InvalidPoint as unfit:
-            return unfit
+    def _look_up(self, schema_id: int) -> tuple[_Schema | InvalidPoint, int]:
+        """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
+        text = None
+        if self._schemas is not None:
+            try:
+                text = self._schemas.schema(schema_id)
+            except InvalidPoint as unfit:
+                return unfit, 0
         if text is None:
-            raise InvalidPoint("unknown_schema", f"the registry has no schema {schema_id}")
+            raise unknown(schema_id, configured=self._schemas is not None)
         try:
-            return self._parsed(text)
+            return self._parsed(text), len(text)
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the schema's text is the reason
             what = " ".join(str(error).split())[:200]
-            return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}")
+            return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}"), 0
 
     def _parsed(self, text: str) -> _Schema:
         if len(text) > LARGEST_SCHEMA:
@@ -368,16 +330,7 @@ class AvroReader:
             raise ValueError("the schema is neither a record nor an array of records")
         row = self._fastavro.parse_schema(_bare(record))
         if self._events:
-            return _Schema(
-                parsed=parsed,
-                row=row,
-                many=many,
-                features=(),
-                cost=examined.of_a_row,
-                program=None,
-                unread=(),
-                characters=len(text),
-            )
+            return _Schema(parsed=parsed, row=row, many=many, features=(), cost=examined.of_a_row)
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._config.feature_names
         if "x" in fields:
@@ -403,12 +356,7 @@ class AvroReader:
             cost=examined.of_a_row,
             program=program,
             unread=tuple(unread),
-            characters=len(text),
         )
-
-
-def _characters(found: _Schema | InvalidPoint) -> int:
-    return found.characters if isinstance(found, _Schema) else 0
 
 
 def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:

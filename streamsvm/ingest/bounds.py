@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 
 ROW_BYTES: Final = 600
@@ -40,6 +41,23 @@ def refuse_expansion(needed: float, allowed: int) -> None:
             "expands_too_far",
             f"decoding the record could take {needed:.3g} bytes; points.max_decoded_bytes is {allowed}",
         )
+
+
+def refuse_size(value: bytes | None, config: PointsConfig) -> bytes:
+    """Return a record's value, unless there is none or it is too large.
+
+    Raises
+    ------
+    InvalidPoint
+    """
+    if not value:
+        raise InvalidPoint("empty_record", "the record has no value")
+    if len(value) > config.max_record_bytes:
+        raise InvalidPoint(
+            "oversize_record",
+            f"the value has {len(value)} bytes; points.max_record_bytes is {config.max_record_bytes}",
+        )
+    return value
 
 
 def too_many_rows(rows: int, most: int) -> InvalidPoint:

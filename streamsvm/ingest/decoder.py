@@ -1,7 +1,8 @@
 """Decodes records into rows: the format of a record, which of its rows are valid points, and why the others are not.
 
-The format is JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) or Avro (`avro`), given by the record's content type
-or by `points.format`. The checks of rows are in this module, once for all formats.
+The format of points is JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) or Avro (`avro`), given by the record's
+content type or by `points.format`. The checks of points are in this module, once for all formats; raw events are decoded
+by `event_records`.
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
 schema with the record's schema id, which never changes. A bad row rejects only that row; a record that cannot be parsed
@@ -15,9 +16,8 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -25,15 +25,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import InvalidPoint, StreamsvmError
-from streamsvm.features.recipe import Recipe
-from streamsvm.ingest import arrow, avro_scan, json_rows, json_scan
+from streamsvm.errors import InvalidPoint
+from streamsvm.features.paths import Path
+from streamsvm.features.recipe import Envelope, Recipe
+from streamsvm.ingest import avro_scan, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
-from streamsvm.ingest.avro import AvroReader, Schemas
-from streamsvm.ingest.bounds import ENTRY_BYTES, LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
+from streamsvm.ingest.avro import AvroReader
+from streamsvm.ingest.blaming import blaming_the_record
+from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, refuse_size, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, by_partition
-from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
-from streamsvm.ingest.json_fields import FieldsDecoder
+from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
+from streamsvm.ingest.event_parsing import EventParser
+from streamsvm.ingest.event_records import EventRecords
+from streamsvm.ingest.events import NO_ABSENCES, Absences
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
     DEEPEST_NESTING,
@@ -42,13 +46,16 @@ from streamsvm.ingest.json_rows import (
     has_far_exponent,
     nesting,
 )
+from streamsvm.ingest.protobuf import ProtobufReader
 from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT, Point, encodable, excerpt
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread, UnreadFields
 from streamsvm.points import Points, Rows
 
 __all__ = [
     "CONTENT_TYPE",
+    "CONTENT_TYPE_HEADER",
     "DEEPEST_NESTING",
     "LARGEST_FEATURE",
     "LARGEST_WEIGHT",
@@ -63,17 +70,6 @@ __all__ = [
     "encode",
 ]
 
-CONTENT_TYPES: Final[Mapping[str, str]] = {
-    "application/json": "json",
-    "text/json": "json",
-    arrow.CONTENT_TYPE: "arrow",
-    "application/avro": "avro",
-    "avro/binary": "avro",
-    "application/vnd.confluent.avro": "avro",
-}
-"""Formats by what the header `content-type` says, parameters aside; without the header a record is JSON."""
-CONTENT_TYPE_HEADER: Final = "content-type"
-
 REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
@@ -81,9 +77,11 @@ REASONS: Final[Mapping[str, str]] = {
     "expands_too_far": "decoding the record could take more memory than points.max_decoded_bytes",
     "unknown_content_type": "the content-type header names an unsupported format",
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
-    "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and "
-    "without dictionaries",
+    "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and, "
+    "but for raw events, without dictionaries",
     "malformed_avro": "the value is not a zero byte, a schema id, and one datum of that schema",
+    "malformed_protobuf": "the value is not a zero byte, a schema id, message indexes, and one message of that schema",
+    "wrong_envelope": "the value has not the envelope that events.envelope declares",
     "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
@@ -105,10 +103,13 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unknown_content_type": "Let the producer send a supported content-type, or no content-type for JSON, or set "
     "points.format.",
     "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",
-    "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and "
-    "without dictionaries.",
+    "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and, but for "
+    "raw events, without dictionaries.",
     "malformed_avro": "Fix the producer: it must write through the schema registry. If the records are not Avro, "
     "set points.format.",
+    "malformed_protobuf": "Fix the producer: it must write through the schema registry, as Confluent's serializers do.",
+    "wrong_envelope": "Set events.envelope to what the producer writes, or fix the producer. With a scorer, "
+    "scoring.envelope overrules the version's.",
     "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
     "exists there.",
     "incompatible_schema": "Compare the schema with the one that `streamsvm replay --record-format avro` registers.",
@@ -149,6 +150,9 @@ class Decoded:
         Fields of the records that are not read.
     absences : Absences
         Declared fields that raw events did not have; none where no features are declared.
+    passed_over : mapping of str to int
+        Rows that hold no event and are no fault, such as deletions, by `streamsvm.ingest.envelopes.PASSED_OVER`: they
+        are not accepted, and not rejected either.
     """
 
     rows: list[Rows]
@@ -156,6 +160,7 @@ class Decoded:
     ids: list[str | int | None]
     unread: Unread = NOTHING_UNREAD
     absences: Absences = NO_ABSENCES
+    passed_over: Mapping[str, int] = field(default_factory=dict)
 
 
 def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
@@ -184,14 +189,16 @@ class PointDecoder:
     labeled : bool
         Whether a row must have `y`.
     schemas : Schemas, optional
-        Source of Avro's schemas; without it every schema is unknown.
+        Source of schemas; without it every schema is unknown.
     recipe : Recipe, optional
-        What raw events become. With it records are events in JSON or Avro, and not points.
+        What raw events become. With it records are events, and not points.
+    envelope : Envelope, optional
+        What is around an event. Default: what the recipe says.
 
     Raises
     ------
     ConfigurationError
-        If `schemas` is given, but the package that reads Avro is not installed.
+        If a package that the records need is not installed.
     """
 
     def __init__(
@@ -201,16 +208,27 @@ class PointDecoder:
         labeled: bool = True,
         schemas: Schemas | None = None,
         recipe: Recipe | None = None,
+        envelope: Envelope | None = None,
     ) -> None:
         self._config = config
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         self._avro = AvroReader(schemas, config, labeled=labeled, events=recipe is not None)
         self._unread = UnreadFields()
-        self._events = (
-            None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
-        )
-        self._fields = None if self._events is None else FieldsDecoder(self._events.paths)
+        self._events: EventRecords | None = None
+        if recipe is not None:
+            self._events = EventRecords(
+                recipe,
+                config,
+                LARGEST_FEATURE[config.dtype],
+                labeled=labeled,
+                parser=EventParser(
+                    config,
+                    envelope or recipe.envelope,
+                    self._avro,
+                    ProtobufReader(schemas, needed=config.format == "protobuf"),
+                ),
+            )
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 
@@ -239,11 +257,13 @@ class PointDecoder:
             decoded.rows.append(builder.rows())
             decoded.rejected.extend(builder.rejected)
             decoded.ids.extend(builder.ids if not self._labeled else ())
-        unread, absences = self._take_counts()
-        return replace(decoded, unread=unread, absences=absences)
+        unread, absences, passed_over = self._take_counts()
+        return replace(decoded, unread=unread, absences=absences, passed_over=passed_over)
 
-    def _take_counts(self) -> tuple[Unread, Absences]:
-        return self._unread.take(), NO_ABSENCES if self._events is None else self._events.take_absences()
+    def _take_counts(self) -> tuple[Unread, Absences, Mapping[str, int]]:
+        if self._events is None:
+            return self._unread.take(), NO_ABSENCES, {}
+        return self._unread.take(), *self._events.take_counts()
 
     def is_array(self, record: RawRecord) -> bool:
         """Tell whether a record with a valid row is an array of (one or more) rows; every Arrow record is.
@@ -254,29 +274,37 @@ class PointDecoder:
             If that needs a schema which is unavailable now.
         """
         format_ = self._format_of(record)
+        if self._events is not None:
+            return self._events.is_array(format_, record)
         if format_ == "avro":
             return self._avro.is_array(record.value or b"")
         return format_ == "arrow" or json_rows.is_array(record.value)
+
+    def fields_of(self, record: RawRecord, paths: Sequence[Path]) -> list[list[Any]] | None:
+        """Return fields of a record's raw events, for each path a value of each event; None if there are none.
+
+        Raises
+        ------
+        TransientError
+            If that needs a schema which is unavailable now.
+        """
+        return None if self._events is None else self._events.fields_of(self._format_of(record), record, paths)
 
     def _format_of(self, record: RawRecord) -> str:
         """Return a record's format; empty if its content type is not supported."""
         if self._config.format != "auto":
             return self._config.format
-        for name, content in record.headers:
-            if name.lower() == CONTENT_TYPE_HEADER:
-                media_type = content.decode("latin-1").partition(";")[0].strip().lower()
-                return CONTENT_TYPES.get(media_type, "json" if media_type.endswith("+json") else "")
-        return "json"
+        return format_of(record.headers)
 
     def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format; if the first is an array, all are treated as arrays."""
-        singles = format_ == "json" and not json_rows.is_array(run.values[0])
-        if singles and self._events is not None:
-            self._single_events(run, self._events, builder)
+        if self._events is not None:
+            self._events.decode(format_, run, builder)
             return
+        singles = format_ == "json" and not json_rows.is_array(run.values[0])
         if singles and (self._scanned(run, builder) or self._singles(run, builder)):
             return
-        if format_ == "avro" and self._events is None:
+        if format_ == "avro":
             self._scanned_avro(run, builder)
             return
         for index in range(len(run)):
@@ -320,7 +348,7 @@ class PointDecoder:
         As with `_scanned`, this only saves time.
         """
         config, value = self._config, run.values[index]
-        if self._events is not None or not (self._labeled and self._numbers_for_labels):
+        if not (self._labeled and self._numbers_for_labels):
             return False
         if not (value and json_rows.is_array(value)):
             return False
@@ -399,53 +427,13 @@ class PointDecoder:
             builder.add(run, None, *found)
         return found is not None
 
-    def _single_events(self, run: Run, reader: EventReader, builder: RowsBuilder) -> None:
-        """Decode JSON records of one event each, all at once; one that is not plain JSON is decoded by itself."""
-        most = self._most_plain_bytes
-        try:
-            fields = None if self._fields is None else self._fields.read(run.values, most)
-            if fields is not None:
-                plain = [True] * len(run)
-                made = reader.read_fields(fields, len(run))
-            else:
-                parsed = [json_rows.event_of(value) if value and len(value) <= most else None for value in run.values]
-                plain = [event is not None for event in parsed]
-                made = reader.read([event for event in parsed if event is not None])
-        except MemoryError:
-            raise
-        except Exception:  # noqa: BLE001 - a record is at fault: decoding one by one finds out which
-            for index in range(len(run)):
-                self._one("json", run, index, builder)
-            return
-        if all(plain) and not made.faults:
-            builder.add(run, None, made.points, made.ids)
-            return
-        place = np.cumsum(plain) - 1
-        bad = [index for index in range(len(run)) if not plain[index] or int(place[index]) in made.faults]
-        start = 0
-        for index in [*bad, len(run)]:
-            if start < index:
-                rows = slice(int(place[start]), int(place[start]) + index - start)
-                builder.add(run.slice(start, index), None, made.points.take(rows), made.ids[rows])
-            if index < len(run) and not plain[index]:
-                self._one("json", run, index, builder)
-            elif index < len(run):
-                self._row_by_row(run.records[index], [InvalidPoint(*made.faults[int(place[index])])], builder)
-            start = index + 1
-
     def _decode_record(self, format_: str, run: Run, index: int, builder: RowsBuilder) -> None:
         config, record = self._config, run.records[index]
-        if not record.value:
-            raise InvalidPoint("empty_record", "the record has no value")
-        if len(record.value) > config.max_record_bytes:
-            raise InvalidPoint(
-                "oversize_record",
-                f"the value has {len(record.value)} bytes; points.max_record_bytes is {config.max_record_bytes}",
-            )
+        value = refuse_size(record.value, config)
         if format_ == "avro":
-            self._avro.prepare(record.value)
-        with _blaming_the_record():
-            count, columns, points = self._read(format_, record.value)
+            self._avro.prepare(value)
+        with blaming_the_record():
+            count, columns, points = self._read(format_, value)
             if not count:
                 raise InvalidPoint("empty_record", "the array is empty")
             if count > config.max_rows_per_record:
@@ -464,26 +452,12 @@ class PointDecoder:
         """Return the number of rows in a value, its columns, and a function that returns the rows one by one."""
         if not format_:
             raise InvalidPoint("unknown_content_type", f"the header {CONTENT_TYPE_HEADER} names an unsupported format")
-        if self._events is not None:
-            rows = self._event_rows(format_, value, self._events)
-            return len(rows), _columns_of(rows), lambda: rows
         if format_ == "arrow":
             read = ArrowRows(value, self._config)
             self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
         rows = self._rows_of(format_, value)
         return len(rows), _columns_of(rows), lambda: rows
-
-    def _event_rows(self, format_: str, value: bytes, reader: EventReader) -> Sequence[Point | InvalidPoint]:
-        config = self._config
-        if format_ == "arrow":
-            what = f"the header {CONTENT_TYPE_HEADER} names arrow, but [features] are read from JSON and Avro only"
-            raise InvalidPoint("unknown_content_type", what)
-        events: Sequence[dict[str, Any] | InvalidPoint]
-        events_of = json_rows.events_of if format_ == "json" else self._avro.data_of
-        events = events_of(value, config.max_rows_per_record, config.decoded_bytes)
-        refuse_expansion(len(events) * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
-        return reader.rows(events)
 
     def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
         config = self._config
@@ -539,7 +513,7 @@ class PointDecoder:
             try:
                 if isinstance(row, InvalidPoint):
                     raise row
-                with _blaming_the_record():
+                with blaming_the_record():
                     sign = self._check(row)
             except InvalidPoint as error:
                 rejections.append(Rejection(index, error.reason, encodable(error.what)))
@@ -603,25 +577,6 @@ def _as_number(label: Label) -> Label | None:
     if isinstance(label, str):
         return int(label) if label.lstrip("+-").isdecimal() and len(label) < 20 else None
     return int(label)
-
-
-@contextmanager
-def _blaming_the_record() -> Iterator[None]:
-    """Turn every exception that a record's bytes cause in a decoder into a rejection.
-
-    Raises
-    ------
-    InvalidPoint
-    MemoryError
-        Unchanged, because it does not depend on the record alone.
-    """
-    try:
-        yield
-    except (StreamsvmError, MemoryError):
-        raise
-    except Exception as error:  # noqa: BLE001
-        what = " ".join(str(error).split())
-        raise InvalidPoint("undecodable", f"{type(error).__name__}: {excerpt(what)}") from None
 
 
 def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:

@@ -7,7 +7,7 @@ a bad event rejects only itself. A rejection names the field.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import InvalidPoint
 from streamsvm.features.columns import columns_of
+from streamsvm.features.fields import Coded, FieldValues, Numeric, listed
 from streamsvm.features.paths import Path, picked, shown
-from streamsvm.features.recipe import Recipe
-from streamsvm.features.values import Fault, Faults, numbers, told
-from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT, Point
+from streamsvm.features.recipe import EventTime, Recipe
+from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
+from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
+from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.points import Points
 
 LARGEST_ID: Final = 1 << 63
@@ -57,11 +58,14 @@ class EventPoints:
     ids : list of (str, int or None)
     faults : mapping of int to Fault
         Why a row is rejected, by its index.
+    time_ms : ndarray of shape (n,), int64, or None
+        When each event happened, -1 where it does not say; None if the recipe names no field.
     """
 
     points: Points
     ids: list[str | int | None]
     faults: Mapping[int, Fault]
+    time_ms: NDArray[np.int64] | None = None
 
 
 class EventReader:
@@ -98,7 +102,8 @@ class EventReader:
         kind = type(next(iter(self._signs), None))
         self._label_types = {int, float} if kind is int else {kind}
         others = (label.field if label and labeled else None, recipe.weight, None if labeled else recipe.id)
-        self.paths = tuple(dict.fromkeys((*self._columns.paths, *(one for one in others if one is not None))))
+        timed = None if recipe.time is None else recipe.time.field
+        self.paths = tuple(dict.fromkeys((*self._columns.paths, *(one for one in (*others, timed) if one is not None))))
 
     def take_absences(self) -> Absences:
         """Return what was counted since the last call."""
@@ -110,7 +115,7 @@ class EventReader:
         """Make points of events, mappings of JSON's types."""
         return self.read_fields({path: picked(events, path) for path in self.paths}, len(events))
 
-    def read_fields(self, fields: Mapping[Path, Sequence[Any]], rows: int) -> EventPoints:
+    def read_fields(self, fields: Mapping[Path, FieldValues], rows: int) -> EventPoints:
         """Make points of so many events, of which each of `paths` is given by itself."""
         dtype = self._config.numpy_dtype
         made = self._columns.of_fields(fields, rows)
@@ -119,25 +124,11 @@ class EventReader:
         signs = self._signs_of(fields, rows, faults) if self._labeled else np.ones(rows, np.int8)
         weight = self._weights_of(fields, rows, faults)
         ids = self._ids_of(fields, rows, faults)
+        time_ms = None if self._recipe.time is None else self._times_of(fields, self._recipe.time, faults)
         self._events += rows
         self._absent.update(made.absent)
-        return EventPoints(Points(X.astype(dtype, copy=False), signs, weight), ids, faults.by_row)
-
-    def rows(self, events: Sequence[dict[str, Any] | InvalidPoint]) -> list[Point | InvalidPoint]:
-        """Return events one by one, as every format's rows; what is not an event stays as it is."""
-        good = [event for event in events if not isinstance(event, InvalidPoint)]
-        made = self._one_by_one(self.read(good))
-        return [event if isinstance(event, InvalidPoint) else next(made) for event in events]
-
-    def _one_by_one(self, made: EventPoints) -> Iterator[Point | InvalidPoint]:
-        negative, positive = self._config.labels
-        for row, (x, sign) in enumerate(zip(made.points.X, made.points.y, strict=True)):
-            fault = made.faults.get(row)
-            if fault is not None:
-                yield InvalidPoint(*fault)
-                continue
-            label = (positive if sign > 0 else negative) if self._labeled else None
-            yield Point(x.tolist(), label, float(made.points.weight[row]), made.ids[row])
+        points = Points(X.astype(dtype, copy=False), signs, weight)
+        return EventPoints(points, ids, faults.by_row, time_ms)
 
     def _within_range(self, X: NDArray[np.float64], faults: Faults) -> NDArray[np.float64]:
         """Note the first column of each row that the storage dtype cannot hold."""
@@ -150,22 +141,29 @@ class EventReader:
             X[beyond] = 0.0
         return X
 
-    def _signs_of(self, fields: Mapping[Path, Sequence[Any]], rows: int, faults: Faults) -> NDArray[np.int8]:
-        label, known = self._recipe.label, self._signs
+    def _signs_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.int8]:
+        label = self._recipe.label
         if label is None:
             for row in range(rows):
                 faults.by_row.setdefault(row, Fault("missing_field", "events.label is not configured"))
             return np.ones(rows, np.int8)
-        values = fields[label.field]
+        field = fields[label.field]
+        coded = field.coded() if isinstance(field, Numeric) else field
+        values, codes = (coded.values, coded.codes) if isinstance(coded, Coded) else (coded, None)
+        made = self._signs_of_values(values)
+        signs = made if codes is None else made[codes]
+        for row in np.flatnonzero(signs == 0).tolist():
+            faults.by_row.setdefault(row, self._unknown_label(values[row if codes is None else codes[row]]))
+        signs[signs == 0] = 1
+        return signs
+
+    def _signs_of_values(self, values: Sequence[Any]) -> NDArray[np.int8]:
+        """Return -1, 1, or 0 of a value that means neither label."""
+        known = self._signs
         if set(map(type, values)) <= self._label_types:
-            signs = [known.get(value, 0) for value in values]
-        else:
-            signs = [known.get(value, 0) if type(value) in self._label_types else 0 for value in values]
-        made = np.array(signs, np.int8)
-        for row in np.flatnonzero(made == 0).tolist():
-            faults.by_row.setdefault(row, self._unknown_label(values[row]))
-        made[made == 0] = 1
-        return made
+            return np.array([known.get(value, 0) for value in values], np.int8)
+        kinds = self._label_types
+        return np.array([known.get(value, 0) if type(value) in kinds else 0 for value in values], np.int8)
 
     def _unknown_label(self, value: object) -> Fault:
         label = self._recipe.label
@@ -176,22 +174,26 @@ class EventReader:
         known = f"events.label means {sides[0]} as negative and {sides[1]} as positive"
         return Fault("unknown_label", f"{shown(label.field)} is {told(value)}; {known}")
 
-    def _weights_of(self, fields: Mapping[Path, Sequence[Any]], rows: int, faults: Faults) -> NDArray[np.float64]:
+    def _weights_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.float64]:
         path = self._recipe.weight
         if path is None:
             return np.ones(rows)
-        weight = numbers([1.0 if value is None else value for value in fields[path]], path, faults)
+        field = fields[path]
+        if isinstance(field, Numeric) and field.is_number and field.missing is None:
+            weight = np.array(numbers(field.array, path, faults))
+        else:
+            weight = numbers([1.0 if value is None else value for value in listed(field)], path, faults)
         beyond = ~((weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT))
         for row in np.flatnonzero(beyond).tolist():
             faults.by_row.setdefault(row, Fault("invalid_weight", f"{shown(path)} is {weight[row]!s}"))
         weight[beyond] = 1.0
         return weight
 
-    def _ids_of(self, fields: Mapping[Path, Sequence[Any]], rows: int, faults: Faults) -> list[str | int | None]:
+    def _ids_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> list[str | int | None]:
         path = self._recipe.id
         if path is None or self._labeled:
             return [None] * rows
-        values = list(fields[path])
+        values = list(listed(fields[path]))
         if set(map(type, values)) <= {str, type(None)}:
             return values
         for row, value in enumerate(values):
@@ -201,5 +203,18 @@ class EventReader:
                 values[row] = None
         return values
 
+    def _times_of(self, fields: Mapping[Path, FieldValues], time: EventTime, faults: Faults) -> NDArray[np.int64]:
+        """Return milliseconds since the epoch, -1 where an event does not say."""
+        values = listed(fields[time.field])
+        zone = ZoneTable(UTC_TABLE if time.zone == UTC_NAME else self._recipe.zones[time.zone])
+        filler = _EPOCH if time.format == "iso8601" else 0
+        given = [filler if value is None else value for value in values]
+        made = times(given, time.field, faults, time.format, zone) // (MICROSECONDS // 1_000)
+        for row in np.flatnonzero(made < 0).tolist():
+            faults.wrong(row, time.field, values[row], "a time since 1970")
+        missing = np.array([value is None for value in values], np.bool_)
+        return np.where(missing | (made < 0), -1, made)
 
+
+_EPOCH: Final = "1970-01-01T00:00:00Z"
 _LABELS_SHOWN: Final = 5

@@ -69,24 +69,30 @@ def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields)
     return rows
 
 
-def events_of(value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, Any] | InvalidPoint]:
-    """Tell a value into its rows, which may be any objects; as `rows_of`.
+def values_of(value: bytes, most_rows: int, most_bytes: int) -> Any:
+    """Parse a value of any shape; of an array a list of its rows, an `InvalidPoint` for each that cannot be parsed.
 
     Raises
     ------
     InvalidPoint
-        If the value cannot be parsed into rows, or could take more memory.
+        If the value cannot be parsed into rows, or could take more memory; as `rows_of`.
     """
     _refuse_costly(value, most_bytes)
     many = is_array(value)
     if not has_far_exponent(value):
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             found = _loose.decode(value)
-            rows = found if many else [found]
-            if len(rows) > most_rows:
-                raise too_many_rows(len(rows), most_rows)
-            return [_event(row) for row in rows]
-    return _decode_slowly(value, most_rows, _decode_event, _checked_event, many=many)
+            if many and len(found) > most_rows:
+                raise too_many_rows(len(found), most_rows)
+            return found
+    rows: list[Any] = _decode_slowly(value, most_rows, _decode_value, _checked, many=many)
+    return rows if many else rows[0]
+
+
+def events_of(value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, Any] | InvalidPoint]:
+    """Tell a value into its rows, which may be any objects; as `values_of`."""
+    found = values_of(value, most_rows, most_bytes)
+    return [event_or_fault(row) for row in (found if is_array(value) else [found])]
 
 
 def event_of(value: bytes) -> dict[str, Any] | None:
@@ -106,25 +112,26 @@ def _refuse_costly(value: bytes, most_bytes: int) -> None:
         refuse_expansion(_decoded_bytes(value), most_bytes)
 
 
-def _event(row: Any) -> dict[str, Any] | InvalidPoint:
-    return row if isinstance(row, dict) else _no_object(row)
+def event_or_fault(row: Any) -> dict[str, Any] | InvalidPoint:
+    """Return a parsed value if it is an object, or a rejection; else why it is no event."""
+    return row if isinstance(row, dict | InvalidPoint) else _no_object(row)
 
 
-def _checked_event(row: Any) -> dict[str, Any] | InvalidPoint:
-    """Return what Python's parser read as an event, unless it has what JSON has not."""
+def _checked(row: Any) -> Any:
+    """Return what Python's parser read, unless it has what JSON has not."""
     try:
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         return InvalidPoint("malformed_json", _SURROGATE)
-    return _event(row)
+    return row
 
 
-def _decode_event(raw: bytes) -> dict[str, Any] | InvalidPoint:
-    found = event_of(raw)
-    if found is not None:
-        return found
+def _decode_value(raw: bytes) -> Any:
+    if not has_far_exponent(raw):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            return _loose.decode(raw)
     try:
-        return _checked_event(json.loads(raw.decode()))
+        return _checked(json.loads(raw.decode()))
     except ValueError as error:
         return InvalidPoint("malformed_json", str(error))
 

@@ -56,8 +56,30 @@ class RowsBuilder:
         self._accepted: list[bool] = []
         self._at: list[tuple[int, int, bool, int, int]] = []
 
-    def add(self, run: Run, rows: int | None, points: Points, ids: list[str | int | None] | None) -> None:
-        """Add one record of so many rows, or many of one row each (None)."""
+    def add(
+        self,
+        run: Run,
+        rows: int | None,
+        points: Points,
+        ids: list[str | int | None] | None,
+        *,
+        accepted: NDArray[np.bool_] | None = None,
+        event_ms: NDArray[np.int64] | None = None,
+    ) -> None:
+        """Add one record of so many rows, or many of one row each (None).
+
+        Parameters
+        ----------
+        run : Run
+        rows : int or None
+        points : Points
+        ids : list or None
+            None: no row has one.
+        accepted : ndarray of shape (n,), bool, optional
+            Default: all.
+        event_ms : ndarray of shape (n,), int64, optional
+            When each event happened; -1, and the default: at the record's time.
+        """
         self._end_block()
         n, several = len(points), rows is not None
         offset, time_ms, epoch = run.offset, run.time_ms, run.leader_epoch
@@ -66,15 +88,14 @@ class RowsBuilder:
         last = np.ones(n, dtype=np.bool_)
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
-        accepted = np.ones(n, dtype=np.bool_)
         self._blocks.append(
             Rows(
                 partition=self._partition,
                 offset=offset,
                 row=row,
                 last=last,
-                time_ms=time_ms,
-                accepted=accepted,
+                time_ms=time_ms if event_ms is None else np.where(event_ms < 0, time_ms, event_ms),
+                accepted=np.ones(n, dtype=np.bool_) if accepted is None else accepted,
                 points=points,
                 leader_epoch=epoch,
             )

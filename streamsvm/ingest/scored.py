@@ -19,8 +19,7 @@ trained in, so that scoring loses no precision.
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -28,13 +27,13 @@ import msgspec
 import numpy as np
 from pydantic import ValidationError
 
-from streamsvm.config import Label, PointsConfig
-from streamsvm.errors import InvalidMessage, InvalidPoint
-from streamsvm.features.paths import Unreachable, path_of, picked
-from streamsvm.ingest.avro import Schemas
+from streamsvm.config import OF_EVENTS_ONLY, Label, PointsConfig, PointsFormat
+from streamsvm.errors import InvalidMessage
+from streamsvm.features.paths import path_of
+from streamsvm.features.recipe import Envelope
 from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
 from streamsvm.ingest.events import NO_ABSENCES, Absences
-from streamsvm.ingest.json_rows import events_of
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread
 from streamsvm.model.version import Version
 from streamsvm.points import Rows
@@ -92,7 +91,7 @@ class ScoreRecord:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What a batch of records came to; every record is in one of the two lists, or (in part each) in both.
+    """What a batch of records came to; every record is in one of the two lists, in both in part, or passed over.
 
     Attributes
     ----------
@@ -102,6 +101,8 @@ class Scored:
         Fields of the points that are not read.
     absences : Absences
         Declared fields that raw events did not have.
+    passed_over : mapping of str to int
+        Rows that hold no event and are no fault, by reason; they have no score.
     values : list of float
         The decision values of all points that have a score, in the order of the records.
     border : float
@@ -112,6 +113,7 @@ class Scored:
     rejected: list[RejectedRecord]
     unread: Unread = NOTHING_UNREAD
     absences: Absences = NO_ABSENCES
+    passed_over: Mapping[str, int] = field(default_factory=dict)
     values: list[float] = field(default_factory=list)
     border: float = 0.0
 
@@ -122,6 +124,7 @@ def points_config(
     max_record_bytes: int | None = None,
     max_rows_per_record: int | None = None,
     max_decoded_bytes: int | None = None,
+    format_: PointsFormat = "auto",
 ) -> PointsConfig:
     """Return what a valid unlabeled point is to a version: its dimension, labels and features' names, as float64.
 
@@ -141,6 +144,7 @@ def points_config(
         "labels": version.labels,
         "feature_names": version.feature_names,
         "dtype": "float64",
+        "format": format_,
         **limits,
     }
     try:
@@ -168,7 +172,11 @@ class BatchScorer:
     schemas : Schemas, optional
         Where Avro's schemas come from; without it every one is unknown.
     passed : sequence of str
-        Fields of JSON events that their scores repeat.
+        Fields of raw events that their scores repeat.
+    format_ : PointsFormat
+        Of the records.
+    envelope : Envelope, optional
+        What is around an event. Default: what the version's recipe says.
 
     Raises
     ------
@@ -187,6 +195,8 @@ class BatchScorer:
         max_decoded_bytes: int | None = None,
         schemas: Schemas | None = None,
         passed: Sequence[str] = (),
+        format_: PointsFormat = "auto",
+        envelope: Envelope | None = None,
     ) -> None:
         self._passed = {written: path_of(written) for written in passed}
         self._version = version
@@ -197,8 +207,11 @@ class BatchScorer:
             max_record_bytes=max_record_bytes,
             max_rows_per_record=max_rows_per_record,
             max_decoded_bytes=max_decoded_bytes,
+            format_=format_,
         )
-        self._decoder = PointDecoder(config, labeled=False, schemas=schemas, recipe=version.recipe)
+        if version.recipe is None and format_ in OF_EVENTS_ONLY:
+            raise InvalidMessage(f"{version.key} has no recipe, and points cannot be read as {format_}")
+        self._decoder = PointDecoder(config, labeled=False, schemas=schemas, recipe=version.recipe, envelope=envelope)
 
     def score(self, records: Sequence[SourceRecord]) -> Scored:
         """Score a batch; records of one partition must be in the order of their offsets.
@@ -213,14 +226,17 @@ class BatchScorer:
         decoded = self._decoder.decode(records)
         sources = {(record.partition, record.offset): record for record in records}
         rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
-        scored = Scored([], [], decoded.unread, decoded.absences, border=self._version.model.border)
+        scored = Scored(
+            [], [], decoded.unread, decoded.absences, decoded.passed_over, border=self._version.model.border
+        )
         base = 0
         for rows in decoded.rows:
             decided = self._decide(rows)
             for start, end in _records(rows):
                 at = rows.partition, int(rows.offset[start])
                 ids = decoded.ids[base + start : base + end]
-                self._score_record(sources[at], decided[start:end], ids, rejections.get(at, ()), scored)
+                accepted = rows.accepted[start:end].tolist()
+                self._score_record(sources[at], decided[start:end], ids, accepted, rejections.get(at, ()), scored)
             base += len(rows)
         return scored
 
@@ -237,15 +253,16 @@ class BatchScorer:
         source: SourceRecord,
         decided: Sequence[Decided],
         ids: Sequence[str | int | None],
+        accepted: Sequence[bool],
         known: tuple[Rejection, ...],
         scored: Scored,
     ) -> None:
         """Add one record's output and dead letter to `scored`."""
         bad = {rejection.row: rejection for rejection in known}
         for row, (score, _) in enumerate(decided):
-            if row not in bad and not math.isfinite(score):
+            if accepted[row] and not math.isfinite(score):
                 bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
-        good = [row for row in range(len(decided)) if row not in bad]
+        good = [row for row in range(len(decided)) if accepted[row] and row not in bad]
         record = self._encode(source, [(row, ids[row], decided[row]) for row in good]) if good else None
         if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
             what = f"the record's scores take {needed} bytes; the output topic allows {self._max_message_bytes}"
@@ -265,28 +282,18 @@ class BatchScorer:
             for row, identity, decided in rows
         ]
         headers = (
-            (SOURCE_HEADER, f"{source.topic}/{source.partition}/{source.offset}".encode()),
+            (SOURCE_HEADER, source_of(source)),
             (MODEL_SHA256_HEADER, self._sha256),
             (CONTENT_TYPE_HEADER, CONTENT_TYPE.encode()),
         )
         return ScoreRecord(source.key, msgspec.json.encode(found if many else found[0]), headers, len(found))
 
     def _fields_of(self, source: SourceRecord) -> list[dict[str, Any]] | None:
-        """Return the fields to repeat of each row of a record; None if it is not in JSON."""
-        value = source.value or b""
-        try:
-            rows = events_of(value, sys.maxsize, sys.maxsize)
-        except InvalidPoint:
+        """Return the fields to repeat of each row of a record; None if it holds points."""
+        columns = self._decoder.fields_of(source, list(self._passed.values()))
+        if columns is None:
             return None
-        events = [row if isinstance(row, dict) else {} for row in rows]
-        columns = {written: picked(events, path) for written, path in self._passed.items()}
-        return [
-            {
-                written: None if isinstance(values[row], Unreachable) else values[row]
-                for written, values in columns.items()
-            }
-            for row in range(len(events))
-        ]
+        return [dict(zip(self._passed, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _score(
         self, identity: str | int | None, decided: Decided, row: int | None, passed: dict[str, Any] | msgspec.UnsetType
@@ -303,6 +310,11 @@ class BatchScorer:
             passed=passed,
             row=msgspec.UNSET if row is None else row,
         )
+
+
+def source_of(source: SourceRecord) -> bytes:
+    """Return what `SOURCE_HEADER` says of an input record."""
+    return f"{source.topic}/{source.partition}/{source.offset}".encode()
 
 
 def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:

@@ -14,10 +14,11 @@ import importlib
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as TookTooLong
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -30,9 +31,12 @@ MOST_KEPT_CHARACTERS: Final = 16 << 20
 """Of the schemas that are kept; the oldest of more are asked for again."""
 GRACE_S: Final = 0.5
 
-NOT_FOUND: Final = 404
-NO_SUCH_SCHEMA: Final = 40403
-"""The registry's own code; a bare 404 is a wrong address or a proxy, not an answer."""
+NO_SUBJECT: Final = (404, 40401)
+NO_VERSION: Final = (404, 40402)
+NO_SCHEMA: Final = (404, 40403)
+"""Status and the registry's own code; a bare 404 is a wrong address or a proxy, not an answer."""
+MOST_REFERENCES: Final = 32
+"""Files that a schema may refer to, each a question to the registry."""
 REFUSED: Final = (401, 403)
 INVALID: Final = (409, 422)
 
@@ -121,21 +125,64 @@ class SchemaRegistry:
         """
         if schema_id in self._kept:
             return self._kept[schema_id]
+        found = self._described(schema_id, lambda client: client.get_schema(schema_id))
+        if found is None:
+            return None
+        self._keep(schema_id, found.schema_str)
+        return str(found.schema_str)
+
+    def files(self, schema_id: int) -> Mapping[str, str] | None:
+        """Return a Protobuf schema's text under the empty name, and that of each file that it refers to under its name.
+
+        Nothing is kept: whoever asks keeps what it makes of them. None if the registry says there is no such schema.
+
+        Raises
+        ------
+        InvalidPoint
+            If it is larger than any that is read, is not Protobuf, or has too many references.
+        RegistryUnavailable, ConfigurationError
+            As `schema`.
+        """
+        found = self._described(schema_id, lambda client: client.get_schema(schema_id))
+        if found is None:
+            return None
+        if found.schema_type != "PROTOBUF":
+            raise InvalidPoint(
+                "incompatible_schema", f"schema {schema_id} is {_one_line(found.schema_type or 'AVRO')}, not PROTOBUF"
+            )
+        texts = {"": str(found.schema_str)}
+        waiting = list(found.references or ())
+        while waiting:
+            one = waiting.pop()
+            if one.name in texts:
+                continue
+            if len(texts) > MOST_REFERENCES:
+                what = f"schema {schema_id} refers to more than {MOST_REFERENCES} files"
+                raise InvalidPoint("incompatible_schema", what)
+            other = self._described(schema_id, partial(_version, subject=str(one.subject), version=one.version))
+            if other is None:
+                what = f"schema {schema_id} refers to {str(one.name)[:80]}, which the registry does not have"
+                raise InvalidPoint("incompatible_schema", what)
+            texts[str(one.name)] = str(other.schema_str)
+            waiting += other.references or ()
+        return texts
+
+    def _described(self, schema_id: int, question: Callable[[Any], Any]) -> Any:
+        """Return a schema as the client describes it; None if the registry says there is none."""
         try:
-            text: Any = self._ask(lambda client: client.get_schema(schema_id).schema_str)
+            found: Any = self._ask(question)
         except _TooLarge:
             raise InvalidPoint(
                 "incompatible_schema",
                 f"schema {schema_id} does not describe points: it has over {LARGEST_ANSWER} bytes",
             ) from None
         except Exception as error:
-            if self._code_of(error) == (NOT_FOUND, NO_SUCH_SCHEMA):
+            if self._code_of(error) in (NO_SCHEMA, NO_VERSION, NO_SUBJECT):
                 return None
             raise self._failure(error, f"asked for schema {schema_id}") from error
-        if not isinstance(text, str):
+        if not isinstance(found.schema_str, str):
             raise self._failure(TypeError("the answer holds no schema"), f"asked for schema {schema_id}")
-        self._keep(schema_id, text)
-        return text
+        return found
 
     def _keep(self, schema_id: int, text: str) -> None:
         self._kept[schema_id] = text
@@ -241,5 +288,9 @@ def _library() -> Any:
         ) from None
 
 
-def _one_line(error: Exception) -> str:
+def _version(client: Any, *, subject: str, version: int) -> Any:
+    return client.get_version(subject, version).schema
+
+
+def _one_line(error: object) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__

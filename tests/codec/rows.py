@@ -51,9 +51,10 @@ class InColumns(Sequence[Raw]):
 
 @dataclass
 class Shelf:
-    """Schemas by id; while `away` nobody answers."""
+    """Schemas by id, and the files of Protobuf's; while `away` nobody answers."""
 
     schemas: Mapping[int, str] = field(default_factory=dict)
+    protobuf: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     away: bool = False
     asked: list[int] = field(default_factory=list)
 
@@ -62,6 +63,12 @@ class Shelf:
         if self.away:
             raise TransientError("the registry is away")
         return self.schemas.get(schema_id)
+
+    def files(self, schema_id: int) -> Mapping[str, str] | None:
+        self.asked.append(schema_id)
+        if self.away:
+            raise TransientError("the registry is away")
+        return self.protobuf.get(schema_id)
 
 
 POINT, POINTS = avro.schema_of(1, many=False), avro.schema_of(1, many=True)

@@ -18,7 +18,7 @@ import pytest
 from streamsvm.config import LARGEST_EXPANSION, ModelConfig, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest import arrow, json_rows
-from streamsvm.ingest.arrow import _field, _messages
+from streamsvm.ingest.arrow_stream import _field, _messages
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from tests.codec.rows import ARROW, AVRO, POINTS, SHELF, Raw, Shelf, as_arrow, as_avro, as_json

@@ -14,7 +14,7 @@ from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.features.columns import columns_of
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
-from tests.codec.rows import ARROW, AVRO, Raw, Shelf
+from tests.codec.rows import AVRO, Raw, Shelf
 from tests.features.recipes import EVENTS, payment, payments
 
 RECIPE = payments()
@@ -206,14 +206,6 @@ def test_a_bad_avro_event_rejects_itself_and_names_its_field() -> None:
         (2, "malformed_avro", "the datum does not fit its schema: the datum ends too early"),
         (3, "unknown_schema", "the registry has no schema 9"),
     ]
-
-
-def test_arrow_is_refused_by_its_name() -> None:
-    """Rather than taken for points."""
-    record = Raw(b"\0\0\0\0\1", headers=ARROW)
-    ((_, why, what),) = whys(decoder().decode([record]))
-    assert why == "unknown_content_type"
-    assert "[features] are read from JSON and Avro only" in what
 
 
 JSON = st.recursive(

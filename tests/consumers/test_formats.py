@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -12,16 +13,23 @@ import pytest
 
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
+from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError
+from streamsvm.features.inference import proposal
+from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.kafka import Cluster, Outbox, RegistryUnavailable, SchemaRegistry
+from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
+from tests.codec.rows import Raw
+from tests.codec.test_arrow_events import in_arrow
+from tests.codec.test_events import ROW
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
+from tests.features.recipes import payment, payments
 from tests.streams import gaussian, small_config
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")
@@ -163,3 +171,86 @@ def test_avro_without_a_registry_is_refused_at_the_start(tmp_path: Path, embedde
     prepare(embedded_broker, settings)
     with pytest.raises(ConfigurationError, match=r"registry\.url"):
         run_until(settings, embedded_broker.connection, 1)
+
+
+def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_read(
+    registry: Registry, client: Client
+) -> None:
+    """Protobuf with a file that it imports, Avro and JSON Schema: the points are those of the same events in JSON."""
+    pytest.importorskip("proto_schema_parser")
+    pytest.importorskip("google.protobuf")
+    written = confluent(registry.url)
+    events = [payment(index) for index in range(20)]
+    recipe = payments()
+    plain = PointDecoder(PointsConfig(**points_of(recipe)), recipe=recipe)
+    expected = plain.decode([Raw(json.dumps(event).encode(), at) for at, event in enumerate(events)]).rows[0]
+    schemas = client(registry.url)
+    for format_, serialize in written.items():
+        config = PointsConfig(**points_of(recipe), format=format_)
+        reader = PointDecoder(config, recipe=recipe, schemas=schemas)
+        found = reader.decode([Raw(serialize(event), at) for at, event in enumerate(events)])
+        assert not found.rejected, (format_, found.rejected[0].rejections)
+        assert found.rows[0].points.sha256() == expected.points.sha256(), format_
+
+
+def confluent(url: str) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
+    """Return what Confluent's own serializers write of an event, by the format."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+    from confluent_kafka.schema_registry.avro import AvroSerializer
+    from confluent_kafka.schema_registry.json_schema import JSONSerializer
+    from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+    from google.protobuf import json_format
+
+    from tests.codec.test_protobuf import Payment
+
+    registry = SchemaRegistryClient({"url": url})
+    fields = [field for field in ROW["fields"] if field["name"] != "weight"]
+    avro = AvroSerializer(registry, json.dumps({**ROW, "fields": fields}))
+    proto = ProtobufSerializer(Payment, registry, {"use.deprecated.format": False})
+    plain = JSONSerializer('{"title": "Payment", "type": "object"}', registry)
+    contexts = {name: SerializationContext(name, MessageField.VALUE) for name in ("avro", "protobuf", "json-schema")}
+    return {
+        "avro": lambda event: avro({"risk": None, **event}, contexts["avro"]),
+        "protobuf": lambda event: proto(
+            json_format.ParseDict(event, Payment(), ignore_unknown_fields=True), contexts["protobuf"]
+        ),
+        "json-schema": lambda event: plain(event, contexts["json-schema"]),
+    }
+
+
+@pytest.mark.embedded_broker
+def test_features_are_proposed_from_a_topic_of_every_format(
+    broker: TestBroker, registry: Registry, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without a group; what is proposed from Arrow and Avro is what is proposed from JSON, and it is a configuration."""
+    from consumers.streams import sampling
+
+    monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)
+    settings = Settings(registry=RegistryConfig(url=registry.url, timeout_s=5.0))
+    events = [{**payment(index), "weight": None, "risk": None, "items": [{"price": index}]} for index in range(60)]
+    schema_id = client(registry.url).register(f"{broker.name()}-value", json.dumps(ROW))
+    writer = AvroWriter(json.dumps(ROW), schema_id)
+    of_format: dict[Any, list[bytes]] = {
+        "json": [json.dumps(event).encode() for event in events],
+        "avro": [writer.encode(event) for event in events],
+        "arrow": [in_arrow(events)],
+    }
+    proposals = {}
+    for format_, values in of_format.items():
+        name = broker.topic()
+        outbox = Outbox(broker.connection)
+        for value in [*values, b"nonsense"]:
+            outbox.send(Message(name, value))
+        outbox.flush(30.0)
+        outbox.close()
+        found, unreadable = sampling.newest_events(settings, name, format_, "none", 1_000)
+        assert len(found) == len(events)
+        assert unreadable.total() == 1
+        proposals[format_] = {one.path: one.options for one in proposal(found, ("is_fraud",)).fields}
+        assert proposals[format_].pop(("more",), None) is None
+    assert proposals["avro"] == proposals["json"]
+    assert proposals["arrow"] == proposals["json"]
+    recipe_from(
+        {"_".join(path): {**options, "field": list(path)} for path, options in proposals["json"].items() if options}, {}
+    )

@@ -26,8 +26,8 @@ from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, InvalidMessage, TopicMissing, TransientError
 from streamsvm.ingest import arrow, avro
-from streamsvm.ingest.avro import Schemas
 from streamsvm.ingest.decoder import Rejection, encode
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.scored import BatchScorer, label_of, points_config
 from streamsvm.kafka import (
     Cluster,

@@ -37,7 +37,6 @@ from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.avro import FRAME
 from streamsvm.ingest.decoder import (
     DEEPEST_NESTING,
     LARGEST_FEATURE,
@@ -46,6 +45,7 @@ from streamsvm.ingest.decoder import (
     Decoded,
     PointDecoder,
 )
+from streamsvm.ingest.framed import FRAME
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf

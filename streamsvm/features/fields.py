@@ -1,0 +1,96 @@
+"""Values of one field of many events as arrays, where a format has them so; else a field is a sequence of values.
+
+Invariant: a field as arrays has the columns and the faults that the list of its values has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Coded:
+    """Values of which each distinct one is held once.
+
+    Attributes
+    ----------
+    values : sequence
+        Of JSON's types; None is a missing one.
+    codes : ndarray of shape (n,), integers
+        Which of `values` each event has.
+    """
+
+    values: Sequence[Any]
+    codes: NDArray[np.integer]
+
+    def listed(self) -> list[Any]:
+        """Return the value of each event."""
+        values = self.values
+        return [values[code] for code in self.codes.tolist()]
+
+    def count_missing(self) -> int:
+        """Return how many events lack the field."""
+        missing = [code for code, value in enumerate(self.values) if value is None]
+        return int(np.isin(self.codes, missing).sum()) if missing else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Numeric:
+    """Numbers, or truths.
+
+    Attributes
+    ----------
+    array : ndarray of shape (n,), bool, integer or float64
+        Meaningless where the field is missing.
+    missing : ndarray of shape (n,), bool, or None
+        Where the field is missing; None if nowhere.
+    """
+
+    array: NDArray[Any]
+    missing: NDArray[np.bool_] | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the values are numbers, not truths."""
+        return self.array.dtype.kind in "iuf"
+
+    def coded(self) -> Coded:
+        """Return the same with each distinct value once."""
+        bits = self.array.view(np.int64) if self.array.dtype == np.float64 else self.array  # -0.0 is another than 0.0
+        found, codes = np.unique(bits, return_inverse=True)
+        values = found.view(self.array.dtype)
+        if self.missing is None:
+            return Coded(values.tolist(), codes)
+        return Coded([*values.tolist(), None], np.where(self.missing, len(values), codes))
+
+    def listed(self) -> list[Any]:
+        """Return the value of each event, None where it is missing."""
+        values: list[Any] = self.array.tolist()
+        if self.missing is not None:
+            for row in np.flatnonzero(self.missing).tolist():
+                values[row] = None
+        return values
+
+    def count_missing(self) -> int:
+        """Return how many events lack the field."""
+        return 0 if self.missing is None else int(self.missing.sum())
+
+
+FieldValues = Sequence[Any] | Coded | Numeric
+
+
+def listed(field: FieldValues) -> Sequence[Any]:
+    """Return the value of each event."""
+    return field.listed() if isinstance(field, Coded | Numeric) else field
+
+
+def count_missing(field: FieldValues) -> int:
+    """Return how many events lack a field."""
+    if isinstance(field, Coded | Numeric):
+        return field.count_missing()
+    return sum(value is None for value in field) if type(None) in set(map(type, field)) else 0

@@ -1,0 +1,33 @@
+"""Which format a record has: what its header `content-type` says, or the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from streamsvm.ingest.arrow_stream import CONTENT_TYPE as ARROW
+
+CONTENT_TYPES: Final[Mapping[str, str]] = {
+    "application/json": "json",
+    "text/json": "json",
+    ARROW: "arrow",
+    "application/avro": "avro",
+    "avro/binary": "avro",
+    "application/vnd.confluent.avro": "avro",
+}
+"""Formats by what the header `content-type` says, parameters aside; without the header a record is JSON."""
+CONTENT_TYPE_HEADER: Final = "content-type"
+
+
+def format_of(headers: Sequence[tuple[str, bytes]]) -> str:
+    """Return the format that a record's headers name; empty if it is not supported."""
+    for name, content in headers:
+        if name.lower() == CONTENT_TYPE_HEADER:
+            return format_of_media_type(content.decode("latin-1"))
+    return "json"
+
+
+def format_of_media_type(media_type: str) -> str:
+    """Return the format of a media type; empty if it is not supported."""
+    bare = media_type.partition(";")[0].strip().lower()
+    return CONTENT_TYPES.get(bare, "json" if bare.endswith("+json") else "")

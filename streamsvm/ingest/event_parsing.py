@@ -1,0 +1,134 @@
+"""From the bytes of a record to the events in it: its format, then its envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from streamsvm.config import PointsConfig
+from streamsvm.errors import InvalidPoint
+from streamsvm.features.paths import Path
+from streamsvm.features.recipe import Envelope
+from streamsvm.ingest import json_rows
+from streamsvm.ingest.arrow_events import ArrowEvents
+from streamsvm.ingest.avro import AvroReader
+from streamsvm.ingest.bounds import refuse_size
+from streamsvm.ingest.content_types import format_of_media_type
+from streamsvm.ingest.envelopes import (
+    TOMBSTONE,
+    Event,
+    Headers,
+    Packed,
+    PassedOver,
+    has_tombstones,
+    inside,
+    is_bare,
+    opened,
+)
+from streamsvm.ingest.framed import unframed
+from streamsvm.ingest.protobuf import ProtobufReader
+
+Row = Event | PassedOver | InvalidPoint
+Parsed = Row | list[Row] | ArrowEvents
+"""What a record holds: one row, an array of them, or columns."""
+
+_OF_JSON: Final = ("json", "json-schema")
+
+
+class EventParser:
+    """Parses records of every format.
+
+    Parameters
+    ----------
+    config : PointsConfig
+        Its limits.
+    envelope : Envelope
+        What is around an event.
+    avro : AvroReader
+    protobuf : ProtobufReader
+    """
+
+    def __init__(self, config: PointsConfig, envelope: Envelope, avro: AvroReader, protobuf: ProtobufReader) -> None:
+        self._config = config
+        self.envelope = envelope
+        self._avro = avro
+        self._protobuf = protobuf
+
+    def is_array(self, format_: str, value: bytes) -> bool:
+        """Tell whether a value with a valid row is an array of rows; every Arrow record is.
+
+        Raises
+        ------
+        TransientError
+            If that needs a schema which is unavailable now.
+        """
+        if format_ == "avro":
+            return self._avro.is_array(value)
+        if format_ == "json-schema":
+            value = unframed(value)
+        return format_ == "arrow" or (format_ in _OF_JSON and json_rows.is_array(value))
+
+    def parsed(self, format_: str, value: bytes | None, headers: Headers, paths: Sequence[Path]) -> Parsed:
+        """Return what a record holds, out of its envelope.
+
+        Parameters
+        ----------
+        format_ : str
+        value : bytes or None
+        headers : sequence of (str, bytes)
+        paths : sequence of Path
+            Fields of an event that are read; an event need not have others.
+
+        Raises
+        ------
+        InvalidPoint
+            If it cannot be parsed.
+        TransientError
+            If a schema is unavailable now.
+        """
+        if value is None and has_tombstones(self.envelope):
+            return TOMBSTONE
+        bare = is_bare(self.envelope, headers, of_json=format_ in _OF_JSON)
+        whole = refuse_size(value, self._config)
+        found = self._of_format(format_, whole, paths if bare else inside(self.envelope, paths))
+        if bare:
+            return _events(found)
+        if isinstance(found, ArrowEvents):
+            raise InvalidPoint("wrong_envelope", f"the value is Arrow, which has no envelope {self.envelope}")
+        if isinstance(found, list):
+            return [self._out_of(row, paths) for row in found]
+        return self._out_of(found, paths)
+
+    def _out_of(self, row: Any, paths: Sequence[Path]) -> Row:
+        if isinstance(row, InvalidPoint):
+            return row
+        found = opened(self.envelope, row)
+        if not isinstance(found, Packed):
+            return found
+        inner = _events(self._of_format(format_of_media_type(found.media_type), found.value, paths))
+        if isinstance(inner, list | ArrowEvents):
+            return InvalidPoint("wrong_type", "data_base64 holds several events, but only one is allowed")
+        return inner
+
+    def _of_format(self, format_: str, value: bytes, paths: Sequence[Path]) -> Any:
+        """Return the value that is held, a list where it is an array of rows, or an Arrow record's columns."""
+        rows, memory = self._config.max_rows_per_record, self._config.decoded_bytes
+        if format_ in _OF_JSON:
+            return json_rows.values_of(value if format_ == "json" else unframed(value), rows, memory)
+        if format_ == "avro":
+            data = self._avro.data_of(value, rows, memory)
+            return data if self._avro.is_array(value) else data[0]
+        if format_ == "protobuf":
+            return self._protobuf.event_of(value, paths, memory)
+        if format_ == "arrow":
+            return ArrowEvents(value, paths, self._config)
+        raise InvalidPoint("unknown_content_type", "the content type names an unsupported format")
+
+
+def _events(found: Any) -> Parsed:
+    """Return what was found as events; what is not an object is none."""
+    if isinstance(found, ArrowEvents):
+        return found
+    if isinstance(found, list):
+        return [json_rows.event_or_fault(row) for row in found]
+    return json_rows.event_or_fault(found)

@@ -1,0 +1,285 @@
+"""Records of raw events as rows: parsed, and read together.
+
+Invariant: which events are read together decides nothing. Whether an event is accepted, and as which point, depends on
+its record and the recipe only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.config import PointsConfig
+from streamsvm.errors import InvalidPoint
+from streamsvm.features.fields import listed
+from streamsvm.features.paths import Path, Unreachable, picked
+from streamsvm.features.recipe import Recipe
+from streamsvm.features.values import Fault
+from streamsvm.ingest import json_rows
+from streamsvm.ingest.arrow_events import ArrowEvents
+from streamsvm.ingest.blaming import blaming_the_record
+from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
+from streamsvm.ingest.columns import RawRecord, Run
+from streamsvm.ingest.envelopes import Event, PassedOver
+from streamsvm.ingest.event_parsing import EventParser, Parsed, Row
+from streamsvm.ingest.events import Absences, EventPoints, EventReader
+from streamsvm.ingest.json_fields import FieldsDecoder
+from streamsvm.ingest.row import encodable
+from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
+from streamsvm.points import Points
+
+READ_TOGETHER: Final = 4 << 20
+"""Bytes of records whose parsed events are held at once; several times as much memory."""
+
+
+class EventRecords:
+    """Decodes the records of a topic of raw events.
+
+    Parameters
+    ----------
+    recipe : Recipe
+    config : PointsConfig
+    largest : float
+        Largest magnitude of a feature.
+    labeled : bool
+        Whether an event must have a label.
+    parser : EventParser
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        config: PointsConfig,
+        largest: float,
+        *,
+        labeled: bool,
+        parser: EventParser,
+    ) -> None:
+        self._config = config
+        self._parser = parser
+        self._reader = EventReader(recipe, config, largest, labeled=labeled)
+        self._fields = FieldsDecoder(self._reader.paths)
+        self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
+        self._passed_over: Counter[str] = Counter()
+
+    def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
+        """Return since the last call which declared fields were absent, and how many rows were passed over, by reason."""
+        passed, self._passed_over = self._passed_over, Counter()
+        return self._reader.take_absences(), passed
+
+    def is_array(self, format_: str, record: RawRecord) -> bool:
+        """Tell whether a record with a valid row is an array of rows; every Arrow record is.
+
+        Raises
+        ------
+        TransientError
+            If that needs a schema which is unavailable now.
+        """
+        return self._parser.is_array(format_, record.value or b"")
+
+    def decode(self, format_: str, run: Run, builder: RowsBuilder) -> None:
+        """Decode consecutive records of one format.
+
+        Raises
+        ------
+        TransientError
+            If a schema is unavailable now.
+        """
+        plain = self._most_plain_bytes if format_ == "json" and self._parser.envelope == "none" else -1
+        for part in _portions(run):
+            if plain < 0 or not self._add_plain(part, plain, builder):
+                self._add_parsed(format_, part, plain, builder)
+
+    def _add_plain(self, run: Run, most_bytes: int, builder: RowsBuilder) -> bool:
+        """Add records of one JSON object each, all at once; False where one has to be looked at by itself."""
+        fields = self._fields.read(run.values, most_bytes)
+        if fields is None:
+            return False
+        try:
+            made = self._reader.read_fields(fields, len(run))
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a record is at fault: parsing each finds out which
+            return False
+        _reject_singles(run, self._add_made(run, None, made, builder), builder)
+        return True
+
+    def _add_parsed(self, format_: str, run: Run, plain: int, builder: RowsBuilder) -> None:
+        """Add records after parsing each."""
+        rows: list[Row] = []
+        start = 0
+        for index, value in enumerate(run.values):
+            one: Parsed | None = json_rows.event_of(value) if value and len(value) <= plain else None
+            if one is None:
+                one = self._parsed(format_, run, index)
+            if isinstance(one, list | ArrowEvents):
+                self._add_singles(run.slice(start, index), rows, builder)
+                self._add_several(run.slice(index, index + 1), one, builder)
+                rows, start = [], index + 1
+                continue
+            rows.append(one)
+        self._add_singles(run.slice(start, len(run)), rows, builder)
+
+    def fields_of(self, format_: str, record: RawRecord, paths: Sequence[Path]) -> list[list[Any]] | None:
+        """Return fields of a record's rows, for each path a value of each row; None where it cannot be read.
+
+        A field that is missing, or cannot be reached, is None.
+        """
+        try:
+            with blaming_the_record():
+                parsed = self._parser.parsed(format_, record.value, record.headers, paths)
+        except InvalidPoint:
+            return None
+        if isinstance(parsed, ArrowEvents):
+            return [[_plain(value) for value in listed(field)] for field in parsed.fields().values()]
+        rows = parsed if isinstance(parsed, list) else [parsed]
+        events: list[Event] = [row if isinstance(row, dict) else {} for row in rows]
+        return [[_plain(value) for value in picked(events, path)] for path in paths]
+
+    def _parsed(self, format_: str, run: Run, index: int) -> Parsed:
+        """Return what a record holds; a rejection if it cannot be parsed."""
+        value, headers = run.values[index], () if run.plain else run.records[index].headers
+        try:
+            with blaming_the_record():
+                return self._parser.parsed(format_, value, headers, self._reader.paths)
+        except InvalidPoint as error:
+            return error
+
+    # -------------------------------------------------------------- reading
+
+    def _add_singles(self, run: Run, rows: Sequence[Row], builder: RowsBuilder) -> None:
+        """Add records of one row each."""
+        if not rows:
+            return
+        _reject_singles(run, self._add(run, None, rows, builder), builder)
+
+    def _add_several(self, run: Run, rows: list[Row] | ArrowEvents, builder: RowsBuilder) -> None:
+        """Add a record of several rows."""
+        count, config = len(rows), self._config
+        try:
+            if not count:
+                raise InvalidPoint("empty_record", "the array is empty")
+            if count > config.max_rows_per_record:
+                raise too_many_rows(count, config.max_rows_per_record)
+            refuse_expansion(count * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
+            with blaming_the_record():
+                made = self._reader.read_fields(rows.fields(), count) if isinstance(rows, ArrowEvents) else None
+        except InvalidPoint as error:
+            self._add_singles(run, [error], builder)
+            return
+        if isinstance(rows, ArrowEvents):
+            assert made is not None
+            bad = self._add_made(run, count, made, builder)
+        else:
+            bad = self._add(run, count, rows, builder)
+        if bad:
+            rejections = tuple(Rejection(row, fault.reason, encodable(fault.what)) for row, fault in bad)
+            builder.rejected.append(RejectedRecord(run.records[0], count, rejections))
+
+    def _add(self, run: Run, several: int | None, rows: Sequence[Row], builder: RowsBuilder) -> Faulty:
+        """Add rows, and return those that are rejected, in their order."""
+        events = [row for row in rows if type(row) is dict]
+        made = self._read(events)
+        if len(events) == len(rows):
+            return self._add_made(run, several, made, builder)
+        place = np.array([at for at, row in enumerate(rows) if type(row) is dict], np.intp)
+        self._passed_over.update(row.reason for row in rows if isinstance(row, PassedOver))
+        unread = {at: Fault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
+        faults = unread | {int(place[at]): fault for at, fault in made.faults.items()}
+        passed = {at: None for at, row in enumerate(rows) if isinstance(row, PassedOver)}
+        return self._add_made(run, several, _spread(made, place, len(rows), faults), builder, without=passed)
+
+    def _add_made(
+        self,
+        run: Run,
+        several: int | None,
+        made: EventPoints,
+        builder: RowsBuilder,
+        without: Collection[int] = (),
+    ) -> Faulty:
+        """Add points, but for those that have a fault, or are not to be taken; return the former."""
+        accepted = None
+        points, ids = made.points, made.ids
+        if made.faults or without:
+            accepted = np.ones(len(points), np.bool_)
+            accepted[[*made.faults, *without]] = False
+            points = _only(points, accepted)
+            ids = [one if good else None for one, good in zip(ids, accepted.tolist(), strict=True)]
+        builder.add(run, several, points, ids, accepted=accepted, event_ms=made.time_ms)
+        return sorted(made.faults.items())
+
+    def _read(self, events: list[Event]) -> EventPoints:
+        """Read events together; where that fails unexpectedly, one by one, to find out which is at fault."""
+        try:
+            return self._reader.read(events)
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - an event is at fault: reading one by one finds out which
+            return self._read_apart(events)
+
+    def _read_apart(self, events: list[Event]) -> EventPoints:
+        made, faults = self._reader.read([]), dict[int, Fault]()
+        parts: list[EventPoints] = []
+        for index, event in enumerate(events):
+            try:
+                with blaming_the_record():
+                    parts.append(self._reader.read([event]))
+                faults |= {index: fault for fault in parts[-1].faults.values()}
+            except InvalidPoint as error:
+                faults[index] = Fault(error.reason, error.what)
+                parts.append(_spread(made, np.empty(0, np.intp), 1, {}))
+        points = Points.union([made.points, *(part.points for part in parts)])
+        times = None if made.time_ms is None else np.array([int(one) for part in parts for one in part.time_ms])  # type: ignore[union-attr]
+        return EventPoints(points, [one for part in parts for one in part.ids], faults, times)
+
+
+Faulty = list[tuple[int, Fault]]
+
+
+def _portions(run: Run) -> Iterator[Run]:
+    """Yield parts of a run that may be held together once they are parsed."""
+    start = held = 0
+    for index, value in enumerate(run.values):
+        held += len(value or b"")
+        if held > READ_TOGETHER:
+            yield run.slice(start, index + 1)
+            start, held = index + 1, 0
+    if start < len(run):
+        yield run.slice(start, len(run))
+
+
+def _reject_singles(run: Run, bad: Faulty, builder: RowsBuilder) -> None:
+    """Reject records of one row each."""
+    for index, fault in bad:
+        rejection = Rejection(0, fault.reason, encodable(fault.what))
+        builder.rejected.append(RejectedRecord(run.records[index], 1, (rejection,)))
+
+
+def _spread(made: EventPoints, place: NDArray[np.intp], rows: int, faults: Mapping[int, Fault]) -> EventPoints:
+    """Put points to their places among so many rows; the other rows are zeros."""
+    points = made.points
+    X = np.zeros((rows, points.dimension), points.X.dtype)
+    y, weight, ids = np.ones(rows, np.int8), np.ones(rows), [None] * rows
+    X[place], y[place], weight[place] = points.X, points.y, points.weight
+    spread: list[str | int | None] = list(ids)
+    for at, one in zip(place.tolist(), made.ids, strict=True):
+        spread[at] = one
+    time_ms = None
+    if made.time_ms is not None:
+        time_ms = np.full(rows, -1, np.int64)
+        time_ms[place] = made.time_ms
+    return EventPoints(Points(X, y, weight), spread, faults, time_ms)
+
+
+def _only(points: Points, accepted: NDArray[np.bool_]) -> Points:
+    """Return points of which those that are not accepted are zeros, as a rejected row's are in every format."""
+    X = np.where(accepted[:, np.newaxis], points.X, points.X.dtype.type(0))
+    return Points(X, np.where(accepted, points.y, np.int8(1)), np.where(accepted, points.weight, 1.0))
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, Unreachable) else value

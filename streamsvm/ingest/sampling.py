@@ -1,0 +1,98 @@
+"""Events of a topic as they are, without a recipe: for whoever looks at a sample before declaring one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from streamsvm.config import PointsConfig, PointsFormat
+from streamsvm.errors import InvalidPoint
+from streamsvm.features.recipe import Envelope
+from streamsvm.ingest.arrow_stream import survey
+from streamsvm.ingest.avro import AvroReader
+from streamsvm.ingest.blaming import blaming_the_record
+from streamsvm.ingest.columns import RawRecord
+from streamsvm.ingest.content_types import format_of
+from streamsvm.ingest.envelopes import Event
+from streamsvm.ingest.event_parsing import EventParser
+from streamsvm.ingest.protobuf import ProtobufReader
+from streamsvm.ingest.schemas import Schemas
+
+
+class EventSampler:
+    """Reads the events of records.
+
+    Parameters
+    ----------
+    format_ : PointsFormat
+        Of the records; not protobuf, of which a message is only read by the fields that are asked for.
+    envelope : Envelope
+    schemas : Schemas or None
+
+    Attributes
+    ----------
+    unreadable : Counter
+        Rows that hold no event, by the reason.
+    """
+
+    def __init__(self, format_: PointsFormat, envelope: Envelope, schemas: Schemas | None) -> None:
+        self._config = PointsConfig(dimension=1, format="auto")
+        self._format = format_
+        self._parser = EventParser(
+            self._config, envelope, AvroReader(schemas, self._config, events=True), ProtobufReader(schemas)
+        )
+        self.unreadable: Counter[str] = Counter()
+
+    def events(self, records: Iterable[RawRecord]) -> Iterator[Event]:
+        """Yield the events of records.
+
+        Raises
+        ------
+        TransientError
+            If a schema is unavailable now.
+        """
+        for record in records:
+            try:
+                with blaming_the_record():
+                    rows = self._rows(record)
+            except InvalidPoint as error:
+                rows = [error]
+            for row in rows:
+                if isinstance(row, dict):
+                    yield row
+                elif isinstance(row, InvalidPoint):
+                    self.unreadable[row.reason] += 1
+
+    def _rows(self, record: RawRecord) -> list[Any]:
+        format_ = format_of(record.headers) if self._format == "auto" else self._format
+        if format_ == "arrow":
+            return _of_arrow(record.value or b"", self._config)
+        found = self._parser.parsed(format_, record.value, record.headers, ())
+        return found if isinstance(found, list) else [found]
+
+
+def _of_arrow(value: bytes, config: PointsConfig) -> list[Event]:
+    survey(value, config.max_rows_per_record, dictionaries=True)
+    rows = pa.ipc.open_stream(pa.py_buffer(value)).read_all()
+    rows.validate(full=True)
+    return [_plain(row) for row in rows.to_pylist()]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of Arrow as JSON has it."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list):
+        with suppress(TypeError, ValueError):
+            if value and all(isinstance(one, tuple) for one in value):  # a map
+                return {str(name): _plain(one) for name, one in value}
+        return [_plain(one) for one in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value

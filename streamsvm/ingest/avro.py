@@ -138,6 +138,10 @@ class AvroReader:
         self._known = KnownSchemas(self._look_up)
         self._fastavro: Any = None if schemas is None else _fastavro()
 
+    def ask_again(self) -> None:
+        """Ask for unknown schemas once more: a batch of records begins, all of them fetched by now."""
+        self._known.ask_again()
+
     def prepare(self, value: bytes) -> None:
         """Ask the registry for the schema of a value, if it was not asked before.
 

@@ -214,6 +214,7 @@ class PointDecoder:
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         self._avro = AvroReader(schemas, config, labeled=labeled, events=recipe is not None)
+        self._protobuf = ProtobufReader(schemas, needed=recipe is not None and config.format == "protobuf")
         self._unread = UnreadFields()
         self._events: EventRecords | None = None
         if recipe is not None:
@@ -222,12 +223,7 @@ class PointDecoder:
                 config,
                 LARGEST_FEATURE[config.dtype],
                 labeled=labeled,
-                parser=EventParser(
-                    config,
-                    envelope or recipe.envelope,
-                    self._avro,
-                    ProtobufReader(schemas, needed=config.format == "protobuf"),
-                ),
+                parser=EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf),
             )
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
@@ -243,6 +239,8 @@ class PointDecoder:
             If the schema registry refuses this client.
         """
         self._take_counts()  # drop the counts of a batch that failed and is now decoded again
+        self._avro.ask_again()
+        self._protobuf.ask_again()
         decoded = Decoded([], [], [])
         for partition, run in by_partition(records):
             builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)

@@ -54,13 +54,23 @@ class KnownSchemas(Generic[Schema]):
     ----------
     look_up : callable
         Returns the parsed schema of an id, with the number of characters of its text, or why it is unfit. What it
-        raises is raised, and not remembered.
+        raises is raised; of that, an `InvalidPoint`, that there is no such schema, is remembered until `ask_again`.
     """
 
     def __init__(self, look_up: Callable[[int], tuple[Schema | InvalidPoint, int]]) -> None:
         self._look_up = look_up
         self._known: OrderedDict[int, tuple[Schema | InvalidPoint, int]] = OrderedDict()
+        self._absent: dict[int, InvalidPoint] = {}
         self._characters = 0
+
+    def ask_again(self) -> None:
+        """Forget which ids are unknown: a batch of records begins.
+
+        A schema is registered before the first record that names it is written. So what was unknown when records had
+        been fetched is unknown for each of them, and asking once is enough: else whoever writes garbage decides how
+        often a registry is asked. Of records that come later nothing is known: the id may have been given by then.
+        """
+        self._absent.clear()
 
     def of(self, schema_id: int) -> Schema:
         """Return a schema.
@@ -74,7 +84,7 @@ class KnownSchemas(Generic[Schema]):
         """
         entry = self._known.get(schema_id)
         if entry is None:
-            entry = self._known[schema_id] = self._look_up(schema_id)
+            entry = self._known[schema_id] = self._asked(schema_id)
             self._characters += entry[1]
             while len(self._known) > MOST_SCHEMAS or self._characters > MOST_CHARACTERS:
                 self._characters -= self._known.popitem(last=False)[1][1]
@@ -82,6 +92,16 @@ class KnownSchemas(Generic[Schema]):
         if isinstance(found, InvalidPoint):
             raise InvalidPoint(found.reason, found.what)
         return found
+
+    def _asked(self, schema_id: int) -> tuple[Schema | InvalidPoint, int]:
+        absent = self._absent.get(schema_id)
+        if absent is not None:
+            raise InvalidPoint(absent.reason, absent.what)
+        try:
+            return self._look_up(schema_id)
+        except InvalidPoint as error:
+            self._absent[schema_id] = InvalidPoint(error.reason, error.what)
+            raise
 
 
 def unknown(schema_id: int, *, configured: bool) -> InvalidPoint:

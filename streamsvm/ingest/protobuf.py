@@ -79,6 +79,10 @@ class ProtobufReader:
         if needed:
             _require_packages()
 
+    def ask_again(self) -> None:
+        """Ask for unknown schemas once more: a batch of records begins, all of them fetched by now."""
+        self._known.ask_again()
+
     def event_of(self, value: bytes, paths: Sequence[Path], most_bytes: int) -> Event:
         """Return the fields under some paths of a value's message.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -287,6 +288,19 @@ def test_nothing_is_decided_while_the_registry_is_away() -> None:
     shelf.away = True
     assert decoder.decode(batch).rows[0].accepted.all()
     assert shelf.asked == [1, 1]
+
+
+def test_an_unknown_schema_is_asked_for_once_a_batch() -> None:
+    """Whatever stands between its records; a later batch asks again, as the schema may be registered by then."""
+    shelf = Shelf({1: POINT})
+    decoder = PointDecoder(CONFIG, schemas=shelf)
+    unknown, json = Raw(b"\0\0\0\0\x63" + GOOD_AVRO[5:], 0, headers=AVRO), Raw(b'{"x": [1, 2], "y": 1}', 1)
+    batch = [replace(record, offset=offset) for offset, record in enumerate([unknown, json, unknown, json, unknown])]
+    assert decoder.decode(batch).rows[0].accepted.tolist() == [False, True, False, True, False]
+    assert shelf.asked == [0x63]
+    shelf.schemas = {1: POINT, 0x63: POINT}
+    assert decoder.decode(batch).rows[0].accepted.all()
+    assert shelf.asked == [0x63, 0x63]
 
 
 def test_without_a_registry_avro_is_rejected() -> None:

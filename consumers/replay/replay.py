@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice, repeat
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -130,25 +130,31 @@ def prepare_topic(
     return partitions
 
 
+class Sending(TypedDict, total=False):
+    """How records are sent, whatever stands in them; see `replay` for each."""
+
+    rate_per_s: float | None
+    partition: int | None
+    rows_per_record: int
+    progress: Callable[[Sent], None] | None
+    stop: threading.Event | None
+    clock: Callable[[], float]
+    sleep: Callable[[float], object] | None
+    flush_timeout_s: float
+
+
 def replay(
     source: Source,
     outbox: Sink,
     topic: str,
     *,
-    rate_per_s: float | None = None,
     labeled: bool = True,
     key: Literal["id"] | None = None,
-    partition: int | None = None,
     format: RecordFormat = "json",  # noqa: A002
     register: Register | None = None,
-    rows_per_record: int = 1,
     limit: int | None = None,
     shuffle_seed: int | None = None,
-    progress: Callable[[Sent], None] | None = None,
-    stop: threading.Event | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], object] | None = None,
-    flush_timeout_s: float = 60.0,
+    **sending: Unpack[Sending],
 ) -> ReplayResult:
     """Send the points of a source to a topic, in its order, and wait until the broker has them all.
 
@@ -159,33 +165,35 @@ def replay(
         Not closed here.
     topic : str
         It must exist: see `prepare_topic`.
-    rate_per_s : float, optional
-        Points a second. Default: as fast as the broker takes them.
     labeled : bool
         Whether records carry labels; False makes unlabeled points of a source that has labels.
     key : "id", optional
         Use each point's id as its record's key, which then chooses the partition. Default: no key.
-    partition : int, optional
-        Send everything to this one. Default: by key, else spread over all.
     format : "json", "json-array", "arrow" or "avro"
         How records are written; all but plain JSON say so in a header. `json` with several rows a record writes
         arrays, `json-array` arrays of one, too.
     register : callable, optional
         Registers Avro's schema under `<topic>-value`; needed for `avro`.
-    rows_per_record : int
-        Points in a record; more than one makes arrays, which travel faster.
     limit : int, optional
         Send at most so many points: of a shuffled source a random sample.
     shuffle_seed : int, optional
         Send in a random order that depends on the seed only. Loads the whole source into memory.
-    progress : callable, optional
-        Told about ten times a second what was sent so far, and at the end.
-    stop : threading.Event, optional
-        Ends early, cleanly: what was sent by then is waited for, and counted.
-    clock, sleep : callable
-        Time, in seconds. By default waiting ends at once when `stop` is set.
-    flush_timeout_s : float
-        How long, in seconds, to wait for the last acknowledgements.
+    **sending
+        Of `Sending`:
+        rate_per_s : float, optional
+            Points a second. Default: as fast as the broker takes them.
+        partition : int, optional
+            Send everything to this one. Default: by key, else spread over all.
+        rows_per_record : int
+            Points in a record; more than one makes arrays, which travel faster.
+        progress : callable, optional
+            Told about ten times a second what was sent so far, and at the end.
+        stop : threading.Event, optional
+            Ends early, cleanly: what was sent by then is waited for, and counted.
+        clock, sleep : callable
+            Time, in seconds. By default waiting ends at once when `stop` is set.
+        flush_timeout_s : float
+            How long, in seconds, to wait for the last acknowledgements.
 
     Raises
     ------
@@ -197,7 +205,8 @@ def replay(
     TransientError, FatalError
         If a message was not delivered, or not in time.
     """
-    _check(source, rate_per_s, rows_per_record, limit, labeled=labeled, key=key)
+    rows_per_record = sending.get("rows_per_record", 1)
+    _check(source, sending.get("rate_per_s"), rows_per_record, limit, labeled=labeled, key=key)
     if format == "avro" and register is None:
         raise ConfigurationError(
             "Avro needs a schema registry, but registry.url is not configured", "Set registry.url."
@@ -206,19 +215,7 @@ def replay(
         raise ConfigurationError(f"shuffle_seed is {shuffle_seed}", "Give 0 or more.")
     points = _points(source if shuffle_seed is None else shuffled(source, shuffle_seed), labeled=labeled, key=key)
     records = _records(islice(points, limit), rows_per_record, _encoder(format, topic, register, rows_per_record))
-    return _send(
-        records,
-        outbox,
-        topic,
-        rate_per_s=rate_per_s,
-        partition=partition,
-        rows_per_record=rows_per_record,
-        progress=progress,
-        stop=stop or threading.Event(),
-        clock=clock,
-        sleep=sleep,
-        flush_timeout_s=flush_timeout_s,
-    )
+    return _send(records, outbox, topic, **sending)
 
 
 def replay_events(
@@ -226,25 +223,16 @@ def replay_events(
     outbox: Sink,
     topic: str,
     *,
-    rate_per_s: float | None = None,
-    partition: int | None = None,
-    rows_per_record: int = 1,
     limit: int | None = None,
     shuffle_seed: int | None = None,
-    progress: Callable[[Sent], None] | None = None,
-    stop: threading.Event | None = None,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], object] | None = None,
-    flush_timeout_s: float = 60.0,
+    **sending: Unpack[Sending],
 ) -> ReplayResult:
     """Send raw events to a topic, as JSON, as `replay` sends points.
 
     Parameters
     ----------
     events : iterable of mappings
-    outbox, topic, rate_per_s, partition, rows_per_record, limit, shuffle_seed, progress, stop
-        As of `replay`.
-    clock, sleep, flush_timeout_s
+    outbox, topic, limit, shuffle_seed, **sending
         As of `replay`.
 
     Raises
@@ -252,7 +240,8 @@ def replay_events(
     ConfigurationError, PublishRefused, TransientError, FatalError
         As `replay` does.
     """
-    _check_numbers(rate_per_s, rows_per_record, limit)
+    rows_per_record = sending.get("rows_per_record", 1)
+    _check_numbers(sending.get("rate_per_s"), rows_per_record, limit)
     if shuffle_seed is not None:
         held = list(events)
         events = [held[index] for index in np.random.default_rng(shuffle_seed).permutation(len(held)).tolist()]
@@ -262,19 +251,7 @@ def replay_events(
         while rows := list(islice(rest, rows_per_record)):
             yield len(rows), None, (), msgspec.json.encode(rows if rows_per_record > 1 else rows[0])
 
-    return _send(
-        records(),
-        outbox,
-        topic,
-        rate_per_s=rate_per_s,
-        partition=partition,
-        rows_per_record=rows_per_record,
-        progress=progress,
-        stop=stop or threading.Event(),
-        clock=clock,
-        sleep=sleep,
-        flush_timeout_s=flush_timeout_s,
-    )
+    return _send(records(), outbox, topic, **sending)
 
 
 def _send(
@@ -282,15 +259,16 @@ def _send(
     outbox: Sink,
     topic: str,
     *,
-    rate_per_s: float | None,
-    partition: int | None,
-    rows_per_record: int,
-    progress: Callable[[Sent], None] | None,
-    stop: threading.Event,
-    clock: Callable[[], float],
-    sleep: Callable[[float], object] | None,
-    flush_timeout_s: float,
+    rate_per_s: float | None = None,
+    partition: int | None = None,
+    rows_per_record: int = 1,
+    progress: Callable[[Sent], None] | None = None,
+    stop: threading.Event | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], object] | None = None,
+    flush_timeout_s: float = 60.0,
 ) -> ReplayResult:
+    stop = stop or threading.Event()
     sleep = sleep or stop.wait
     began = clock()
     pace = None if rate_per_s is None else _Pace(rate_per_s, rows_per_record, began)

@@ -131,7 +131,25 @@ def prepare_topic(
 
 
 class Sending(TypedDict, total=False):
-    """How records are sent, whatever stands in them; see `replay` for each."""
+    """How records are sent, whatever stands in them.
+
+    Attributes
+    ----------
+    rate_per_s : float, optional
+        Points a second. Default: as fast as the broker takes them.
+    partition : int, optional
+        Send everything to this one. Default: by key, else spread over all.
+    rows_per_record : int
+        Points in a record; more than one makes arrays, which travel faster.
+    progress : callable, optional
+        Told about ten times a second what was sent so far, and at the end.
+    stop : threading.Event, optional
+        Ends early, cleanly: what was sent by then is waited for, and counted.
+    clock, sleep : callable
+        Time, in seconds. By default waiting ends at once when `stop` is set.
+    flush_timeout_s : float
+        How long, in seconds, to wait for the last acknowledgements.
+    """
 
     rate_per_s: float | None
     partition: int | None
@@ -179,21 +197,7 @@ def replay(
     shuffle_seed : int, optional
         Send in a random order that depends on the seed only. Loads the whole source into memory.
     **sending
-        Of `Sending`:
-        rate_per_s : float, optional
-            Points a second. Default: as fast as the broker takes them.
-        partition : int, optional
-            Send everything to this one. Default: by key, else spread over all.
-        rows_per_record : int
-            Points in a record; more than one makes arrays, which travel faster.
-        progress : callable, optional
-            Told about ten times a second what was sent so far, and at the end.
-        stop : threading.Event, optional
-            Ends early, cleanly: what was sent by then is waited for, and counted.
-        clock, sleep : callable
-            Time, in seconds. By default waiting ends at once when `stop` is set.
-        flush_timeout_s : float
-            How long, in seconds, to wait for the last acknowledgements.
+        Of `Sending`.
 
     Raises
     ------

@@ -97,7 +97,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Scale features to zero mean and unit variance of everything seen, weights counted.
     probability : "sigmoid", "isotonic" or None, default None
         Method by which `predict_proba` is fitted. It takes a tenth of the memory, at most 1,000 points, for an audit
-        sample, which must hold ten points of each class. If the whole stream fits into the memory, the points of the
+        sample. With fewer than ten points of a class in it a trainer publishes no probabilities; here a rough sigmoid
+        is fitted, with a warning. If the whole stream fits into the memory, the points of the
         sample are also trained on, and the probabilities of a machine that overfits them are too extreme; then rather
         put this classifier into `sklearn.calibration.CalibratedClassifierCV`.
     cost : tuple of two float, optional
@@ -317,7 +318,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         ValueError
-            If too few points came to fit them to; training has warned of it. If `probability` was set after learning.
+            If the sample holds no point of a class; training has warned of it. If `probability` was set after learning.
         """
         check_is_fitted(self)
         if self._stream.config.svm.probability is None:
@@ -326,7 +327,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         features, machines = self._features(X), self._stream.made().machines
         for machine in machines:
-            if machine.no_probability:
+            if machine.model.probability is None:
                 raise ValueError(f"this classifier has no probabilities: {machine.no_probability}")
         if len(machines) == 1:
             return machines[0].model.predict_proba(features)

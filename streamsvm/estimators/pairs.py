@@ -1,5 +1,8 @@
 """One machine for each pair of classes, as SVC has them, and Platt's probabilities of each pair.
 
+The pairs of a class share the kernel values within it: small pairs are solved over their kernel matrices, which are
+put together of blocks by class (`PairKernels`).
+
 Invariants: of a pair (i, j), i < j, a decision value is positive on the side of class i, as in LIBSVM; machines stand
 in the order (0, 1), (0, 2), ..., (1, 2), ....
 """
@@ -18,13 +21,19 @@ from sklearn.metrics.pairwise import rbf_kernel
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import BLOCK_ROWS
 from streamsvm.model.probability import Sigmoid
-from streamsvm.svm.block.product_kernels import PolynomialKernel, products
+from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks, products
 from streamsvm.svm.fit_probability import fit_probability
 from streamsvm.svm.problem import Problem, Solution
+from streamsvm.svm.small import SMALL, solve_small
 from streamsvm.svm.solvers import StdaSolver
 
 FOLDS: Final = 5
 """Parts of the cross-validation behind SVC's probabilities."""
+LINEAR_STEPS: Final = 20
+"""Most steps for each point of a small linear pair, before the solver for linear kernels takes over: it has a better
+method for large boxes."""
+SMALL_STEPS: Final = 200_000
+"""Most steps of another small pair."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,19 +59,134 @@ class Task:
     tolerance: float
     max_iterations: int
 
-    def solve(self, rows: NDArray[np.intp], positive: int) -> Solution:
-        """Train on some points, with +1 for the class `positive` and -1 for the rest."""
-        every = len(rows) == len(self.label)
+    def solve(self, rows: NDArray[np.intp], positive: int, matrix: Matrix | None = None) -> Solution:
+        """Train on some points, with +1 for the class `positive` and -1 for the rest.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (m,), int
+            Distinct.
+        positive : int
+        matrix : Matrix, optional
+            Of these points, in this order, if they are few and all their bounds are positive.
+        """
+        y, upper = np.where(self.label[rows] == positive, 1.0, -1.0), self.upper[rows]
+        solution = None if matrix is None else self._solve_small(y, upper, matrix)
+        if solution is not None:
+            return solution
+        every = matrix is None and len(rows) == len(self.label)
         return StdaSolver().solve(
             Problem(
                 Z=self.Z if every else self.Z[rows],
-                y=np.where(self.label[rows] == positive, 1, -1).astype(np.int8),
-                upper=self.upper[rows],
+                y=y.astype(np.int8),
+                upper=upper,
                 kernel=self.kernel,
                 tolerance=self.tolerance,
                 max_iterations=self.max_iterations,
             )
         )
+
+    def _solve_small(self, y: Float, upper: Float, matrix: Matrix) -> Solution | None:
+        """Solve over the kernel matrix; None where the method for any number of points has to."""
+        if abs(y.sum()) == len(y):
+            return None
+        most = LINEAR_STEPS * len(y) if isinstance(self.kernel, LinearKernel) else SMALL_STEPS
+        solution = solve_small(matrix.K, y, upper * matrix.scale, self.tolerance, min(most, self.max_iterations))
+        if not solution.converged and self.max_iterations > most:
+            return None
+        assert solution.alpha is not None
+        alpha = np.minimum(solution.alpha / matrix.scale, upper)
+        return Solution(
+            alpha=alpha,
+            intercept=solution.intercept - float((y * alpha) @ matrix.along),
+            iterations=solution.iterations,
+            converged=solution.converged,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Kernel values among some points.
+
+    Attributes
+    ----------
+    K : ndarray of shape (m, m), float64
+        In units of `scale`.
+    scale : float
+    along : ndarray of shape (m,)
+        What a point adds to w'z at the origin that K was made around; 0 but for the linear kernel.
+    """
+
+    K: Float
+    scale: float
+    along: Float
+
+    def part(self, places: NDArray[np.intp]) -> Matrix:
+        """Return that of some of the points."""
+        return Matrix(self.K.take(places, 0).take(places, 1), self.scale, self.along[places])
+
+
+class PairKernels:
+    """Kernel matrices of pairs of classes; the values within a class are computed once.
+
+    Parameters
+    ----------
+    task : Task
+    classes : int
+
+    Attributes
+    ----------
+    places : list of ndarray
+        Points of each class with a positive bound, ascending.
+    """
+
+    def __init__(self, task: Task, classes: int) -> None:
+        order = np.argsort(task.label, kind="stable")
+        order = order[task.upper[order] > 0.0]
+        self._ends = np.cumsum(np.bincount(task.label[order], minlength=classes))
+        self.places = np.split(order, self._ends[:-1])
+        sizes = np.sort([len(own) for own in self.places])
+        self._source: ProductBlocks | None = None
+        if not isinstance(task.Z, np.ndarray) or sizes[:2].sum() > SMALL:
+            return
+        Z = task.Z[order]
+        self._along = np.zeros(len(Z))
+        # The origin is free but for products that are not linear; values far from it would lose digits.
+        if not isinstance(task.kernel, PolynomialKernel):
+            centre = Z.mean(axis=0)
+            Z -= centre
+            self._along = Z @ centre if isinstance(task.kernel, LinearKernel) else self._along
+        kernel = PolynomialKernel(1, 1.0, 0.0) if isinstance(task.kernel, LinearKernel) else task.kernel
+        self._source = ProductBlocks(Z, kernel)
+        self._within = [self._source.values(self._slice(one), self._slice(one)) for one in range(classes)]
+        self._room = np.empty(min(SMALL, int(sizes[-2:].sum())) ** 2)
+        self._panel: tuple[int, Float] = (-1, np.empty((0, 0)))
+
+    def among(self, i: int, j: int) -> Matrix | None:
+        """Return the matrix of the points of two classes, one after the other; None if they are too many.
+
+        It holds until the next call.
+        """
+        first, second = self._slice(i), self._slice(j)
+        middle, m = len(self.places[i]), len(self.places[i]) + len(self.places[j])
+        if self._source is None or m > SMALL:
+            return None
+        K = self._room[: m * m].reshape(m, m)
+        K[:middle, :middle], K[middle:, middle:] = self._within[i], self._within[j]
+        K[:middle, middle:] = self._later(i)[:, second.start - first.stop : second.stop - first.stop]
+        K[middle:, :middle] = K[:middle, middle:].T
+        along = np.concatenate((self._along[first], self._along[second]))
+        return Matrix(K, self._source.scale, along)
+
+    def _later(self, one: int) -> Float:
+        """Return the values of a class with all later ones; pairs come class by class, so the last is kept."""
+        if self._panel[0] != one:
+            assert self._source is not None
+            self._panel = one, self._source.values(self._slice(one), slice(int(self._ends[one]), None))
+        return self._panel[1]
+
+    def _slice(self, one: int) -> slice:
+        return slice(int(self._ends[one]) - len(self.places[one]), int(self._ends[one]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,14 +217,17 @@ class Machines:
 
 def train(task: Task, classes: int) -> Machines:
     """Train every pair; every class has a point."""
-    solutions = [task.solve(_of_pair(task.label, i, j), j) for i, j in combinations(range(classes), 2)]
+    kernels, solutions = PairKernels(task, classes), list[Solution]()
     dual = np.zeros((classes - 1, len(task.label)))
-    for (i, j), solution in zip(combinations(range(classes), 2), solutions, strict=True):
-        rows = _of_pair(task.label, i, j)
+    for i, j in combinations(range(classes), 2):
+        matrix = kernels.among(i, j)
+        rows = _of_pair(task.label, i, j) if matrix is None else np.concatenate((kernels.places[i], kernels.places[j]))
+        solution = task.solve(rows, j, matrix)
         assert solution.alpha is not None
         first = task.label[rows] == i
         dual[j - 1, rows[first]] = solution.alpha[first]
         dual[i, rows[~first]] = -solution.alpha[~first]
+        solutions.append(solution)
     supporting = np.flatnonzero(dual.any(axis=0))
     support = supporting[np.argsort(task.label[supporting], kind="stable")]
     return Machines(
@@ -167,21 +294,23 @@ def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float]:
     Folds are those of LIBSVM with this seed, so the probabilities are SVC's up to the machines' tolerance. LIBSVM sets
     its generator to the seed before each machine that it trains, so every pair begins with the same numbers.
     """
-    found = [_platt_of_pair(task, i, j, seed) for i, j in combinations(range(classes), 2)]
+    kernels = PairKernels(task, classes)
+    found = [_platt_of_pair(task, i, j, kernels, seed) for i, j in combinations(range(classes), 2)]
     return np.array([a for a, _ in found]), np.array([b for _, b in found])
 
 
-def _platt_of_pair(task: Task, i: int, j: int, seed: int) -> tuple[float, float]:
-    counts = task.upper > 0
-    members = np.concatenate([np.flatnonzero(counts & (task.label == one)) for one in (i, j)])
-    order = members[shuffled(len(members), seed)]
+def _platt_of_pair(task: Task, i: int, j: int, kernels: PairKernels, seed: int) -> tuple[float, float]:
+    members = np.concatenate((kernels.places[i], kernels.places[j]))
+    matrix = kernels.among(i, j)
+    order = shuffled(len(members), seed)
     decision = np.empty(len(order))
     for fold in range(FOLDS):
         begin, end = fold * len(order) // FOLDS, (fold + 1) * len(order) // FOLDS
-        rest = np.sort(np.concatenate((order[:begin], order[end:])))
-        solution = task.solve(rest, i)
-        decision[begin:end] = _decide(task, rest, i, solution, order[begin:end])
-    y = np.where(task.label[order] == i, 1, -1).astype(np.int8)
+        rest = np.concatenate((order[:begin], order[end:]))
+        rest = rest[np.argsort(members[rest])]
+        solution = task.solve(members[rest], i, None if matrix is None else matrix.part(rest))
+        decision[begin:end] = _decide(task, members[rest], i, solution, members[order[begin:end]])
+    y = np.where(task.label[members[order]] == i, 1, -1).astype(np.int8)
     sigmoid = fit_probability("sigmoid", decision, y, np.ones(len(y)))
     assert isinstance(sigmoid, Sigmoid)
     return sigmoid.a, sigmoid.b

@@ -21,6 +21,7 @@ from streamsvm.features.columns import columns_of
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
+from streamsvm.learning.training import with_rough_probability
 from streamsvm.points import Points, Position, Rows
 
 NO_CUT: Final = 1 << 30
@@ -40,7 +41,7 @@ REMEDIES: Final = {
 
 
 class NoProbabilities(UserWarning):
-    """A model was trained without the probabilities that were asked for; the message says why."""
+    """Too few points came for the probabilities that were asked for; the message says which are missing."""
 
 
 class CoresetWarning(UserWarning):
@@ -123,9 +124,18 @@ class Stream:
                 stacklevel=5,
             )
         reason = next((machine.no_probability for machine in made.machines if machine.no_probability), "")
+        machines = made.machines
         if reason:
-            warnings.warn(f"the model has no probabilities: {reason}", NoProbabilities, stacklevel=5)
-        return Machines(made.training_set_sha256, made.machines, cut.moments.weight, made.scores)
+            warnings.warn(
+                f"a trainer would publish no probabilities: {reason}. Here they are a sigmoid of the few points there "
+                "are, and rough; they are missing where a class has none",
+                NoProbabilities,
+                stacklevel=5,
+            )
+            samples = self.task.samples(made.cut.audit)
+            pairs = zip(machines, samples, strict=True)
+            machines = tuple(with_rough_probability(machine, sample, self.config.svm) for machine, sample in pairs)
+        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores)
 
     def _warn_of_the_coreset(self, stacklevel: int) -> None:
         for condition, count in self._conditions.due(self.learner.observed().counts()):

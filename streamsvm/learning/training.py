@@ -174,6 +174,28 @@ def with_probability(trained: Trained, sample: Sequence[Sampled], config: SvmCon
     return replace(trained, model=replace(trained.model, probability=probability))
 
 
+def with_rough_probability(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Trained:
+    """Return the same with a sigmoid of fewer points than a version's needs; unchanged where a label has none.
+
+    For an estimator, which is asked for probabilities whatever came: Platt's targets keep the sigmoid of a single point
+    of each label finite. An isotonic function of so few points would have as many steps.
+
+    Parameters
+    ----------
+    trained : Trained
+    sample : sequence of Sampled
+    config : SvmConfig
+    """
+    if not trained.no_probability or not any(len(part.points) for part in sample):
+        return trained
+    points, decision = _answered(trained, sample, config)
+    if not -len(points) < int(points.y.sum(dtype=np.int64)) < len(points) or not np.isfinite(decision).all():
+        return trained
+    with limited(config):
+        probability = fit_probability("sigmoid", decision, points.y, represented(sample))
+    return replace(trained, model=replace(trained.model, probability=probability))
+
+
 def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfig, seed: int) -> Trained:
     """Return the same with the threshold that is asked for in its model, if one is.
 

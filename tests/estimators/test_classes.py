@@ -159,16 +159,17 @@ def test_probabilities_add_up(clouds) -> None:
     assert log_loss(y[5_000:], P) < 0.3 * -(shares * np.log(shares)).sum()
 
 
-def test_too_small_a_sample_has_no_probabilities(digits) -> None:
-    """One warning at training, and an error that gives the reason."""
+def test_too_small_a_sample_has_rough_probabilities(digits) -> None:
+    """One warning at training for all machines; classes without a point in the sample leave none."""
     X, y = digits
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         machine = CoresetSVC(memory_points=300, probability="sigmoid").fit(X, y)
     told = [str(one.message)[:30] for one in caught if one.category is NoProbabilities]
-    assert told == ["the model has no probabilities"]
-    with pytest.raises(ValueError, match="no probabilities"):
-        machine.predict_proba(X)
+    assert told == ["a trainer would publish no pro"]
+    P = machine.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    assert (P.argmax(axis=1) == y).mean() > 0.5
 
 
 def test_what_is_for_two_classes_only_is_refused() -> None:

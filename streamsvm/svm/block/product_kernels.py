@@ -13,9 +13,11 @@ import numpy as np
 
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.svm.block.rbf_tiles import powers
 
 VALUES: Final = 1 << 20
 """Kernel values that are made at a time: 8 MB."""
+LOG2_E: Final = float(np.log2(np.e))
 DENSE_VALUES: Final = 1 << 22
 """Values of sparse points that are made dense at a time: 32 MB."""
 
@@ -44,8 +46,10 @@ class PolynomialKernel:
 
     def of_products(self, values: Float) -> Float:
         """Return the kernel values of products, which are overwritten."""
-        values *= self.gamma
-        values += self.coef0
+        if self.gamma != 1.0:
+            values *= self.gamma
+        if self.coef0 != 0.0:
+            values += self.coef0
         return _power(values, self.degree)
 
 
@@ -93,24 +97,24 @@ class ProductBlocks:
         """Return the kernel values among some points, shape (m, m)."""
         K = np.empty((len(members), len(members)))
         for part in self._parts(len(members), len(members)):
-            K[part] = self._values(members[part], members)
+            K[part] = self.values(members[part], members)
         return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i k_ij."""
         self.computed += len(members)
         for part in self._parts(len(members), len(F)):
-            F += change[part] @ self._values(members[part], None)
+            F += change[part] @ self.values(members[part], None)
 
     def scores(self, members: Index, weights: Float, targets: Index) -> Float:
         """Return sum_i weights_i k_ij for some points j, from scratch, shape (len(targets),)."""
         scores = np.zeros(len(targets))
         others = None if len(targets) == self._Z.shape[0] else targets
         for part in self._parts(len(members), len(targets)):
-            scores += weights[part] @ self._values(members[part], others)
+            scores += weights[part] @ self.values(members[part], others)
         return scores
 
-    def _values(self, rows: Index, columns: Index | None) -> Float:
+    def values(self, rows: Index | slice, columns: Index | slice | None) -> Float:
         """Return the kernel values of some points with others, or with all, shape (len(rows), len(columns))."""
         others, other_squares = self._Z, self._squares
         if columns is not None:
@@ -123,12 +127,15 @@ class ProductBlocks:
         if isinstance(self._kernel, PolynomialKernel):
             found = self._kernel.of_products(found)
             return found if self.scale == 1.0 else np.divide(found, self.scale, out=found)
-        found *= 2.0
-        found -= self._squares[rows][:, None]
-        found -= other_squares
-        np.minimum(found, 0.0, out=found)
-        found *= self._kernel.gamma
-        return np.asarray(np.exp(found, out=found), dtype=np.float64)
+        # Compiled code is for rows in C order; the kernel is symmetric.
+        factor = self._kernel.gamma * LOG2_E
+        found *= 2.0 * factor
+        own, half = factor * self._squares[rows], factor * other_squares
+        if found.flags.c_contiguous:
+            powers(found, own, half)
+        else:
+            powers(found.T, half, own)
+        return np.asarray(found, dtype=np.float64)
 
     def _parts(self, rows: int, columns: int) -> list[slice]:
         """Divide rows so that neither their kernel values nor the rows themselves, made dense, take much memory."""
@@ -140,6 +147,8 @@ class ProductBlocks:
 
 def _power(values: Float, exponent: int) -> Float:
     """Return a whole power, by squares; `numpy.power` takes ten times as long."""
+    if exponent == 1:
+        return values
     result = np.ones_like(values) if exponent % 2 == 0 else values.copy()
     for bit in range(1, exponent.bit_length()):
         values *= values

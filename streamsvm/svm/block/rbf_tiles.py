@@ -377,6 +377,13 @@ def _kernel_values(tiles, t, width, rows, sparse, first, last):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
+def powers(values, own, half):  # type: ignore[no-untyped-def]
+    """Turn the products of rows s_i with others s_j into kernel values; `own` and `half` are h_i and h_j."""
+    for r in range(len(values)):
+        _powers(values[r], half, own[r])
+
+
+@njit(cache=True, nogil=True)
 def _powers(line, half, own):  # type: ignore[no-untyped-def]
     """Turn the products of one row with others into kernel values."""
     widest_vectors()

@@ -1,0 +1,57 @@
+"""Small problems over a given kernel matrix: the optimum, by measures of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.svm.objective import optimality
+from streamsvm.svm.small import solve_small
+
+MANY = 100_000
+
+
+def problem(C, m=150):
+    """Return overlapping points, labels and bounds that differ."""
+    random = np.random.default_rng(3)
+    Z = random.normal(size=(m, 4))
+    y = np.where(Z[:, 0] + random.normal(size=m) > 0.3, 1.0, -1.0)
+    return Z, y, C * random.uniform(0.1, 2.0, m)
+
+
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0, 1e5])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6])
+def test_the_gap_from_scratch_meets_the_tolerance(C, tolerance) -> None:
+    """Bounds and the equality hold, and the KKT gap over kernel values made elsewhere is what was asked for."""
+    Z, y, upper = problem(C)
+    solution = solve_small(rbf_kernel(Z, gamma=0.3), y, upper, tolerance, MANY)
+    assert solution.converged
+    assert solution.alpha is not None
+    assert (solution.alpha >= 0.0).all()
+    assert (solution.alpha <= upper).all()
+    assert abs(y @ solution.alpha) <= 1e-12 * upper.sum()
+    signs = y.astype(np.int8)
+    assert optimality(Z, signs, upper, solution.alpha, solution.intercept, RbfKernel(0.3)).kkt_gap <= 1.01 * tolerance
+
+
+def test_the_machine_is_that_of_libsvm() -> None:
+    """LIBSVM, over the same matrix, finds the same decision values."""
+    Z, y, upper = problem(1.0)
+    K = rbf_kernel(Z, gamma=0.3)
+    solution = solve_small(K, y, upper, 1e-8, MANY)
+    assert solution.alpha is not None
+    theirs = SVC(kernel="precomputed", C=1.0, tol=1e-8).fit(K, y, sample_weight=upper)
+    np.testing.assert_allclose(
+        K @ (y * solution.alpha) + solution.intercept, theirs.decision_function(K), rtol=0, atol=1e-6
+    )
+
+
+def test_few_steps_are_not_convergence() -> None:
+    """At the limit the solution is feasible, says how many steps it took, and does not count as converged."""
+    Z, y, upper = problem(100.0)
+    solution = solve_small(rbf_kernel(Z, gamma=0.3), y, upper, 1e-6, 5)
+    assert not solution.converged
+    assert solution.iterations == 5

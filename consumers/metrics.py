@@ -209,6 +209,14 @@ TRAINER: Final = (
         ("outcome",),
     ),
     Definition(
+        "streamsvm_memory_short_share",
+        "gauge",
+        "With coreset.memory = adaptive: share of the training weight that horizons shorter than a tenth of their "
+        "partition's rows have won, in the partition where it is greatest. NaN with another memory.",
+        "Near 0: old rows still hold. Above 0.5: the stream has changed, and the model is of the newest rows; find out "
+        "what changed.",
+    ),
+    Definition(
         "streamsvm_coreset_clipped_rows",
         "gauge",
         "Accepted rows in which coreset.max_leverage or coreset.clip_sd clipped a feature, since the process started.",

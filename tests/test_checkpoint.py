@@ -37,7 +37,7 @@ from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
 from tests.golden.checkpoint import HERE as GOLDEN
-from tests.golden.checkpoint import as_json, handmade, handmade_taken
+from tests.golden.checkpoint import as_json, handmade, handmade_forgetful, handmade_taken
 from tests.streams import gaussian, rows_of, small_config
 
 ROOT = Path(__file__).parent.parent
@@ -161,6 +161,13 @@ def without_later_fields(found: Any, meant: Any) -> Any:
 def test_the_present_format_is_the_golden_one() -> None:
     """What is written today is, byte for byte, the golden file of the newest format."""
     assert codec.encode(handmade()) == (GOLDEN / f"checkpoint-{codec.FORMAT}.ssvm").read_bytes()
+
+
+def test_a_partition_that_forgets_is_golden() -> None:
+    """Its own format is written for it, and for no other; what it knows besides comes back byte for byte."""
+    content = (GOLDEN / f"checkpoint-{codec.FORGETFUL_FORMAT}.ssvm").read_bytes()
+    assert codec.encode(handmade_forgetful()) == content
+    assert codec.encode(codec.decode(content)) == content
 
 
 def parts(content: bytes) -> tuple[dict[str, Any], bytes]:

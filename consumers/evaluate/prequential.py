@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -246,11 +247,11 @@ def _contenders(dimension: int, plan: PrequentialPlan) -> Iterator[_Entry]:
             yield ours("adaptive, default span", "adaptive", f"spans of {default:,} rows")
     for rows in EXACT_ROWS:
         name, svm = f"SVM of the last {rows:,}", SvmConfig(kernel=plan.kernel, alpha=plan.alpha)
-        yield _Entry(name, lambda rows=rows, svm=svm: _Exact(rows, leaf, svm), lag, plan.kernel, "trained each leaf")
+        yield _Entry(name, partial(_Exact, rows, leaf, svm), lag, plan.kernel, "trained each leaf")
     lags = (lag,) if lag == AT_ONCE else (lag, AT_ONCE)
     for own in lags:
         for settings in SGD_SETTINGS:
-            yield _Entry("SGD", lambda settings=settings: _Sgd(settings, dimension, plan), own, "linear", str(settings))
+            yield _Entry("SGD", partial(_Sgd, settings, dimension, plan), own, "linear", str(settings))
         yield _Entry("majority", _Majority, own)
         yield _Entry("no-change", _NoChange, own, note="the newest label known")
         yield _river("adaptive random forest", "forest", "ARFClassifier", own, plan.seed)
@@ -360,7 +361,8 @@ class _Newest:
 class _Exact(_Newest):
     def __init__(self, rows: int, leaf_rows: int, svm: SvmConfig) -> None:
         super().__init__(rows, leaf_rows)
-        self._svm, self._model = svm, None
+        self._svm = svm
+        self._model: Model | None = None
 
     def predict(self, X: NDArray[np.floating]) -> Signs:
         if self._model is None:
@@ -374,7 +376,8 @@ class _Exact(_Newest):
 class _Boosted(_Newest):
     def __init__(self, leaf_rows: int, seed: int) -> None:
         super().__init__(TREE_ROWS, leaf_rows)
-        self._seed, self._trees = seed, None
+        self._seed = seed
+        self._trees: Any = None
 
     def predict(self, X: NDArray[np.floating]) -> Signs:
         if self._trees is None:

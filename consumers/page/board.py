@@ -32,6 +32,7 @@ from consumers.page.status import (
 from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.structure import Bucket
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.learning.learner import Learner
@@ -391,10 +392,16 @@ def replace_current(part: VersionPart, current: int | None) -> VersionPart:
 
 def _partitions(learner: Learner) -> tuple[PartitionPart, ...]:
     leaves = learner.open_leaves()
-    return tuple(_partition(number, buckets, leaves[number]) for number, buckets in learner.buckets().items())
+    learned, horizons = learner.learned(), learner.horizons()
+    return tuple(
+        _partition(number, buckets, leaves[number], learned[number].rows, horizons[number])
+        for number, buckets in learner.buckets().items()
+    )
 
 
-def _partition(number: int, buckets: tuple[Bucket, ...], leaf: OpenLeaf) -> PartitionPart:
+def _partition(
+    number: int, buckets: tuple[Bucket, ...], leaf: OpenLeaf, rows: int, horizons: tuple[Horizon, ...]
+) -> PartitionPart:
     parts = tuple(
         BucketPart(
             level=bucket.level,
@@ -407,9 +414,8 @@ def _partition(number: int, buckets: tuple[Bucket, ...], leaf: OpenLeaf) -> Part
         )
         for bucket in buckets
     )
-    rows = sum(part.rows for part in parts) + leaf.rows
     held = LeafPart((*leaf.start,), (*leaf.end,), leaf.rows, leaf.span, leaf.points)
-    return PartitionPart(number, leaf.sealed, rows, parts, held)
+    return PartitionPart(number, leaf.sealed, rows, parts, held, tuple((one.rows, one.share) for one in horizons))
 
 
 def _gate(gate: Gate | None) -> GatePart | None:

@@ -110,11 +110,12 @@ def _trainer(
         verdict=_unless_unwell(process, verdict),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=Structure(
-            settings.coreset.structure or "tree",
+            "dyadic" if settings.coreset.forgets else settings.coreset.structure or "tree",
             settings.coreset.fan_in,
             partitions,
             rows=sum(part.rows for part in partitions),
-            buckets=settings.coreset.buckets,
+            buckets=settings.coreset.dyadic_buckets if settings.coreset.forgets else settings.coreset.buckets,
+            memory=settings.coreset.memory,
         ),
         memory=Memory(
             _count(metrics, "streamsvm_points_held"),

@@ -140,7 +140,7 @@ def component(projection: Projection, index: int, names: Sequence[str]) -> str:
 def counter(structure: Structure, part: PartitionPart) -> Markup:
     """Return a partition's buckets, of a counter the highest level first, then the open leaf."""
     cells = _cells(structure, part)
-    wide = BOX if structure.kind == "tree" else 2 * BOX
+    wide = 2 * BOX if structure.kind == "chain" else BOX
     boxes = []
     x = 0.0
     for label, filled, slots in cells:

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from streamsvm.choices import MemoryName
 from streamsvm.model.skill import Skill
 
 FORMAT: Final = "streamsvm.status/1"
@@ -137,26 +138,33 @@ class LeafPart(msgspec.Struct, frozen=True):
 
 
 class PartitionPart(msgspec.Struct, frozen=True):
-    """One partition's structure: leaves sealed, rows learned, its buckets, the oldest first, and the open leaf."""
+    """One partition's structure: leaves sealed, rows learned, its buckets, the oldest first, and the open leaf.
+
+    `horizons` are the newest rows, so many, and their share of the next model's weight; empty where all rows count.
+    """
 
     partition: int
     sealed: int
     rows: int
     buckets: tuple[BucketPart, ...]
     leaf: LeafPart
+    horizons: tuple[tuple[int, float], ...] = ()
 
 
 class Structure(msgspec.Struct, frozen=True):
     """The structures of all partitions: a `tree` of at most `buckets`, or of a counter of base `fan_in`; or a `chain`.
 
+    Or `dyadic`, of at most `buckets`, where rows are forgotten: `memory` says how.
+
     `rows` is what all partitions learned, before this start, too.
     """
 
-    kind: Literal["tree", "chain"]
+    kind: Literal["tree", "chain", "dyadic"]
     fan_in: int
     partitions: tuple[PartitionPart, ...]
     rows: int = 0
     buckets: int | None = None
+    memory: MemoryName = "all"
 
 
 class Memory(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from consumers.page import drawings
 from consumers.page.board import Drawing
@@ -274,8 +275,17 @@ def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({max(0.0, estimate.low):.3f} to {min(1.0, estimate.high):.3f})"
 
 
+ABOUT_MEMORY: Final = {
+    "window": "A window: two buckets a level. What lies before it is dropped, and a bucket half inside counts half.",
+    "decay": "Decay: two buckets a level, and rows that count half as much after each half-life.",
+    "adaptive": "Horizons: two buckets a level. Each border begins a horizon, which counts by how well a model of it "
+    "did on rows that it had not learned.",
+}
+"""What a structure that forgets is, by `coreset.memory`."""
+
+
 def _structure(structure: Structure) -> Markup:
-    about = (
+    about = ABOUT_MEMORY.get(structure.memory) or (
         (
             "A tree: when a level is full, its buckets merge into one bucket of the next level, like a carry in a "
             "counter."
@@ -340,6 +350,7 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
             class_="note",
         ),
         element("div", drawings.counter(structure, part), class_="digits"),
+        _horizons(path, part),
         element(
             "details",
             element("summary", f"{len(part.buckets)} {'bucket' if len(part.buckets) == 1 else 'buckets'} and a leaf"),
@@ -352,6 +363,22 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
             open=len(structure.partitions) <= MOST_OPEN_PARTITIONS,
         ),
     )  # fmt: skip
+
+
+def _horizons(path: str, part: PartitionPart) -> Markup | None:
+    """Return the table of a partition's horizons; None where all rows count alike."""
+    if not part.horizons:
+        return None
+    rows = [
+        [number_of(f"{path}.horizons.{place}.0", rows), f"{share:.0%}"]
+        for place, (rows, share) in enumerate(part.horizons)
+    ]
+    caption = f"Horizons of partition {part.partition}: the newest rows, and their share of the next model"
+    return element(
+        "details",
+        element("summary", f"{len(rows)} {'horizon' if len(rows) == 1 else 'horizons'}"),
+        table_of(caption, ["Newest rows", "Share"], rows, numbers=2),
+    )
 
 
 def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:

@@ -19,13 +19,19 @@ SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset
 REMEDIES: Final[Mapping[str, str]] = {
     "by_weight": "shuffle the rows at the producer if possible, or raise coreset.memory_points; coreset.structure = "
     "chain suffers less from sorted streams",
-    "shifted": "raise coreset.memory_points, or take coreset.structure = chain, which suffers less; either begins a "
-    "new incarnation. Where the old rows no longer hold, begin anew with --reset and a later input.start. Rows of a "
-    "file can be shuffled: streamsvm replay --shuffle 1",
+    "shifted": "if the stream changes for good, begin a new incarnation with coreset.memory = adaptive, which follows "
+    "it. If it is only sorted, raise coreset.memory_points, or take coreset.structure = chain, which suffers less; "
+    "either begins a new incarnation, too. Rows of a file can be shuffled: streamsvm replay --shuffle 1",
     "uncalibrated": SMALL,
     "strained": SMALL,
 }
 """What to do about each; the rows of a live stream come as they come."""
+
+
+MOST: Final = 0.5
+"""Share of the weight above which short horizons count as having taken over."""
+CHANGED: Final = "the stream has changed: horizons shorter than a tenth of it did best on rows not learned yet"
+FIND_OUT: Final = "find out what changed at the producer; the next models are of the newest rows"
 
 
 class Conditions:
@@ -33,6 +39,23 @@ class Conditions:
 
     def __init__(self) -> None:
         self._seldom = Seldom()
+        self._is_short = False
+
+    def tell_of_horizons(self, short: float | None) -> None:
+        """Warn once when short horizons take over, and say once when they have given way.
+
+        Parameters
+        ----------
+        short : float or None
+            As `Learner.short_share` gives it.
+        """
+        if short is None or (short > MOST) == self._is_short:
+            return
+        self._is_short = short > MOST
+        if self._is_short:
+            log.warning("short_horizons_took_over", share=round(short, 3), what=CHANGED, remedy=FIND_OUT)
+        else:
+            log.info("long_horizons_took_over", share=round(1.0 - short, 3))
 
     def tell(self, counts: Mapping[str, int]) -> None:
         """Warn of each condition whose count calls for it.

@@ -75,6 +75,8 @@ class Gauges:
         self._metrics.put("streamsvm_coreset_weight", learner.weight)
         for met, reductions in learner.observed().counts().items():
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
+        short = learner.short_share()
+        self._metrics.put("streamsvm_memory_short_share", nan if short is None else short)
         self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped)
         self._metrics.put("streamsvm_coreset_bounded_weights", learner.outliers().weights)
 

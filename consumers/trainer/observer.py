@@ -343,6 +343,7 @@ class Observer:
         if self._freshness is not None:
             self._freshness.show()
         self._conditions.tell(learner.observed().counts())
+        self._conditions.tell_of_horizons(learner.short_share())
         self._outliers.tell(learner.outliers())
         ends = life.intake.high_watermarks
         self._gauges.lag({p: (offset, ends[p]) for p, offset in pipeline.ahead.items()})

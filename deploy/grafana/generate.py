@@ -342,6 +342,14 @@ DEEP_DIVE: Final[Rows] = (
                 steps=True,
             ),
             Panel(
+                "Share of short horizons",
+                "percentunit",
+                ("streamsvm_memory_short_share",),
+                (("shorter than a tenth of the stream", f"max(streamsvm_memory_short_share{ONE})"),),
+                width=8,
+                steps=True,
+            ),
+            Panel(
                 "Reductions by outcome",
                 "short",
                 (

@@ -322,8 +322,9 @@ def encode(snapshot: Snapshot) -> bytes:
     writer = _Writer()
     learner, pending = snapshot.learner, snapshot.pending
     forgets = any(state.forgetful is not None for state in learner.partitions.values())
+    kind: Callable[..., _Header] = _Header7 if forgets else _Header
     header = msgspec.json.encode(
-        (_Header7 if forgets else _Header)(
+        kind(
             name=snapshot.name,
             incarnation=snapshot.incarnation,
             sequence=snapshot.sequence,
@@ -476,7 +477,8 @@ class _Writer:
 
     def partition(self, partition: int, state: PartitionState) -> _Partition:
         forgetful = state.forgetful
-        return (_Partition if forgetful is None else _Partition7)(
+        kind: Callable[..., _Partition] = _Partition if forgetful is None else _Partition7
+        return kind(
             partition=partition,
             sealed=state.sealed,
             leader_epoch=state.leader_epoch,
@@ -537,7 +539,8 @@ class _Writer:
         known = [places.get((bucket.level, bucket.index), -1) for bucket in then.buckets]
         held = len(then.leaf_points)
         leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, held)))
-        return (_Taken if then.forgetful is None else _Taken7)(
+        kind: Callable[..., _Taken] = _Taken if then.forgetful is None else _Taken7
+        return kind(
             partition=partition,
             sealed=then.sealed,
             leader_epoch=then.leader_epoch,
@@ -582,7 +585,8 @@ class _Writer:
         return _Sampled(self.points(part.points), part.threshold, self.array(part.class_weight))
 
     def cut(self, cut: Cut) -> _Cut:
-        return (_Cut if cut.held is None else _Cut7)(
+        kind: Callable[..., _Cut] = _Cut if cut.held is None else _Cut7
+        return kind(
             cut=partition_cuts(cut.positions, cut.leader_epochs),
             points=self.points(cut.points),
             moments=self.moments(cut.moments),

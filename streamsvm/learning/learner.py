@@ -7,6 +7,7 @@ never a promise about a later state.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from streamsvm.learning.partition import OpenLeaf, Partition
 from streamsvm.learning.tasks import Task, TwoClasses
 from streamsvm.points import Points, Position, Positions, Rows
 
+SHORT: Final = 10
+"""A horizon is short if it has less than one part in so many of its partition's rows."""
 REHEARSED = 2_000
 """Rows with which a learner is warmed up."""
 
@@ -115,8 +118,27 @@ class Learner:
         """Return the buckets of each partition, the oldest first."""
         return {partition: held.structure.buckets for partition, held in self._partitions.items()}
 
+    def learned(self) -> dict[int, Learned]:
+        """Return the totals of all rows that each partition learned since the base."""
+        return {partition: held.learned for partition, held in self._partitions.items()}
+
+    def short_share(self) -> float | None:
+        """Return which share of a cut's weight horizons shorter than a tenth of their partition's rows have now.
+
+        Of the partition where it is greatest; None where nothing is forgotten, or the horizon is chosen by people.
+        """
+        if self._config.coreset.memory != "adaptive":
+            return None
+        learned = self.learned()
+        return max(
+            sum(one.share for one in horizons if SHORT * one.rows < learned[partition].rows)
+            for partition, horizons in self.horizons().items()
+        )
+
     def horizons(self) -> dict[int, tuple[Horizon, ...]]:
         """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
+        if not self._config.coreset.forgets:
+            return dict.fromkeys(self._partitions, ())
         standings = {partition: held.standing() for partition, held in self._partitions.items()}
         now_ms = max(standing.now_ms for standing in standings.values())
         return {partition: standing.horizons(now_ms) for partition, standing in standings.items()}

@@ -11,6 +11,7 @@ Invariant: a pure function of the partition's rows in log order, the configurati
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -154,7 +155,7 @@ def _border(bucket: Bucket) -> int:
 
 def _rate(rows: int) -> float:
     """Return by what an error counts: a longer leaf has as many more, and tells more, but not in proportion."""
-    return min(1.0, (USUAL_LEAF / rows) ** 0.5)
+    return min(1.0, math.sqrt(USUAL_LEAF / rows))
 
 
 def _wrong(decision: Float, y: NDArray[np.int8]) -> NDArray[np.bool_]:

@@ -161,6 +161,10 @@ CASES = {
             trainer("streamsvm_coreset_reductions", 'outcome="calibrated"'): "0+1x60",
         },
     ),
+    "StreamsvmShortHorizons": Case(
+        {trainer("streamsvm_memory_short_share"): "0.1x30 0.9x30"},
+        {trainer("streamsvm_memory_short_share"): "0.4x60"},
+    ),
     "StreamsvmAuditDisagrees": Case(
         {OBJECTIVE: "10x60", AUDIT_LOW: "20x60", AUDIT_HIGH: "40x60"},
         {OBJECTIVE: "19x60", AUDIT_LOW: "20x60", AUDIT_HIGH: "40x60"},

@@ -15,13 +15,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.checkpoint.format import FORMAT, Snapshot, encode
+from streamsvm.checkpoint.format import FORGETFUL_FORMAT, FORMAT, Snapshot, encode
 from streamsvm.coreset.audit_sample import Held, Sampled
+from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
-from streamsvm.coreset.structure import Bucket, Extent
-from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.partition import PartitionState
+from streamsvm.coreset.shares import Shares
+from streamsvm.coreset.structure import Bucket, Extent, Learned
+from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
+from streamsvm.learning.partition import Forgetful, PartitionState
+from streamsvm.learning.voting import Expert, Voting
 from streamsvm.model.pointers import Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Points, Position
@@ -121,6 +124,39 @@ def handmade() -> Snapshot:
     )
 
 
+def handmade_forgetful() -> Snapshot:
+    """Return the same of partitions that forget, with experts and shares in one of them."""
+    snapshot = handmade()
+    filled, empty = snapshot.learner.partitions[0], snapshot.learner.partitions[3]
+    before = Learned(
+        rows=64, count=60, class_weight=np.array([20.5, 40.0]), first_time_ms=1_600_000_000_000, last_time_ms=-1
+    )
+    voting = Voting(
+        16,
+        (Expert(64, 80, np.array([[0.5, -1e-9]]), np.array([0.25])),),
+        Shares(slots=(0.75, 0.25), borders=(64,), starts=(1.0,), mix=(0.125, 0.875)),
+        80,
+    )
+    (bucket,) = filled.buckets
+    own = replace(bucket, audit=filled.audit, times=(1_700_000_000_000, 1_700_000_000_400), before=before)
+    forgetful = Forgetful(learned=before, times=np.array([1_700_000_000_500, 3]), voting=voting)
+    partitions = {
+        0: replace(filled, buckets=(own,), forgetful=forgetful),
+        3: replace(empty, forgetful=Forgetful(learned=Learned.nothing(2), times=np.empty(0, np.int64), voting=None)),
+    }
+    held = HeldOfCut(
+        before,
+        {
+            0: HeldOfPartition(Position(2), before, (Horizon(13, 0.625), Horizon(1, 0.375))),
+            3: HeldOfPartition(Position(5), Learned.nothing(2), ()),
+        },
+    )
+    assert isinstance(snapshot.pending, Cut)
+    return replace(
+        snapshot, learner=replace(snapshot.learner, partitions=partitions), pending=replace(snapshot.pending, held=held)
+    )
+
+
 def handmade_taken() -> Snapshot:
     """Return the same with a cut that was taken and not made, since when one partition changed in all parts."""
     made = handmade()
@@ -186,7 +222,11 @@ def _plain(found: Any) -> Any:
 
 
 if __name__ == "__main__":
-    for name, made in ((f"checkpoint-{FORMAT}", handmade()), (f"checkpoint-{FORMAT}-taken", handmade_taken())):
+    for name, made in (
+        (f"checkpoint-{FORMAT}", handmade()),
+        (f"checkpoint-{FORMAT}-taken", handmade_taken()),
+        (f"checkpoint-{FORGETFUL_FORMAT}", handmade_forgetful()),
+    ):
         for path, content in (
             (HERE / f"{name}.ssvm", encode(made)),
             (HERE / f"{name}.json", json.dumps(as_json(made), indent=1).encode() + b"\n"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -106,6 +107,33 @@ def test_another_recipe_is_another_incarnation(settings: Settings, connection: C
     assert found[0].recipe == payments()
     assert found[-1].recipe == recipe_from(changed, EVENTS)
     assert verify(Cluster(connection), other).clean
+
+
+def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connection: Connection) -> None:
+    """As the refusal says: another name learns what the topic retains, and readers of the old one keep theirs."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    before = versions(connection, settings)
+    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
+    with pytest.raises(StateError) as refused:
+        run_until(with_features(settings, changed), connection, 0)
+    said = re.search(r"--name (\S+) --checkpoint-directory (\S+) --input-start (\S+)", str(refused.value))
+    assert said is not None
+    name, directory, start = said.groups()
+    assert (name, start) == ("m-next", "earliest")
+    beside = with_features(settings, changed).model_copy(
+        update={"name": name, "checkpoint": settings.checkpoint.model_copy(update={"directory": Path(directory)})}
+    )
+    run_until(beside, connection, 100)
+    following = {"models_topic": settings.output.models_topic}
+    with (
+        ModelSubscriber(connection, settings.name, **following) as old,
+        ModelSubscriber(connection, name, **following) as new,
+    ):
+        assert old.wait_ready(60.0).version.key == before[-1].key
+        assert new.wait_ready(60.0).version.recipe == recipe_from(changed, EVENTS)
+    assert verify(Cluster(connection), settings).clean
+    assert verify(Cluster(connection), beside).clean
 
 
 def record(value: bytes, offset: int = 0) -> Record:

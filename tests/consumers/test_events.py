@@ -136,6 +136,31 @@ def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connect
     assert verify(Cluster(connection), beside).clean
 
 
+def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
+    settings: Settings, connection: Connection
+) -> None:
+    """A renamed field by metric and dead letters, a changed type by dead letters; each names the field."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    topic = f"{settings.input.topic}-drifted"
+    Cluster(connection).create([TopicSpec(topic, 1)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    renamed = [{("sum" if key == "amount" else key): one for key, one in payment(at).items()} for at in range(120)]
+    retyped = [{**payment(at), "amount": str(payment(at)["amount"]), "vip": "no"} for at in range(5)]
+    with RunningScorer(reading, connection) as running:
+        produce(connection, topic, encoded(renamed))
+        eventually(lambda: running.value("streamsvm_absent_fields") == 1, "amount is told to be absent")
+        produce(connection, topic, encoded([*retyped, *(payment(at) for at in range(10))]))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the right ones are scored")
+        eventually(lambda: running.value("streamsvm_absent_fields") == 0, "amount is back")
+    letters = stored(connection, scoring.dead_letters)
+    told = [b" ".join(value or b"" for _, value in letter.headers).decode() for letter in letters]
+    assert sum("missing_field amount is missing" in one for one in told) == 120
+    assert sum(bool(re.match(r"wrong_type amount is '[0-9.]+', not a number", one)) for one in told) == 5
+    assert len(told) == 125
+
+
 def record(value: bytes, offset: int = 0) -> Record:
     return Record("events", 0, offset, None, value, (), None, None)
 

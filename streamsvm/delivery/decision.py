@@ -7,6 +7,7 @@ once.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -171,7 +172,8 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     # Somebody who corrects an option right after the first start must not need a reset for it.
     if refusal.changed and _is_empty(newest, present.head):
         return Begin(ended + 1, head, changed=refusal.why)
-    return _refuse_or_reset(refusal.why, present, ended, head)
+    other_features = refusal.changed and newest.configuration.get("features") != present.configuration.get("features")
+    return _refuse_or_reset(refusal.why, present, ended, head, _beside(present) if other_features else "")
 
 
 def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
@@ -215,7 +217,16 @@ def _later(one: Head | None, other: Head | None) -> Head | None:
     return max((head for head in (one, other) if head), key=lambda head: head.number, default=None)
 
 
-def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | None) -> Begin:
+def _beside(present: Present) -> str:
+    """Say how other features can learn while readers keep the versions of the old ones."""
+    directory = f" --checkpoint-directory {shlex.quote(f'{present.checkpoints}-next')}" if present.checkpoints else ""
+    return (
+        f"; or let readers keep {present.name} for now, and another name learn the records that the topic retains: "
+        f"--name {present.name}-next{directory} --input-start earliest"
+    )
+
+
+def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | None, otherwise: str = "") -> Begin:
     token = reset_token(present.name, ended)
     # The token names the incarnation that ends, so that a reset left in a service file does not reset at every start.
     if present.reset == token:
@@ -223,7 +234,7 @@ def _refuse_or_reset(refusal: str, present: Present, ended: int, head: Head | No
     raise StateError(
         refusal,
         "Restore the checkpoint, or the configuration that belongs to it; or begin anew at the configured start "
-        f"(version numbers go on) with --reset {token}",
+        f"(version numbers go on) with --reset {token}{otherwise}",
     )
 
 

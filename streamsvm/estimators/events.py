@@ -36,7 +36,7 @@ def recipe_given(features: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
     Raises
     ------
     ValueError
-        If it is none of these, the file cannot be read, or an option has no meaning; the message says which.
+        If it is something else, the file cannot be read, or an option has no meaning; the message says which.
     """
     if isinstance(features, Recipe):
         return features

@@ -1,15 +1,18 @@
 """Raw JSON events of 12 fields to a model, beside the same loop by hand: `python -m tests.benchmarks.events`.
 
 Four numbers, four categories, a time, a flag, an id and a nested field. Ours: the decoder with a recipe, the learner at
-default settings, and at the end one model of everything. By hand: each record parsed to a dictionary (by msgspec, which
-parses as fast as orjson and is at hand), a dictionary of features for each, `FeatureHasher` or `DictVectorizer`, and
-`SGDClassifier.partial_fit` in batches of as many. No broker: what is compared is work on the processor, in one process
-and on one thread, in turns.
+default settings, and at the end one model of everything. By hand: each record parsed to a dictionary (by orjson where
+it is installed, else by msgspec), a dictionary of features for each, `FeatureHasher` or `DictVectorizer`, and
+`SGDClassifier.partial_fit` in batches of as many. River, where it is installed: its pipeline of the same features,
+one-hot encoding, scaling and logistic regression, event by event. No broker: what is compared is work on the processor,
+in one process and on one thread, in turns.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import json
 import math
 import random
@@ -135,7 +138,7 @@ def by_hand(values: Sequence[bytes], *, hashed: bool) -> list[Outcome]:
     """Parse, make a dictionary for each event, encode, and learn by SGD."""
     watch, seen = Stopwatch(), 0
     machine = SGDClassifier()
-    decode = msgspec.json.decode
+    decode = parser()
     encoder = FeatureHasher(n_features=32) if hashed else DictVectorizer(sparse=False)
     for start, batch in batches(values):
         parsed = [decode(value) for value in batch]
@@ -146,11 +149,38 @@ def by_hand(values: Sequence[bytes], *, hashed: bool) -> list[Outcome]:
     return [Outcome("events", "FeatureHasher + SGD" if hashed else "DictVectorizer + SGD", seen, watch.lap())]
 
 
+def parser() -> Callable[[bytes], dict[str, Any]]:
+    """Return what parses a record to a dictionary."""
+    if importlib.util.find_spec("orjson") is None:
+        return msgspec.json.decode
+    loads: Callable[[bytes], dict[str, Any]] = importlib.import_module("orjson").loads
+    return loads
+
+
+def by_river(values: Sequence[bytes]) -> list[Outcome]:
+    """Let River's pipeline learn event by event."""
+    compose, linear_model, preprocessing = (
+        importlib.import_module(f"river.{name}") for name in ("compose", "linear_model", "preprocessing")
+    )
+    watch, decode = Stopwatch(), parser()
+    pipeline = (
+        compose.FuncTransformer(features_by_hand)
+        | (compose.SelectType(str) | preprocessing.OneHotEncoder())
+        + (compose.SelectType((int, float)) | preprocessing.StandardScaler())
+        | linear_model.LogisticRegression()
+    )
+    for value in values:
+        event = decode(value)
+        pipeline.learn_one(event, event["fraud"])
+    return [Outcome("events", "River", len(values), watch.lap())]
+
+
 CONTENDERS: Final[tuple[Callable[[Sequence[bytes]], list[Outcome]], ...]] = (
     partial(ours, learns=True),
     partial(ours, learns=False),
     partial(by_hand, hashed=True),
     partial(by_hand, hashed=False),
+    *([by_river] if importlib.util.find_spec("river") else []),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -106,6 +107,58 @@ def test_another_recipe_is_another_incarnation(settings: Settings, connection: C
     assert found[0].recipe == payments()
     assert found[-1].recipe == recipe_from(changed, EVENTS)
     assert verify(Cluster(connection), other).clean
+
+
+def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connection: Connection) -> None:
+    """As the refusal says: another name learns what the topic retains, and readers of the old one keep theirs."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    before = versions(connection, settings)
+    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
+    with pytest.raises(StateError) as refused:
+        run_until(with_features(settings, changed), connection, 0)
+    said = re.search(r"--name (\S+) --checkpoint-directory (\S+) --input-start (\S+)", str(refused.value))
+    assert said is not None
+    name, directory, start = said.groups()
+    assert (name, start) == ("m-next", "earliest")
+    beside = with_features(settings, changed).model_copy(
+        update={"name": name, "checkpoint": settings.checkpoint.model_copy(update={"directory": Path(directory)})}
+    )
+    run_until(beside, connection, 100)
+    following = {"models_topic": settings.output.models_topic}
+    with (
+        ModelSubscriber(connection, settings.name, **following) as old,
+        ModelSubscriber(connection, name, **following) as new,
+    ):
+        assert old.wait_ready(60.0).version.key == before[-1].key
+        assert new.wait_ready(60.0).version.recipe == recipe_from(changed, EVENTS)
+    assert verify(Cluster(connection), settings).clean
+    assert verify(Cluster(connection), beside).clean
+
+
+def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
+    settings: Settings, connection: Connection
+) -> None:
+    """A renamed field by metric and dead letters, a changed type by dead letters; each names the field."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    topic = f"{settings.input.topic}-drifted"
+    Cluster(connection).create([TopicSpec(topic, 1)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    renamed = [{("sum" if key == "amount" else key): one for key, one in payment(at).items()} for at in range(120)]
+    retyped = [{**payment(at), "amount": str(payment(at)["amount"]), "vip": "no"} for at in range(5)]
+    with RunningScorer(reading, connection) as running:
+        produce(connection, topic, encoded(renamed))
+        eventually(lambda: running.value("streamsvm_absent_fields") == 1, "amount is told to be absent")
+        produce(connection, topic, encoded([*retyped, *(payment(at) for at in range(10))]))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the right ones are scored")
+        eventually(lambda: running.value("streamsvm_absent_fields") == 0, "amount is back")
+    letters = stored(connection, scoring.dead_letters)
+    told = [b" ".join(value or b"" for _, value in letter.headers).decode() for letter in letters]
+    assert sum("missing_field amount is missing" in one for one in told) == 120
+    assert sum(bool(re.match(r"wrong_type amount is '[0-9.]+', not a number", one)) for one in told) == 5
+    assert len(told) == 125
 
 
 def record(value: bytes, offset: int = 0) -> Record:

@@ -16,7 +16,7 @@ from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_
 from tests.features.recipes import EVENTS, PAYMENTS, payment, payments
 
 Note = Callable[[str, object], None]
-POINTS = ("input.learned:2", "cut.trained", "publish.committed", "checkpoint.renamed:2")
+POINTS = ("cut.trained", "checkpoint.renamed:2")
 
 
 def life(number: int) -> list[bytes]:

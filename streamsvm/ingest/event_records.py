@@ -7,7 +7,7 @@ its record and the recipe only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -65,7 +65,7 @@ class EventRecords:
         self._passed_over: Counter[str] = Counter()
 
     def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
-        """Return since the last call which declared fields were absent, and how many rows were passed over, by reason."""
+        """Return, since the last call, which declared fields were absent, and the rows passed over, by reason."""
         passed, self._passed_over = self._passed_over, Counter()
         return self._reader.take_absences(), passed
 
@@ -175,8 +175,9 @@ class EventRecords:
         self._passed_over.update(row.reason for row in rows if isinstance(row, PassedOver))
         unread = {at: Fault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
         faults = unread | {int(place[at]): fault for at, fault in made.faults.items()}
-        passed = {at: None for at, row in enumerate(rows) if isinstance(row, PassedOver)}
-        return self._add_made(run, several, _spread(made, place, len(rows), faults), builder, without=passed)
+        passed = np.array([isinstance(row, PassedOver) for row in rows], np.bool_)
+        made = _spread(made, place, len(rows), faults)
+        return self._add_made(run, several, made, builder, passed if passed.any() else None)
 
     def _add_made(
         self,
@@ -184,17 +185,17 @@ class EventRecords:
         several: int | None,
         made: EventPoints,
         builder: RowsBuilder,
-        without: Collection[int] = (),
+        passed: NDArray[np.bool_] | None = None,
     ) -> Faulty:
-        """Add points, but for those that have a fault, or are not to be taken; return the former."""
+        """Add points, but for those that have a fault, or are passed over; return the former."""
         accepted = None
         points, ids = made.points, made.ids
-        if made.faults or without:
-            accepted = np.ones(len(points), np.bool_)
-            accepted[[*made.faults, *without]] = False
+        if made.faults or passed is not None:
+            accepted = np.ones(len(points), np.bool_) if passed is None else ~passed
+            accepted[list(made.faults)] = False
             points = _only(points, accepted)
             ids = [one if good else None for one, good in zip(ids, accepted.tolist(), strict=True)]
-        builder.add(run, several, points, ids, accepted=accepted, event_ms=made.time_ms)
+        builder.add(run, several, points, ids, accepted=accepted, passed_over=passed, event_ms=made.time_ms)
         return sorted(made.faults.items())
 
     def _read(self, events: list[Event]) -> EventPoints:
@@ -213,7 +214,7 @@ class EventRecords:
             try:
                 with blaming_the_record():
                     parts.append(self._reader.read([event]))
-                faults |= {index: fault for fault in parts[-1].faults.values()}
+                faults |= {index + at: fault for at, fault in parts[-1].faults.items()}
             except InvalidPoint as error:
                 faults[index] = Fault(error.reason, error.what)
                 parts.append(_spread(made, np.empty(0, np.intp), 1, {}))

@@ -25,6 +25,7 @@ from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
+from tests.codec.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.codec.rows import Raw
 from tests.codec.test_arrow_events import in_arrow
 from tests.codec.test_events import ROW
@@ -177,8 +178,8 @@ def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_re
     registry: Registry, client: Client
 ) -> None:
     """Protobuf with a file that it imports, Avro and JSON Schema: the points are those of the same events in JSON."""
-    pytest.importorskip("proto_schema_parser")
-    pytest.importorskip("google.protobuf")
+    if not INSTALLED:
+        pytest.skip("the packages that read Protobuf are not installed")
     written = confluent(registry.url)
     events = [payment(index) for index in range(20)]
     recipe = payments()
@@ -200,21 +201,16 @@ def confluent(url: str) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
     from confluent_kafka.schema_registry.json_schema import JSONSerializer
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
-    from google.protobuf import json_format
-
-    from tests.codec.test_protobuf import Payment
 
     registry = SchemaRegistryClient({"url": url})
     fields = [field for field in ROW["fields"] if field["name"] != "weight"]
     avro = AvroSerializer(registry, json.dumps({**ROW, "fields": fields}))
-    proto = ProtobufSerializer(Payment, registry, {"use.deprecated.format": False})
+    proto = ProtobufSerializer(payment_class(), registry, {"use.deprecated.format": False})
     plain = JSONSerializer('{"title": "Payment", "type": "object"}', registry)
     contexts = {name: SerializationContext(name, MessageField.VALUE) for name in ("avro", "protobuf", "json-schema")}
     return {
         "avro": lambda event: avro({"risk": None, **event}, contexts["avro"]),
-        "protobuf": lambda event: proto(
-            json_format.ParseDict(event, Payment(), ignore_unknown_fields=True), contexts["protobuf"]
-        ),
+        "protobuf": lambda event: proto(message_of(event), contexts["protobuf"]),
         "json-schema": lambda event: plain(event, contexts["json-schema"]),
     }
 
@@ -223,7 +219,7 @@ def confluent(url: str) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
 def test_features_are_proposed_from_a_topic_of_every_format(
     broker: TestBroker, registry: Registry, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without a group; what is proposed from Arrow and Avro is what is proposed from JSON, and it is a configuration."""
+    """Without a group; from Arrow and Avro as from JSON, and it is a configuration."""
     from consumers.streams import sampling
 
     monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)

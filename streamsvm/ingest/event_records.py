@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
-from streamsvm.errors import InvalidPoint
+from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.features.fields import listed
 from streamsvm.features.paths import Path, Unreachable, picked
 from streamsvm.features.recipe import Recipe
 from streamsvm.features.values import Fault
 from streamsvm.ingest import json_rows
 from streamsvm.ingest.arrow_events import ArrowEvents
-from streamsvm.ingest.blaming import blaming_the_record
+from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run
 from streamsvm.ingest.envelopes import Event, PassedOver
@@ -126,10 +126,13 @@ class EventRecords:
         """Return what a record holds; a rejection if it cannot be parsed."""
         value, headers = run.values[index], () if run.plain else run.records[index].headers
         try:
-            with blaming_the_record():
-                return self._parser.parsed(format_, value, headers, self._reader.paths)
+            return self._parser.parsed(format_, value, headers, self._reader.paths)
         except InvalidPoint as error:
             return error
+        except (StreamsvmError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the bytes are the reason
+            return undecodable(error)
 
     # -------------------------------------------------------------- reading
 

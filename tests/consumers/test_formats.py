@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
 
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
@@ -61,6 +62,13 @@ def client() -> Iterator[Callable[[str], SchemaRegistry]]:
             return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url, timeout_s=10.0))))
 
         yield make
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes what a test opens."""
+    with ExitStack() as stack:
+        yield stack
 
 
 def send(broker: TestBroker, to: str, format_: RecordFormat, schemas: SchemaRegistry, **options: Any) -> None:
@@ -175,12 +183,14 @@ def test_avro_without_a_registry_is_refused_at_the_start(tmp_path: Path, embedde
 
 
 def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_read(
-    registry: Registry, client: Client
+    registry: Registry, client: Client, stack: ExitStack
 ) -> None:
     """Protobuf with a file that it imports, Avro and JSON Schema: the points are those of the same events in JSON."""
     if not INSTALLED:
         pytest.skip("the packages that read Protobuf are not installed")
-    written = confluent(registry.url)
+    registered = SchemaRegistryClient({"url": registry.url})
+    stack.callback(registered.close)
+    written = confluent(registered)
     events = [payment(index) for index in range(20)]
     recipe = payments()
     plain = PointDecoder(PointsConfig(**points_of(recipe)), recipe=recipe)
@@ -194,19 +204,18 @@ def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_re
         assert found.rows[0].points.sha256() == expected.points.sha256(), format_
 
 
-def confluent(url: str) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
+def confluent(registry: SchemaRegistryClient) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
     """Return what Confluent's own serializers write of an event, by the format."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroSerializer
     from confluent_kafka.schema_registry.json_schema import JSONSerializer
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    registry = SchemaRegistryClient({"url": url})
     fields = [field for field in ROW["fields"] if field["name"] != "weight"]
     avro = AvroSerializer(registry, json.dumps({**ROW, "fields": fields}))
     proto = ProtobufSerializer(payment_class(), registry, {"use.deprecated.format": False})
-    plain = JSONSerializer('{"title": "Payment", "type": "object"}', registry)
+    draft = '{"$schema": "http://json-schema.org/draft-07/schema#", "title": "Payment", "type": "object"}'
+    plain = JSONSerializer(draft, registry)
     contexts = {name: SerializationContext(name, MessageField.VALUE) for name in ("avro", "protobuf", "json-schema")}
     return {
         "avro": lambda event: avro({"risk": None, **event}, contexts["avro"]),

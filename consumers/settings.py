@@ -124,7 +124,8 @@ class RegistryConfig(Section):
     url: str = Field(
         default="",
         description="Base address of the registry's API (as Confluent's), such as http://registry:8081. Several "
-        "addresses, separated by commas, are tried in turn. Without it every Avro or Protobuf record becomes a dead letter.",
+        "addresses, separated by commas, are tried in turn. Without it every Avro or Protobuf "
+        "record becomes a dead letter.",
     )
     username: str = Field(default="", description="User name for basic authentication. Default: none.")
     password: str = Field(

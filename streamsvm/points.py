@@ -139,6 +139,9 @@ class Rows:
         n points, one a row.
     leader_epoch : ndarray of shape (n,), int64
         Leader epoch of the record; -1 where the broker tells none.
+    passed_over : ndarray of shape (n,), bool, or None
+        Which of the rows that are not accepted are not rejected either, because they hold nothing to learn, such as a
+        deletion; None if none is.
     """
 
     partition: int
@@ -149,9 +152,16 @@ class Rows:
     accepted: NDArray[np.bool_]
     points: Points
     leader_epoch: NDArray[np.int64]
+    passed_over: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def rejected(self) -> int:
+        """Number of rejected rows."""
+        without = len(self) - int(np.count_nonzero(self.accepted))
+        return without if self.passed_over is None else without - int(np.count_nonzero(self.passed_over))
 
     def position_after(self, index: int) -> Position:
         """Return the position once row `index` is learned."""
@@ -170,6 +180,7 @@ class Rows:
             accepted=np.concatenate([part.accepted for part in parts]),
             points=Points.union([part.points for part in parts]),
             leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
+            passed_over=_joined([(part.passed_over, len(part)) for part in parts]),
         )
 
     def index_of(self, position: Position) -> int:
@@ -193,4 +204,12 @@ class Rows:
             accepted=self.accepted[part],
             points=self.points.take(part),
             leader_epoch=self.leader_epoch[part],
+            passed_over=None if self.passed_over is None else self.passed_over[part],
         )
+
+
+def _joined(parts: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np.bool_] | None:
+    """Concatenate marks, of which None stands for so many that are not set."""
+    if all(marks is None for marks, _ in parts):
+        return None
+    return np.concatenate([np.zeros(rows, np.bool_) if marks is None else marks for marks, rows in parts])

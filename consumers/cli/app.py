@@ -544,6 +544,11 @@ def _replay_events(
         raise ConfigurationError(
             "--unlabeled cannot know which field is the label", "Give --config with a file that has events.label."
         )
+    if recipe is not None and recipe.envelope != "none":
+        raise ConfigurationError(
+            f"events.envelope is {recipe.envelope}, but a file's events are sent as they are",
+            "Remove it from the configuration of this command, and of the trainer that reads what is sent.",
+        )
     with in_flags(sys.argv[1:]):
         events = events_in(file, format_of(file, format_), recipe, delimiter)
         if unlabeled and recipe is not None and recipe.label is not None:

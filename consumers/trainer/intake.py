@@ -197,9 +197,6 @@ class Intake:
             crash_point("deadletters.sent")
         self._unread.tell(decoded.unread)
         self._absent.tell(decoded.absences)
-        self._metrics.increase(
-            "streamsvm_input_rows", sum(len(one.rejections) for one in decoded.rejected), outcome="rejected"
-        )
         for reason, count in decoded.passed_over.items():
             self._metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         for rows in decoded.rows:

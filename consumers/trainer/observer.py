@@ -156,6 +156,7 @@ class Observer:
         if self._freshness is not None:
             self._freshness.learned(begun, self._clock.monotonic())
         self._metrics.increase("streamsvm_input_rows", int(event.rows.accepted.sum()), outcome="accepted")
+        self._metrics.increase("streamsvm_input_rows", event.rows.rejected, outcome="rejected")
 
     def _emitted(self, cut: DueCut | None) -> None:
         if self._freshness is not None:

@@ -1,11 +1,12 @@
 """Raw events as Arrow: a record is one IPC stream of record batches, a row is one event, a column a field.
 
-A path leads into structs, maps with keys of text, and lists by index. A value means what it means in JSON: null is a missing
-field, a dictionary stands for its values, a timestamp for its text in ISO 8601 (with a Z if its type has a time zone), a
-date for its text, a decimal for its number. NaN is a number that is not finite, not a missing one. Where a field's type
-has no counterpart in JSON (bytes, durations, unions, views), each event that has the field is rejected.
+A path leads into structs, maps with keys of text, and lists by index. A value means what it means in JSON: null is a
+missing field, a dictionary stands for its values, a timestamp for its text in ISO 8601 (with a Z if its type has a
+time zone), a date for its text, a decimal for its number. NaN is a number that is not finite, not a missing one. Where
+a field's type has no counterpart in JSON (bytes, durations, unions, views), each event that has the field is rejected.
 
-Invariant: columns that no feature needs are not decoded, and nothing is made for each row that is not a value of a field.
+Invariant: columns that no feature needs are not decoded, and nothing is made for each row that is not a value of a
+field.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class ArrowEvents:
         schema, self._rows, words = survey(value, config.max_rows_per_record, dictionaries=True)
         self._paths = tuple(paths)
         try:
-            options = _options(schema, frozenset(path[0] for path in self._paths))
+            options = _options(schema, frozenset(str(path[0]) for path in self._paths))
         except MemoryError:
             raise
         except BROKEN as error:
@@ -73,7 +74,7 @@ class ArrowEvents:
         return {path: self._field(path) for path in self._paths}
 
     def _field(self, path: Path) -> FieldValues:
-        column = self._columns.get(path[0])
+        column = self._columns.get(str(path[0]))
         for at, step in enumerate(path[1:], 1):
             if column is None:
                 break

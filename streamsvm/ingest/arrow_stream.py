@@ -1,7 +1,8 @@
 """Arrow IPC streams before they are decoded: their messages, rows and buffers.
 
-Not accepted are compressed buffers, whose size only decoding would tell, and messages of a format version before 5, which
-say in another way that they are compressed. Dictionaries are accepted where they are asked for, each in one message.
+Not accepted are compressed buffers, whose size only decoding would tell, and messages of a format version before 5,
+which say in another way that they are compressed. Dictionaries are accepted where they are asked for, each in one
+message.
 
 Invariant: the messages are walked, their rows counted and their buffers found within the message that they belong to,
 each byte in one buffer only, before anything is allocated for them.

@@ -175,10 +175,11 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        return _points(self.data_of(value, most_rows, most_bytes), self._schema_of(value).features)
+        datum = self.datum_of(value, most_rows, most_bytes)
+        return _points(datum if isinstance(datum, list) else [datum], self._schema_of(value).features)
 
-    def data_of(self, value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, Any]]:
-        """Return the records in a value as fastavro reads them, logical types aside; as `rows_of`."""
+    def datum_of(self, value: bytes, most_rows: int, most_bytes: int) -> dict[str, Any] | list[dict[str, Any]]:
+        """Return the record, or the array of records, in a value as fastavro reads it; as `rows_of`."""
         schema = self._schema_of(value)
         body = io.BytesIO(value)
         body.seek(FRAME.size)
@@ -195,8 +196,8 @@ class AvroReader:
             raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
-        rows: list[dict[str, Any]] = datum if schema.many else [datum]
-        return rows
+        found: dict[str, Any] | list[dict[str, Any]] = datum
+        return found
 
     def scan(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], largest: float, most_rows: int

@@ -24,5 +24,10 @@ def blaming_the_record() -> Iterator[None]:
     except (StreamsvmError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001
-        what = " ".join(str(error).split())
-        raise InvalidPoint("undecodable", f"{type(error).__name__}: {excerpt(what)}") from None
+        raise undecodable(error) from None
+
+
+def undecodable(error: Exception) -> InvalidPoint:
+    """Return the rejection for an exception that nobody expected."""
+    what = " ".join(str(error).split())
+    return InvalidPoint("undecodable", f"{type(error).__name__}: {excerpt(what)}")

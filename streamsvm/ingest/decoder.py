@@ -1,8 +1,8 @@
 """Decodes records into rows: the format of a record, which of its rows are valid points, and why the others are not.
 
 The format of points is JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) or Avro (`avro`), given by the record's
-content type or by `points.format`. The checks of points are in this module, once for all formats; raw events are decoded
-by `event_records`.
+content type or by `points.format`. The checks of points are in this module, once for all formats; raw events are
+decoded by `event_records`.
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
 schema with the record's schema id, which never changes. A bad row rejects only that row; a record that cannot be parsed
@@ -80,8 +80,8 @@ REASONS: Final[Mapping[str, str]] = {
     "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and, "
     "but for raw events, without dictionaries",
     "malformed_avro": "the value is not a zero byte, a schema id, and one datum of that schema",
-    "malformed_protobuf": "the value is not a zero byte, a schema id, message indexes, and one message of that schema",
-    "wrong_envelope": "the value has not the envelope that events.envelope declares",
+    "malformed_protobuf": "the value is not a zero byte, a schema id, message indexes and a message of it",
+    "wrong_envelope": "the value does not have the envelope that events.envelope declares",
     "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
@@ -103,11 +103,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unknown_content_type": "Let the producer send a supported content-type, or no content-type for JSON, or set "
     "points.format.",
     "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",
-    "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and, but for "
-    "raw events, without dictionaries.",
+    "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and, but "
+    "for raw events, without dictionaries.",
     "malformed_avro": "Fix the producer: it must write through the schema registry. If the records are not Avro, "
     "set points.format.",
-    "malformed_protobuf": "Fix the producer: it must write through the schema registry, as Confluent's serializers do.",
+    "malformed_protobuf": "Fix the producer: it must write through the registry, as Confluent's serializers do.",
     "wrong_envelope": "Set events.envelope to what the producer writes, or fix the producer. With a scorer, "
     "scoring.envelope overrules the version's.",
     "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "

@@ -1,11 +1,11 @@
 """What stands around an event in its record, and is taken off before the event is read.
 
-- `connect`: Kafka Connect's JSON converter with schemas, ``{"schema": ..., "payload": EVENT}``. Its other converters put
-  the schema into a registry and nothing around the event.
+- `connect`: Kafka Connect's JSON converter with schemas, ``{"schema": ..., "payload": EVENT}``. Its other converters
+  put the schema into a registry and nothing around the event.
 - `debezium`: ``{"before": ..., "after": EVENT, "op": "c"}``, by itself or as Connect's payload. An event is the state
   after a row was read in a snapshot (`r`), created (`c`) or updated (`u`).
-- `cloudevents`: structured, ``{"specversion": "1.0", ..., "data": EVENT}``, or binary, with attributes as headers and the
-  event as the value.
+- `cloudevents`: structured, ``{"specversion": "1.0", ..., "data": EVENT}``, or binary, with attributes as headers and
+  the event as the value.
 
 A deletion, a truncation, a message of a database's log and a tombstone are *passed over*: they hold no event, are no
 fault of the producer, keep their place in the log and are counted, but are no dead letters.
@@ -161,7 +161,7 @@ def _an_event(name: str, inner: Any) -> Event | InvalidPoint:
 
 
 def _wrong(envelope: str, what: str, row: Any) -> InvalidPoint:
-    return InvalidPoint("wrong_envelope", f"the value has not the envelope {envelope}: {_shown(row)} {what}")
+    return InvalidPoint("wrong_envelope", f"the value does not have the envelope {envelope}: {_shown(row)} {what}")
 
 
 def _shown(value: Any) -> str:

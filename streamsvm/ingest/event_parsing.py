@@ -116,8 +116,7 @@ class EventParser:
         if format_ in _OF_JSON:
             return json_rows.values_of(value if format_ == "json" else unframed(value), rows, memory)
         if format_ == "avro":
-            data = self._avro.data_of(value, rows, memory)
-            return data if self._avro.is_array(value) else data[0]
+            return self._avro.datum_of(value, rows, memory)
         if format_ == "protobuf":
             return self._protobuf.event_of(value, paths, memory)
         if format_ == "arrow":

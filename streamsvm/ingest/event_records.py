@@ -7,21 +7,21 @@ its record and the recipe only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
-from streamsvm.errors import InvalidPoint
+from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.features.fields import listed
 from streamsvm.features.paths import Path, Unreachable, picked
 from streamsvm.features.recipe import Recipe
 from streamsvm.features.values import Fault
 from streamsvm.ingest import json_rows
 from streamsvm.ingest.arrow_events import ArrowEvents
-from streamsvm.ingest.blaming import blaming_the_record
+from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run
 from streamsvm.ingest.envelopes import Event, PassedOver
@@ -67,7 +67,7 @@ class EventRecords:
         self._passed_over: Counter[str] = Counter()
 
     def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
-        """Return since the last call which declared fields were absent, and how many rows were passed over, by reason."""
+        """Return, since the last call, which declared fields were absent, and the rows passed over, by reason."""
         passed, self._passed_over = self._passed_over, Counter()
         return self._reader.take_absences(), passed
 
@@ -144,10 +144,13 @@ class EventRecords:
         """Return what a record holds; a rejection if it cannot be parsed."""
         value, headers = run.values[index], () if run.plain else run.records[index].headers
         try:
-            with blaming_the_record():
-                return self._parser.parsed(format_, value, headers, self._reader.paths)
+            return self._parser.parsed(format_, value, headers, self._reader.paths)
         except InvalidPoint as error:
             return error
+        except (StreamsvmError, MemoryError):
+            raise
+        except Exception as error:  # noqa: BLE001 - of whatever kind: the bytes are the reason
+            return undecodable(error)
 
     # -------------------------------------------------------------- reading
 
@@ -190,8 +193,9 @@ class EventRecords:
         self._passed_over.update(row.reason for row in rows if isinstance(row, PassedOver))
         unread = {at: Fault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
         faults = unread | {int(place[at]): fault for at, fault in made.faults.items()}
-        passed = {at: None for at, row in enumerate(rows) if isinstance(row, PassedOver)}
-        return self._add_made(run, several, _spread(made, place, len(rows), faults), builder, without=passed)
+        passed = np.array([isinstance(row, PassedOver) for row in rows], np.bool_)
+        made = _spread(made, place, len(rows), faults)
+        return self._add_made(run, several, made, builder, passed if passed.any() else None)
 
     def _add_made(
         self,
@@ -199,17 +203,17 @@ class EventRecords:
         several: int | None,
         made: EventPoints,
         builder: RowsBuilder,
-        without: Collection[int] = (),
+        passed: NDArray[np.bool_] | None = None,
     ) -> Faulty:
-        """Add points, but for those that have a fault, or are not to be taken; return the former."""
+        """Add points, but for those that have a fault, or are passed over; return the former."""
         accepted = None
         points, ids = made.points, made.ids
-        if made.faults or without:
-            accepted = np.ones(len(points), np.bool_)
-            accepted[[*made.faults, *without]] = False
+        if made.faults or passed is not None:
+            accepted = np.ones(len(points), np.bool_) if passed is None else ~passed
+            accepted[list(made.faults)] = False
             points = _only(points, accepted)
             ids = [one if good else None for one, good in zip(ids, accepted.tolist(), strict=True)]
-        builder.add(run, several, points, ids, accepted=accepted, event_ms=made.time_ms)
+        builder.add(run, several, points, ids, accepted=accepted, passed_over=passed, event_ms=made.time_ms)
         return sorted(made.faults.items())
 
     def _read(self, events: list[Event]) -> EventPoints:
@@ -228,7 +232,7 @@ class EventRecords:
             try:
                 with blaming_the_record():
                     parts.append(self._reader.read([event]))
-                faults |= {index: fault for fault in parts[-1].faults.values()}
+                faults |= {index + at: fault for at, fault in parts[-1].faults.items()}
             except InvalidPoint as error:
                 faults[index] = Fault(error.reason, error.what)
                 parts.append(_spread(made, np.empty(0, np.intp), 1, {}))

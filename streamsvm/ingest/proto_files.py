@@ -1,9 +1,10 @@
 """The text of a .proto file as a descriptor, without running protoc.
 
-A registry gives the text; not every registry gives the compiled form (Confluent's does on demand, Apicurio 3.0 ignores the
-wish), but one may give back what Confluent's client for Python registers, the compiled form in base64. The package proto-schema-parser reads it, and Google's protobuf resolves names and checks numbers when the
-descriptor is added to a pool. Options are not taken over, because none changes how a message is read: whether a field is
-packed, for example, stands in its bytes.
+A registry gives the text; not every registry gives the compiled form (Confluent's does on demand, Apicurio 3.0 ignores
+the wish), but one may give back what Confluent's client for Python registers, the compiled form in base64. The package
+proto-schema-parser reads it, and Google's protobuf resolves names and checks numbers when the descriptor is added to a
+pool. Options are not taken over, because none changes how a message is read: whether a field is packed, for example,
+stands in its bytes.
 
 Invariant: a text is bounded in size and depth before it is parsed, and what is not proto2 or proto3 is refused.
 """
@@ -106,7 +107,7 @@ def _tree(text: str) -> Any:
     from antlr4.error.ErrorListener import ErrorListener
     from proto_schema_parser.parser import Parser
 
-    class Refusing(ErrorListener):  # type: ignore[misc,no-any-unimported]
+    class Refusing(ErrorListener):  # type: ignore[misc]
         """Ends at the first error; by default errors are printed, and what is left is guessed."""
 
         def syntaxError(self, recognizer: Any, symbol: Any, line: int, column: int, msg: str, e: Any) -> None:  # noqa: ARG002, N802

@@ -1,10 +1,10 @@
 """Raw events as Protobuf in the registry's framing: a zero byte, the schema's id, message indexes, one message.
 
-The indexes say which message of the schema's file it is. An event is made of the fields that are asked for, by their names
-in the .proto file: a message is an object, a repeated field an array, a map with keys of text an object, an enum the name
-of its value (its number, if it has no name). google.protobuf.Timestamp is the text that ISO 8601 writes of it, a wrapper
-(DoubleValue, ...) what it wraps. A field that is not set is missing where Protobuf can tell (messages, `optional`, oneofs,
-proto2), else it has its default, as for every reader of Protobuf.
+The indexes say which message of the schema's file it is. An event is made of the fields that are asked for, by their
+names in the .proto file: a message is an object, a repeated field an array, a map with keys of text an object, an enum
+the name of its value (its number, if it has no name). google.protobuf.Timestamp is the text that ISO 8601 writes of
+it, a wrapper (DoubleValue, ...) what it wraps. A field that is not set is missing where Protobuf can tell (messages,
+`optional`, oneofs, proto2), else it has its default, as for every reader of Protobuf.
 
 Invariant: a schema is what the registry gives for the id, for ever. The registry is not trusted with this process: how
 much memory a message of the schema can take for each byte is known before one is parsed.

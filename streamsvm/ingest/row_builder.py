@@ -64,6 +64,7 @@ class RowsBuilder:
         ids: list[str | int | None] | None,
         *,
         accepted: NDArray[np.bool_] | None = None,
+        passed_over: NDArray[np.bool_] | None = None,
         event_ms: NDArray[np.int64] | None = None,
     ) -> None:
         """Add one record of so many rows, or many of one row each (None).
@@ -77,6 +78,8 @@ class RowsBuilder:
             None: no row has one.
         accepted : ndarray of shape (n,), bool, optional
             Default: all.
+        passed_over : ndarray of shape (n,), bool, optional
+            Rows that are not accepted, and not rejected. Default: none.
         event_ms : ndarray of shape (n,), int64, optional
             When each event happened; -1, and the default: at the record's time.
         """
@@ -98,6 +101,7 @@ class RowsBuilder:
                 accepted=np.ones(n, dtype=np.bool_) if accepted is None else accepted,
                 points=points,
                 leader_epoch=epoch,
+                passed_over=passed_over,
             )
         )
         if self._keeps_ids:

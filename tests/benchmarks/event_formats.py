@@ -1,10 +1,11 @@
-"""Raw events of 12 fields by column and by schema, beside points of as many columns: `python -m tests.benchmarks.event_formats`.
+"""Raw events of 12 fields by column and by schema, beside points of as many columns: `python -m
+tests.benchmarks.event_formats`.
 
-Arrow: records of 4,096 rows, whose columns are the fields (nested ones in structs, texts as dictionaries), against records
-of the same columns ready-made as `x`. Avro and Protobuf: a record for each event, against the loop by hand: fastavro (or
-the generated class of a message), a dictionary of features for each record, `FeatureHasher` and `SGDClassifier`; and
-against Avro records of `x`. Decoding alone, and with the learner at default settings and one model of everything. No
-broker; CPU time of one process on one thread, in turns.
+Arrow: records of 4,096 rows, whose columns are the fields (nested ones in structs, texts as dictionaries), against
+records of the same columns ready-made as `x`. Avro and Protobuf: a record for each event, against the loop by hand:
+fastavro (or the generated class of a message), a dictionary of features for each record, `FeatureHasher` and
+`SGDClassifier`; and against Avro records of `x`. Decoding alone, and with the learner at default settings and one
+model of everything. No broker; CPU time of one process on one thread, in turns.
 """
 
 from __future__ import annotations

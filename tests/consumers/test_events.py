@@ -36,10 +36,10 @@ from tests.golden import model as golden
 from tests.test_subscriber import eventually
 
 
-def with_features(settings: Settings, features: dict[str, Any] = PAYMENTS) -> Settings:
+def with_features(settings: Settings, features: dict[str, Any] = PAYMENTS, **events: Any) -> Settings:
     """Return a trainer's settings with features declared, and nothing else said of its points."""
     given = {name: getattr(settings, name) for name in settings.model_fields_set - {"points", "features", "events"}}
-    return Settings(**given, features=features, events=EVENTS)
+    return Settings(**given, features=features, events={**EVENTS, **events})
 
 
 def encoded(events: Sequence[dict[str, Any]]) -> list[bytes]:
@@ -159,6 +159,42 @@ def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
     assert sum("missing_field amount is missing" in one for one in told) == 120
     assert sum(bool(re.match(r"wrong_type amount is '[0-9.]+', not a number", one)) for one in told) == 5
     assert len(told) == 125
+
+
+def test_a_change_log_is_learned_and_scored_and_its_deletions_are_passed_over(
+    settings: Settings, connection: Connection
+) -> None:
+    """Counted by reason, no dead letters and no scores; a verifier reads alike, and times are the events' own."""
+    settings = with_features(settings, envelope="debezium", time={"field": "ts"})
+    events = [payment(index) for index in range(100)]
+    changes: list[dict[str, Any]] = [
+        {"before": None, "after": event, "op": "crcu"[at % 4]} for at, event in enumerate(events)
+    ]
+    gone = [{"before": event, "after": None, "op": "d"} for event in events[:30]]
+    values: list[bytes | None] = [*encoded([*changes[:40], *gone]), *[None] * 30, *encoded(changes[40:])]
+    produce(connection, settings.input.topic, values)
+    run_until(settings, connection, 100)
+    newest = versions(connection, settings)[-1]
+    assert newest.recipe is not None
+    assert newest.recipe.envelope == "debezium"
+    assert newest.stream.points < newest.stream.rows
+    assert 1_767_225_600_000 <= newest.stream.first_time_ms <= newest.stream.last_time_ms < 1_798_761_600_000
+    assert not stored(connection, settings.input.dead_letters)
+    assert verify(Cluster(connection), settings).clean
+
+    topic = f"{settings.input.topic}-unlabeled"
+    Cluster(connection).create([TopicSpec(topic, 4)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
+    produce(connection, topic, values)
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    with RunningScorer(reading, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "100 events are scored")
+        passed = "streamsvm_passed_over_rows_total"
+        eventually(lambda: running.value(passed, reason="tombstone") == 30, "tombstones are passed over")
+        assert running.value(passed, reason="delete") == 30
+        assert running.value("streamsvm_input_rows_total", outcome="rejected") == 0
+    assert not stored(connection, scoring.dead_letters)
+    assert len(scores(connection, reading)) == 100
 
 
 def record(value: bytes, offset: int = 0) -> Record:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -10,7 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from typer.testing import CliRunner
 
+from consumers.cli.app import app
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
 from streamsvm.config import PointsConfig, points_of, recipe_from
@@ -25,6 +30,7 @@ from streamsvm.points import Position
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
+from tests.codec.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.codec.rows import Raw
 from tests.codec.test_arrow_events import in_arrow
 from tests.codec.test_events import ROW
@@ -60,6 +66,13 @@ def client() -> Iterator[Callable[[str], SchemaRegistry]]:
             return stack.enter_context(closing(SchemaRegistry(RegistryConfig(url=url, timeout_s=10.0))))
 
         yield make
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Closes what a test opens."""
+    with ExitStack() as stack:
+        yield stack
 
 
 def send(broker: TestBroker, to: str, format_: RecordFormat, schemas: SchemaRegistry, **options: Any) -> None:
@@ -174,12 +187,14 @@ def test_avro_without_a_registry_is_refused_at_the_start(tmp_path: Path, embedde
 
 
 def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_read(
-    registry: Registry, client: Client
+    registry: Registry, client: Client, stack: ExitStack
 ) -> None:
     """Protobuf with a file that it imports, Avro and JSON Schema: the points are those of the same events in JSON."""
-    pytest.importorskip("proto_schema_parser")
-    pytest.importorskip("google.protobuf")
-    written = confluent(registry.url)
+    if not INSTALLED:
+        pytest.skip("the packages that read Protobuf are not installed")
+    registered = SchemaRegistryClient({"url": registry.url})
+    stack.callback(registered.close)
+    written = confluent(registered)
     events = [payment(index) for index in range(20)]
     recipe = payments()
     plain = PointDecoder(PointsConfig(**points_of(recipe)), recipe=recipe)
@@ -193,28 +208,22 @@ def test_events_that_confluents_serializers_wrote_through_a_real_registry_are_re
         assert found.rows[0].points.sha256() == expected.points.sha256(), format_
 
 
-def confluent(url: str) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
+def confluent(registry: SchemaRegistryClient) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
     """Return what Confluent's own serializers write of an event, by the format."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroSerializer
     from confluent_kafka.schema_registry.json_schema import JSONSerializer
     from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
-    from google.protobuf import json_format
 
-    from tests.codec.test_protobuf import Payment
-
-    registry = SchemaRegistryClient({"url": url})
     fields = [field for field in ROW["fields"] if field["name"] != "weight"]
     avro = AvroSerializer(registry, json.dumps({**ROW, "fields": fields}))
-    proto = ProtobufSerializer(Payment, registry, {"use.deprecated.format": False})
-    plain = JSONSerializer('{"title": "Payment", "type": "object"}', registry)
+    proto = ProtobufSerializer(payment_class(), registry, {"use.deprecated.format": False})
+    draft = '{"$schema": "http://json-schema.org/draft-07/schema#", "title": "Payment", "type": "object"}'
+    plain = JSONSerializer(draft, registry)
     contexts = {name: SerializationContext(name, MessageField.VALUE) for name in ("avro", "protobuf", "json-schema")}
     return {
         "avro": lambda event: avro({"risk": None, **event}, contexts["avro"]),
-        "protobuf": lambda event: proto(
-            json_format.ParseDict(event, Payment(), ignore_unknown_fields=True), contexts["protobuf"]
-        ),
+        "protobuf": lambda event: proto(message_of(event), contexts["protobuf"]),
         "json-schema": lambda event: plain(event, contexts["json-schema"]),
     }
 
@@ -223,7 +232,7 @@ def confluent(url: str) -> dict[Any, Callable[[dict[str, Any]], bytes]]:
 def test_features_are_proposed_from_a_topic_of_every_format(
     broker: TestBroker, registry: Registry, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without a group; what is proposed from Arrow and Avro is what is proposed from JSON, and it is a configuration."""
+    """Without a group; from Arrow and Avro as from JSON, and it is a configuration."""
     from consumers.streams import sampling
 
     monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)
@@ -254,3 +263,22 @@ def test_features_are_proposed_from_a_topic_of_every_format(
     recipe_from(
         {"_".join(path): {**options, "field": list(path)} for path, options in proposals["json"].items() if options}, {}
     )
+
+
+def test_the_proposal_of_a_topic_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the format and the envelope that it was read by, and the command that trains."""
+    from consumers.streams import sampling
+
+    events = [payment(index) for index in range(50)]
+    monkeypatch.setattr(sampling, "newest_events", lambda *_: (events, Counter()))
+    given = ["features", "infer-topic", "payments", "--label", "is_fraud", "--format", "avro", "--envelope", "debezium"]
+    done = CliRunner().invoke(app, given)
+    assert done.exit_code == 0, done.output
+    assert "# Train: streamsvm train --config THIS_FILE --input-topic payments" in done.stdout
+    made = Settings(**tomllib.loads(done.stdout)).models()
+    assert made.features is not None
+    assert (made.features.envelope, made.points.format) == ("debezium", "avro")
+    monkeypatch.setattr(sampling, "newest_events", lambda *_: ([], Counter({"malformed_json": 7})))
+    done = CliRunner().invoke(app, ["features", "infer-topic", "payments"])
+    assert isinstance(done.exception, ConfigurationError)
+    assert "malformed_json: 7" in str(done.exception)

@@ -6,6 +6,7 @@ A target's `look` returns a word for what became of each of a few cases, for the
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -17,6 +18,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -34,8 +36,10 @@ from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.settings import HttpConfig
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.config import PointsConfig, points_of
+from streamsvm.config import PointsConfig, PointsFormat, points_of
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
+from streamsvm.features.columns import columns_of
+from streamsvm.features.recipe import Envelope
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import (
     DEEPEST_NESTING,
@@ -48,7 +52,10 @@ from streamsvm.ingest.decoder import (
 from streamsvm.ingest.framed import FRAME
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
+from tests.codec.protobuf_payments import FRAME as PROTOBUF_FRAME
+from tests.codec.protobuf_payments import INSTALLED, PROTOBUF, payment_class
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
+from tests.codec.test_events import ROW as PAYMENT
 from tests.features.recipes import payments
 from tests.features.reference import Rejected, columns
 from tests.fuzz.mutation import Mutator
@@ -102,7 +109,10 @@ ODD_FIELDS: Final = [
     {"name": "w", "type": ["null", "float", "string"]},
 ]
 ODD: Final = {"type": "array", "items": {"type": "record", "name": "Odd", "fields": ODD_FIELDS}}
-SHELF: Final = Shelf({1: POINT, 2: POINTS, 3: json.dumps(ODD)})
+ITEMS: Final = {"type": "array", "items": PAYMENT}
+SHELF: Final = Shelf(
+    {1: POINT, 2: POINTS} | {at: json.dumps(one) for at, one in enumerate((ODD, PAYMENT, ITEMS), 3)}, PROTOBUF
+)
 
 
 MANY: Final = "first"
@@ -113,19 +123,28 @@ AGAIN_ONE_IN: Final = 4
 """Of the cases that are rejected, and that the reference is certain of, so many are looked at a second time."""
 
 
+@dataclass(frozen=True)
+class Way:
+    """A way in for raw events: a format, and what is around an event."""
+
+    format: PointsFormat = "auto"
+    envelope: Envelope = "none"
+
+
 @cache
-def _decoder(place: str, *, labeled: bool, events: bool) -> PointDecoder:
+def _decoder(place: str, *, labeled: bool, way: Way | None) -> PointDecoder:
     """Return a decoder; each place has one of its own, which has met other fields before."""
-    if events:
-        return PointDecoder(OF_EVENTS, labeled=labeled, schemas=SHELF, recipe=RECIPE)
+    if way is not None:
+        config = OF_EVENTS.model_copy(update={"format": way.format})
+        return PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=RECIPE, envelope=way.envelope)
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
 
 
 def _decoded(
-    records: Sequence[Raw], place: str, *, labeled: bool, events: bool = False
+    records: Sequence[Raw], place: str, *, labeled: bool, way: Way | None = None
 ) -> tuple[list[list[Row]], Decoded]:
     """Return what the decoder makes of each record, whose offsets are 0, 1, ..., and its answer."""
-    found = _decoder(place, labeled=labeled, events=events).decode(records)
+    found = _decoder(place, labeled=labeled, way=way).decode(records)
     made: list[list[Row]] = [[] for _ in records]
     for rows in found.rows:
         points = rows.points
@@ -135,7 +154,9 @@ def _decoded(
         ):  # fmt: skip
             made[at].append((tuple(x), sign if labeled else None, weight) if good else None)
     told = {(one.record.offset, bad.row) for one in found.rejected for bad in one.rejections}
-    assert told == {(at, row) for at, rows in enumerate(made) for row, one in enumerate(rows) if one is None}
+    without = {(at, row) for at, rows in enumerate(made) for row, one in enumerate(rows) if one is None}
+    assert told <= without
+    assert len(without - told) == sum(found.passed_over.values())
     return made, found
 
 
@@ -149,7 +170,7 @@ Where it is not, the record may be rejected; but what is accepted must be what t
 
 
 def _records(
-    headers: tuple[tuple[str, bytes], ...], reference: Reference, *, events: bool = False
+    headers: tuple[tuple[str, bytes], ...], reference: Reference, *, way: Way | None = None
 ) -> Callable[[Sequence[bytes]], list[str]]:
     """Look at records: each comes out of every batch as it does alone, and as a reference says.
 
@@ -170,7 +191,7 @@ def _records(
     def together(values: Sequence[bytes], labeled: bool) -> list[str]:
         chosen = [*values, *NEIGHBOURS]
         many = [Raw(v, at, headers=headers) for at, v in enumerate(chosen)]
-        among, answer = _decoded(many, MANY, labeled=labeled, events=events)
+        among, answer = _decoded(many, MANY, labeled=labeled, way=way)
         for one in answer.rejected:  # each can be written as a dead letter
             deadletter.encode("topic", one, None, ())
             reasons = [bad.reason for bad in one.rejections]
@@ -186,11 +207,11 @@ def _records(
                 singles.append(at)
         again.reverse()
         records = [Raw(values[at], place, place % 2, headers=headers) for place, at in enumerate(again)]
-        others = _decoded(InColumns(records), OTHERS, labeled=labeled, events=events)[0] if again else []
+        others = _decoded(InColumns(records), OTHERS, labeled=labeled, way=way)[0] if again else []
         for at, other in zip(again, others, strict=True):
             assert other == among[at], f"{other} among some records, {among[at]} among others"
         for at in singles:
-            (alone,), _ = _decoded([Raw(values[at], headers=headers)], ALONE, labeled=labeled, events=events)
+            (alone,), _ = _decoded([Raw(values[at], headers=headers)], ALONE, labeled=labeled, way=way)
             assert alone == among[at], f"alone {alone}, among others {among[at]}"
         return ["accepted" if any(among[at]) else "rejected" for at in range(len(values))]
 
@@ -283,13 +304,109 @@ def _event_rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row]
     parsed, certain = _loads(value)
     if parsed is None:
         return None, True
-    events = parsed if isinstance(parsed, list) else [parsed]
+    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours), certain
+
+
+def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row]) -> list[Row]:
     found = [_event_row(event, labeled=labeled) for event in events]
     if not found or len(found) > OF_EVENTS.max_rows_per_record:
-        return [None], certain
+        return [None]
     if len(found) == len(ours):
         found = [own if _same(own, other) else other for own, other in zip(ours, found, strict=True)]
-    return found, certain
+    return found
+
+
+def _around(opened: Callable[[Any], Any]) -> Reference:
+    """Return a reference for JSON with something around each event; `opened` gives the event, or None."""
+
+    def rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+        if _depth(value) > DEEPEST_NESTING:
+            return [None], True
+        parsed, certain = _loads(value)
+        if parsed is None:
+            return [None], True
+        many = parsed if isinstance(parsed, list) else [parsed]
+        # What is not text anywhere in an envelope rejects the event, as it does in an event itself.
+        texts = [_is_text(json.dumps(one, ensure_ascii=False)) for one in many]
+        events = [opened(one) if good else None for one, good in zip(many, texts, strict=True)]
+        return _event_rows_of(events, labeled, ours), certain
+
+    return rows
+
+
+def _of_connect(row: Any) -> Any:
+    return row["payload"] if isinstance(row, dict) and sorted(row) == ["payload", "schema"] else None
+
+
+def _of_debezium(row: Any) -> Any:
+    found = row["payload"] if isinstance(row, dict) and sorted(row) == ["payload", "schema"] else row
+    known = isinstance(found, dict) and isinstance(found.get("op"), str) and found["op"] in ("c", "r", "u")
+    return found.get("after") if known else None
+
+
+def _of_cloud_events(row: Any) -> Any:
+    if not isinstance(row, dict) or str(row.get("specversion", "")).find("1.") != 0:
+        return None
+    kind = row.get("datacontenttype") or "application/json"
+    if not isinstance(kind, str):
+        return None
+    kind = kind.split(";")[0].strip().lower()
+    if row.get("data_base64") is None:
+        return row.get("data") if kind in ("application/json", "text/json") or kind.endswith("+json") else None
+    if kind not in ("application/json", "text/json") and not kind.endswith("+json"):
+        return None
+    try:
+        packed = base64.b64decode(row["data_base64"], validate=True)
+        return None if _depth(packed) > DEEPEST_NESTING else json.loads(packed.decode())
+    except (TypeError, ValueError):
+        return None
+
+
+def _events_of_arrow(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+    """Return what pyarrow's own reader makes of a record that we accept something of; else ours stands."""
+    if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
+        return ours, True
+    names = pa.ipc.open_stream(value).schema.names
+    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in READ_OF_EVENTS])
+    rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    return _event_rows_of([_as_json(row) for row in rows], labeled, ours), True
+
+
+READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"is_fraud", "weight", "id"})
+
+
+def _as_json(value: Any) -> Any:
+    """Return what a value of Arrow means as an event; what JSON has not is something that no feature takes."""
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value if isinstance(value, bool | int | float | str | None) else [[]]
+
+
+def _events_of_avro(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+    """Return what fastavro makes of a record."""
+    data = _avro_data(value)
+    return (None if data is None else _event_rows_of(data, labeled, ours)), True
+
+
+def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+    """Return what Google's JSON makes of a message of the one schema, which begins with the indexes 1 and 0."""
+    if value[: len(PROTOBUF_FRAME)] != PROTOBUF_FRAME:
+        return [None], False
+    from google.protobuf import json_format
+
+    message = payment_class()()
+    try:
+        message.ParseFromString(value[len(PROTOBUF_FRAME) :])
+    except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
+        return [None], True
+    told = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return _event_rows_of([told], labeled, ours), True
 
 
 def _event_row(event: Any, *, labeled: bool) -> Row:
@@ -343,17 +460,20 @@ def _parsed(schema_id: int) -> Any:
 
 def _avro_rows(value: bytes, labeled: bool, _: list[Row]) -> tuple[list[Row] | None, bool]:
     """Return what fastavro makes of a record."""
+    data = _avro_data(value)
+    return (None if data is None else [point_of(_without_nulls(row), labeled=labeled) for row in data]), True
+
+
+def _avro_data(value: bytes) -> list[Any] | None:
     if len(value) < FRAME.size or value[0] or _parsed(FRAME.unpack_from(value)[1]) is None:
-        return None, True
+        return None
     body = io.BytesIO(value[FRAME.size :])
     try:
         datum: Any = fastavro.schemaless_reader(body, _parsed(FRAME.unpack_from(value)[1]), None)
     except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
-        return None, True
+        return None
     rows = datum if isinstance(datum, list) else [datum]
-    if body.read(1) or not rows or len(rows) > LABELED.max_rows_per_record:
-        return None, True
-    return [point_of(_without_nulls(row), labeled=labeled) for row in rows], True
+    return None if body.read(1) or not rows or len(rows) > LABELED.max_rows_per_record else rows
 
 
 # ----------------------------------------------------------------------------------------------------------- messages
@@ -534,6 +654,16 @@ EVENT_WORDS: Final = (
     b'"ts":"2026-01-31T12:00:00.5+01:00"',
     b'"is_fraud":false',
     b'"weight":2',
+    b'"op":"c"',
+    b'"op":"d"',
+    b'"after":',
+    b'"before":null',
+    b'"payload":',
+    b'"schema":null',
+    b'"data":',
+    b'"data_base64":"e30="',
+    b'"specversion":"1.0"',
+    b'"datacontenttype":"text/plain"',
     b"24:00",
     b"-00-00",
     b"1e100",
@@ -613,12 +743,29 @@ BINARY_WORDS: Final = (
     b"\xfe\xff\xff\xff\x0f",
 )
 
-RECORDS: Final = {
+EVENT_BINARY_WORDS: Final = (
+    *BINARY_WORDS,
+    b"amount",
+    b"card",
+    b"country",
+    b"DE",
+    b"2026-01-31T12:00:00Z",
+    b"\x0a\0",
+    b"\0\0\0\0\0\0\xf8\x7f",
+)
+RECORDS: Final[dict[str, tuple[Sequence[bytes], Callable[[Sequence[bytes]], list[str]], Sequence[str]]]] = {
     "json": (JSON_WORDS, _records((), _json_rows), ("one-1.json.point", "many-1.json.point")),
-    "event": (EVENT_WORDS, _records((), _event_rows, events=True), ()),
+    "event": (EVENT_WORDS, _records((), _event_rows, way=Way()), ()),
+    "event-connect": (EVENT_WORDS, _records((), _around(_of_connect), way=Way(envelope="connect")), ()),
+    "event-debezium": (EVENT_WORDS, _records((), _around(_of_debezium), way=Way(envelope="debezium")), ()),
+    "event-cloudevents": (EVENT_WORDS, _records((), _around(_of_cloud_events), way=Way(envelope="cloudevents")), ()),
+    "event-arrow": (EVENT_BINARY_WORDS, _records(ARROW, _events_of_arrow, way=Way()), ()),
+    "event-avro": (EVENT_BINARY_WORDS, _records((), _events_of_avro, way=Way("avro")), ()),
     "arrow": (BINARY_WORDS, _records(ARROW, _arrow_rows), ("many-1.arrow.point", "many-1.arrow32.point")),
     "avro": (BINARY_WORDS, _records(AVRO, _avro_rows), ("one-1.avro.point", "many-1.avro.point")),
 }
+if INSTALLED:
+    RECORDS["event-protobuf"] = (EVENT_BINARY_WORDS, _records((), _events_of_protobuf, way=Way("protobuf")), ())
 MESSAGES: Final = {
     "model": (MODEL_WORDS, _model),
     "alias": (MODEL_WORDS, _plain_record(decode_alias)),

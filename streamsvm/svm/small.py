@@ -27,7 +27,8 @@ from streamsvm.svm.problem import Solution
 SMALL: Final = 512
 """Most points of a small problem. A larger one is solved sooner without most of its kernel values."""
 PAIRS: Final = 2
-"""Steps along pairs for each point before Newton's method may be tried."""
+"""Steps along pairs for each point before Newton's method may be tried, besides those that cost what its least descent
+does."""
 
 
 def solve_small(K: Float, y: Float, upper: Float, tolerance: float, limit: int) -> Solution:
@@ -51,7 +52,8 @@ def solve_small(K: Float, y: Float, upper: Float, tolerance: float, limit: int) 
     """
     b, F, low, high = np.empty((4, len(y)))
     floor = FLOOR * tolerance
-    steps = int(_along_pairs(K, y, upper, floor, min(limit, PAIRS * len(y)), b, F, low, high))
+    first = PAIRS * len(y) + int(newton.PATIENCE * newton.newton_ns(0) / (newton.PAIR_NS * len(y)))
+    steps = int(_along_pairs(K, y, upper, floor, min(limit, first), b, F, low, high))
     top, bottom = extremes(F, b, low, high)
     last = np.inf
     while steps < limit and tolerance <= top - bottom < PROGRESS * last:

@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UnsetType
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
+from streamsvm.learning import naming
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import Trained, audited
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.version import Memory
 from streamsvm.points import Points, Position, Positions
 from tests.simulation.broker import Entry
 
@@ -34,6 +37,14 @@ ALIASES, AUDIT = f"{MODELS}.aliases", f"{MODELS}.audit"
 TRANSACTIONAL_ID = f"streamsvm/{NAME}/{MODELS}"
 CHECKPOINT_INTERVAL_S = 2.5
 WATCH_INTERVAL_S = 4.5
+MEMORIES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "window": {"memory": "window", "window_points": 8},
+    "window of time": {"memory": "window", "window_s": 0.004},
+    "decay": {"memory": "decay", "half_life_points": 8},
+    "adaptive": {"memory": "adaptive"},
+}
+"""What a world's trainer remembers."""
 _NO_CUT = 1 << 60
 
 
@@ -62,28 +73,28 @@ def _sha256(config: _Models) -> str:
 
 class _Settings(Settings):
     def models(self) -> ModelConfig:
-        return _models(self.seed)
+        return _models(self.seed, self.coreset.memory, self.coreset.window_s is not None)
 
 
 @cache
-def _models(seed: int) -> _Models:
-    settings = settings_for("every")
+def _models(seed: int, kind: str, by_time: bool) -> _Models:
+    settings = settings_for("every", memory="window of time" if by_time else kind)
     return _Models(points=settings.points, coreset=settings.coreset, svm=settings.svm, seed=seed)
 
 
 @cache
-def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail") -> Settings:
-    """Return settings under which two rows seal a leaf."""
+def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail", memory: str = "all") -> Settings:
+    """Return settings under which two rows seal a leaf; one row where so few rows come that none would be forgotten."""
+    forgets = memory != "all"
+    sizes = {"leaf_rows": 1 if forgets else 2, "bucket_points": 2, "audit_points": 2, "train_points": 3}
     return _Settings.model_construct(
         **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
         | {
             "name": NAME,
             "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
             "points": PointsConfig(dimension=1),
-            "coreset": CoresetConfig(
-                reducer="uniform", leaf_rows=2, bucket_points=2, audit_points=2, train_points=3, max_partitions=4
-            ),
-            "svm": SvmConfig(C=1.0, tune="auto", tune_every_leaves=2),
+            "coreset": CoresetConfig(reducer="uniform", max_partitions=4, **sizes, **MEMORIES[memory]),
+            "svm": SvmConfig(**({"alpha": 1e-4} if forgets else {"C": 1.0}), tune="auto", tune_every_leaves=2),
             "output": OutputConfig(models_topic=MODELS),
             "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
             "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
@@ -136,6 +147,7 @@ class Expected:
     trained: Trained
     audit: Audit | None
     training_set_sha256: str
+    memory: Memory | UnsetType
 
 
 Editions = Mapping[int, tuple[Entry | None, ...]]
@@ -162,7 +174,9 @@ class Reference:
             made = self._learner(base, cut, editions).cut()
             trained = train(made.points, made.moments, self._config.svm)
             audit = audited(trained, made.audit, self._config.svm)
-            self._known[key] = Expected(made, trained, audit, made.points.sha256())
+            self._known[key] = Expected(
+                made, trained, audit, made.points.sha256(), naming.memory_of(made, self._config)
+            )
         return self._known[key]  # type: ignore[return-value]
 
     def state(self, partition: int, base: Position, at: Position, editions: Editions) -> PartitionState:

@@ -81,6 +81,8 @@ class Profile:
         Leaves that make a version.
     on_gap : str
         `fail` or `reset`.
+    memory : str
+        A key of `MEMORIES`.
     """
 
     policy: str = "every"
@@ -91,6 +93,7 @@ class Profile:
     two: bool = False
     every_leaves: int = 1
     on_gap: str = "fail"
+    memory: str = "all"
 
 
 @dataclass
@@ -157,7 +160,7 @@ class World:
 
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
         self.profile, self.chooser, self.ports = profile, chooser, ports
-        self.settings: Settings = settings_for(profile.policy, profile.every_leaves, profile.on_gap)
+        self.settings: Settings = settings_for(profile.policy, profile.every_leaves, profile.on_gap, profile.memory)
         self.broker = Broker()
         self.broker.create(INPUT, profile.partitions)
         for topic in (MODELS, ALIASES, AUDIT, LETTERS):

@@ -17,6 +17,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,7 +38,7 @@ from streamsvm.svm.objective import primal_objective
 from tests.benchmarks.changing import MADE, Stream, turned
 
 LEAF: Final = 200
-HORIZONS: Final = (1_600, 3_200, 6_400, 12_800, 25_600)
+HORIZONS: Final = (1_600, 6_400, 25_600)
 SMOOTH: Final = 200
 """Rows over which accuracy is averaged where a recovery is looked for."""
 Figures = dict[str, Any]
@@ -84,7 +85,7 @@ def prequential(stream: Stream, config: ModelConfig, partitions: int = 1) -> NDA
 def recovery(right: NDArray[np.bool_], changes: Sequence[int]) -> float | None:
     """Return the median number of rows after a change until the accuracy is within a point of its later half's."""
     found = []
-    for begin, end in zip(changes, [*changes[1:], len(right)], strict=True):
+    for begin, end in pairwise([*changes, len(right)]):
         later = right[(begin + end) // 2 : end].mean()
         smooth = np.convolve(right[begin:end], np.ones(SMOOTH) / SMOOTH, "valid")
         reached = np.flatnonzero(smooth >= later - 0.01)

@@ -44,8 +44,8 @@ TREE_ROWS: Final = 10_000
 WINDOW_LEAVES: Final = 16
 HALF_LIFE_LEAVES: Final = 8
 NO_CUT: Final = 1 << 30
-SHORT: Final = 10
-"""Horizons shorter than one part in so many of the stream are short."""
+MOST_SHORT: Final = 0.5
+"""Share of the weight above which short horizons have taken over."""
 Signs = NDArray[np.int8]
 Right = NDArray[np.bool_]
 
@@ -234,7 +234,7 @@ def _contenders(dimension: int, plan: PrequentialPlan) -> Iterator[_Entry]:
 
     def ours(name: str, memory: MemoryName, note: str, **coreset: Any) -> _Entry:
         config = plan.config(dimension, memory, **coreset)
-        return _Entry(name, lambda: _Coreset(config, leaf), lag, plan.kernel, note)
+        return _Entry(name, lambda: CoresetContender(config, leaf), lag, plan.kernel, note)
 
     window, half_life = WINDOW_LEAVES * leaf, HALF_LIFE_LEAVES * leaf
     yield ours("all", "all", "everything since the beginning")
@@ -286,7 +286,7 @@ def _run(
         if start % (100 * entry.lag) == 0:
             step(entry.name, start, len(points))
     seconds = time.perf_counter() - begun
-    takeovers = tuple(contender.takeovers) if isinstance(contender, _Coreset) else ()
+    takeovers = tuple(contender.takeovers) if isinstance(contender, CoresetContender) else ()
     return replace(row, accuracy=float(right[plan.first :].mean()), seconds=seconds), right, takeovers
 
 
@@ -294,46 +294,65 @@ def _over_time(right: Right, every: int) -> list[float]:
     return [float(right[start : start + every].mean()) for start in range(0, len(right), every)]
 
 
-class _Coreset:
-    """One of ours: the trainer's learner, and a version for each leaf."""
+class CoresetContender:
+    """One of ours: the trainer's learner, and a model for each leaf.
 
-    def __init__(self, config: ModelConfig, leaf_rows: int) -> None:
-        self._config, self._leaf_rows = config, leaf_rows
-        self._learner = Learner(config, {0: Position(0)}, NO_CUT)
+    Parameters
+    ----------
+    config : ModelConfig
+    leaf_rows : int
+        Rows between two models.
+    partitions : int
+        To which rows are dealt in turn.
+
+    Attributes
+    ----------
+    takeovers : list of int
+        Rows after which short horizons took over.
+    """
+
+    def __init__(self, config: ModelConfig, leaf_rows: int, partitions: int = 1) -> None:
+        self._config, self._leaf_rows, self._partitions = config, leaf_rows, partitions
+        self._learner = Learner(config, {partition: Position(0) for partition in range(partitions)}, NO_CUT)
         self._model: Model | None = None
         self._at = 0
         self.takeovers: list[int] = []
         self._is_short = False
 
     def predict(self, X: NDArray[np.floating]) -> Signs:
+        """Return -1 or +1 for each row."""
         if self._model is None:
             return np.ones(len(X), np.int8)
         return np.where(self._model.decision_function(X.astype(np.float32)) > 0.0, 1, -1).astype(np.int8)
 
     def learn(self, points: Points) -> None:
-        n, at = len(points), self._at
-        stored = Points(points.X.astype(np.float32), points.y, points.weight.astype(np.float64))
+        """Take labeled rows, in their order."""
+        before = self._at
+        for partition in range(self._partitions):
+            own = points.take(slice((partition - before) % self._partitions, None, self._partitions))
+            self._learn(partition, own)
+        self._at += len(points)
+        if self._at // self._leaf_rows > before // self._leaf_rows:
+            self._model = make(self._learner.cut(), self._config).trained.model
+            is_short = (self._learner.short_share() or 0.0) > MOST_SHORT
+            if is_short and not self._is_short:
+                self.takeovers.append(self._at)
+            self._is_short = is_short
+
+    def _learn(self, partition: int, points: Points) -> None:
+        n, at = len(points), self._learner.positions[partition].offset
         self._learner.learn(
             Rows(
-                partition=0,
+                partition=partition,
                 offset=np.arange(at, at + n),
                 row=np.zeros(n, np.int64),
                 last=np.ones(n, np.bool_),
                 time_ms=np.full(n, -1, np.int64),
                 accepted=np.ones(n, np.bool_),
-                points=stored,
+                points=Points(points.X.astype(np.float32), points.y, points.weight.astype(np.float64)),
                 leader_epoch=np.full(n, -1, np.int64),
             )
         )
-        self._at += n
-        if self._at // self._leaf_rows > at // self._leaf_rows:
-            cut = self._learner.cut()
-            self._model = make(cut, self._config).trained.model
-            horizons = () if cut.held is None else cut.held.partitions[0].horizons
-            short = sum(one.share for one in horizons if SHORT * one.rows < self._at) > 0.5
-            if short and not self._is_short and self._config.coreset.memory == "adaptive":
-                self.takeovers.append(self._at)
-            self._is_short = short
 
 
 class _Newest:

@@ -33,7 +33,7 @@ AGAIN_AT: Final = 10
 REMEDIES: Final = {
     "by_weight": "shuffle the rows if possible, or raise memory_points; structure='chain' suffers less",
     "shifted": "shuffle the rows if they are sorted, or raise memory_points; structure='chain' suffers less. Where old "
-    "rows no longer hold, fit the later ones alone",
+    "rows no longer hold, take memory='adaptive', which follows a change",
     "uncalibrated": "raise memory_points",
     "strained": "raise memory_points",
 }

@@ -139,6 +139,9 @@ class ForgetfulPartition(Partition):
             self.audit = make_reservoirs(self._partition, self._config, self._task)
             self._times = np.empty(0, np.int64)
 
+    def _look_for_shift(self) -> None:
+        """Count nothing: a leaf unlike all before it is what this memory is for, and its shares or age say so."""
+
     def _audit_of_the_span(self) -> tuple[Held, ...]:
         """Return the audit samples of the span that is full, clipped as it was learned."""
         bounds = self._outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)

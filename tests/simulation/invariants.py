@@ -16,12 +16,13 @@ import numpy as np
 from streamsvm.build import build
 from streamsvm.checkpoint.format import Snapshot, decode
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.structure import Extent
+from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.kafka import Stamp
 from streamsvm.learning import naming
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition import Forgetful, PartitionState
 from streamsvm.learning.tuning import is_due
 from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
@@ -224,6 +225,7 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
         parent=parent,
         cut=partition_cuts(cut.positions, cut.leader_epochs),
         training_set_sha256=expected.training_set_sha256,
+        memory=expected.memory,
         build=build(),
     )
     return model_codec.encode(
@@ -243,11 +245,38 @@ def fingerprint(state: PartitionState) -> object:
     return (
         state.sealed,
         state.leader_epoch,
-        tuple((b.level, b.index, _points(b.points), _extent(b.extent)) for b in state.buckets),
+        tuple(map(_bucket, state.buckets)),
         _points(state.leaf_points),
         _extent(state.leaf_extent),
-        tuple((_points(held.points), held.priority.tobytes(), held.threshold) for held in state.audit),
+        tuple(map(_held, state.audit)),
+        None if state.forgetful is None else _forgetful(state.forgetful),
     )
+
+
+def _bucket(bucket: Bucket) -> object:
+    own = None if bucket.before is None else (tuple(map(_held, bucket.audit)), bucket.times, _learned(bucket.before))
+    return bucket.level, bucket.index, _points(bucket.points), _extent(bucket.extent), own
+
+
+def _held(held: Held) -> object:
+    return _points(held.points), held.priority.tobytes(), held.threshold
+
+
+def _learned(learned: Learned) -> object:
+    times = learned.first_time_ms, learned.last_time_ms
+    return learned.rows, learned.count, learned.class_weight.tobytes(), times
+
+
+def _forgetful(state: Forgetful) -> object:
+    voting = state.voting
+    experts = (
+        []
+        if voting is None
+        else [
+            (one.border, one.trained_at, one.coefficients.tobytes(), one.intercepts.tobytes()) for one in voting.experts
+        ]
+    )
+    return _learned(state.learned), state.times.tobytes(), experts, voting and (voting.shares, voting.end)
 
 
 def _points(points: Points) -> object:

@@ -12,7 +12,7 @@ from typing import Any
 from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
 from tests.simulation.invariants import Judge
 from tests.simulation.ports import Ports
-from tests.simulation.stream import Reference, settings_for
+from tests.simulation.stream import MEMORIES, Reference, settings_for
 from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, Profile, Violation, World
 
 BENIGN = ("append", "late poll", "small batch", "other partition", "slow training", "letters arrive", "survivor")
@@ -119,12 +119,14 @@ class Design:
 
 
 SHIPPED = Design()
+FORGETTING = 0.25
+"""Share of the worlds that forget."""
 _judges: dict[str, Judge] = {}
 
 
 def judge_of(profile: Profile) -> Judge:
     """Return the judge for a profile's settings; one process keeps it, since its memory makes it fast."""
-    models = settings_for(profile.policy, features=profile.features).models()
+    models = settings_for(profile.policy, memory=profile.memory, features=profile.features).models()
     if models.sha256() not in _judges:
         _judges[models.sha256()] = Judge(Reference(models))
     return _judges[models.sha256()]
@@ -174,7 +176,11 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
     rates |= {"survivor": 0.5, "which markers": 0.7}
-    return replace(profile, features=chance.random() < 0.3), rates
+    # Drawn last: the worlds of seeds that remember, and of points, are what they were.
+    profile = replace(profile, features=chance.random() < 0.3)
+    if chance.random() < FORGETTING:
+        profile = replace(profile, memory=chance.choice([memory for memory in MEMORIES if memory != "all"]))
+    return profile, rates
 
 
 def by_chance(seed: int, design: Design = SHIPPED) -> tuple[World, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import UnsetType
 
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
@@ -20,12 +21,14 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
+from streamsvm.learning import naming
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import Trained, audited
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.version import Memory
 from streamsvm.points import Points, Position, Positions
 from tests.simulation.broker import Entry
 
@@ -35,6 +38,14 @@ ALIASES, AUDIT = f"{MODELS}.aliases", f"{MODELS}.audit"
 TRANSACTIONAL_ID = f"streamsvm/{NAME}/{MODELS}"
 CHECKPOINT_INTERVAL_S = 2.5
 WATCH_INTERVAL_S = 4.5
+MEMORIES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "window": {"memory": "window", "window_points": 8},
+    "window of time": {"memory": "window", "window_s": 0.004},
+    "decay": {"memory": "decay", "half_life_points": 8},
+    "adaptive": {"memory": "adaptive"},
+}
+"""What a world's trainer remembers."""
 _NO_CUT = 1 << 60
 
 
@@ -63,12 +74,12 @@ def _sha256(config: _Models) -> str:
 
 class _Settings(Settings):
     def models(self) -> ModelConfig:
-        return _models(self.seed, self.features is not None)
+        return _models(self.seed, self.coreset.memory, self.coreset.window_s is not None, self.features is not None)
 
 
 @cache
-def _models(seed: int, features: bool) -> _Models:
-    own = settings_for("every", features=features)
+def _models(seed: int, kind: str, by_time: bool, features: bool) -> _Models:
+    own = settings_for("every", memory="window of time" if by_time else kind, features=features)
     return _Models(points=own.points, coreset=own.coreset, svm=own.svm, seed=seed, features=own.features)
 
 
@@ -81,8 +92,15 @@ def _recipe() -> Recipe:
 
 
 @cache
-def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail", *, features: bool = False) -> Settings:
-    """Return settings under which two rows seal a leaf; with features the same records are raw events."""
+def settings_for(
+    policy: str, every_leaves: int = 1, on_gap: str = "fail", memory: str = "all", *, features: bool = False
+) -> Settings:
+    """Return settings under which two rows seal a leaf; with features the same records are raw events.
+
+    Where rows are forgotten one row seals a leaf: so few rows come that none would be forgotten.
+    """
+    forgets = memory != "all"
+    sizes = {"leaf_rows": 1 if forgets else 2, "bucket_points": 2, "audit_points": 2, "train_points": 3}
     return _Settings.model_construct(
         **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
         | {
@@ -90,10 +108,8 @@ def settings_for(policy: str, every_leaves: int = 1, on_gap: str = "fail", *, fe
             "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
             "points": PointsConfig(**points_of(_recipe())) if features else PointsConfig(dimension=1),
             "features": _recipe() if features else None,
-            "coreset": CoresetConfig(
-                reducer="uniform", leaf_rows=2, bucket_points=2, audit_points=2, train_points=3, max_partitions=4
-            ),
-            "svm": SvmConfig(C=1.0, tune="auto", tune_every_leaves=2),
+            "coreset": CoresetConfig(reducer="uniform", max_partitions=4, **sizes, **MEMORIES[memory]),
+            "svm": SvmConfig(**({"alpha": 1e-4} if forgets else {"C": 1.0}), tune="auto", tune_every_leaves=2),
             "output": OutputConfig(models_topic=MODELS),
             "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
             "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
@@ -146,6 +162,7 @@ class Expected:
     trained: Trained
     audit: Audit | None
     training_set_sha256: str
+    memory: Memory | UnsetType
 
 
 Editions = Mapping[int, tuple[Entry | None, ...]]
@@ -172,7 +189,9 @@ class Reference:
             made = self._learner(base, cut, editions).cut()
             trained = train(made.points, made.moments, self._config.svm)
             audit = audited(trained, made.audit, self._config.svm)
-            self._known[key] = Expected(made, trained, audit, made.points.sha256())
+            self._known[key] = Expected(
+                made, trained, audit, made.points.sha256(), naming.memory_of(made, self._config)
+            )
         return self._known[key]  # type: ignore[return-value]
 
     def state(self, partition: int, base: Position, at: Position, editions: Editions) -> PartitionState:

@@ -83,6 +83,8 @@ class Profile:
         `fail` or `reset`.
     features : bool
         Whether the input's records are raw events, and features are declared.
+    memory : str
+        A key of `MEMORIES`.
     """
 
     policy: str = "every"
@@ -94,6 +96,7 @@ class Profile:
     every_leaves: int = 1
     on_gap: str = "fail"
     features: bool = False
+    memory: str = "all"
 
 
 @dataclass
@@ -161,7 +164,7 @@ class World:
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
         self.profile, self.chooser, self.ports = profile, chooser, ports
         self.settings: Settings = settings_for(
-            profile.policy, profile.every_leaves, profile.on_gap, features=profile.features
+            profile.policy, profile.every_leaves, profile.on_gap, profile.memory, features=profile.features
         )
         self.broker = Broker()
         self.broker.create(INPUT, profile.partitions)

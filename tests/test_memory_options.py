@@ -1,0 +1,86 @@
+"""Options of forgetting: what goes together, what is refused and why; old configurations stay what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+
+POINTS = PointsConfig(dimension=8)
+
+
+def model(svm: SvmConfig | None = None, **coreset: Any) -> ModelConfig:
+    return ModelConfig(points=POINTS, coreset=CoresetConfig(**coreset), svm=svm or SvmConfig())
+
+
+def test_what_remembers_is_hashed_as_before() -> None:
+    """None of the options stands in the canonical form of `memory = all`."""
+    assert "memory" not in model().canonical()["coreset"]
+    assert not {"window_points", "half_life_s", "span_rows"} & model().canonical()["coreset"].keys()
+    assert model(memory="all").sha256() == model().sha256()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"memory": "adaptive"},
+        {"memory": "window", "window_points": 100_000},
+        {"memory": "decay", "half_life_s": 3_600.0, "memory_points": 10_000, "max_partitions": 1},
+    ],
+)
+def test_the_canonical_form_is_complete(options: dict[str, Any]) -> None:
+    """Who reads it has the same sizes, and the same hash; the memory is within its budget."""
+    config = model(**options)
+    again = ModelConfig.of_canonical(config.canonical())
+    assert again.sha256() == config.sha256() != model().sha256()
+    assert again.coreset.span_rows == config.coreset.span_rows
+    if "memory_points" in options:
+        assert config.coreset.partition_points <= 10_000
+
+
+def test_an_incarnation_goes_on_as_it_began() -> None:
+    """One that began before there was a choice goes on remembering, unless the option is given."""
+    assert model().continuing(model().canonical()).coreset.memory == "all"
+    assert model(memory="adaptive").continuing(model().canonical()).coreset.memory == "adaptive"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"memory": "window"}, "needs one of coreset.window_points and coreset.window_s, but neither is given"),
+        ({"memory": "decay", "half_life_points": 9_999, "half_life_s": 1.0}, "but both are given"),
+        ({"memory": "adaptive", "window_points": 16_000}, "coreset.window_points needs coreset.memory = window"),
+        ({"span_rows": 2_000}, "coreset.span_rows needs coreset.memory = window, decay or adaptive"),
+        ({"memory": "window", "window_points": 1_000}, "give 16000 or more, or lower coreset.leaf_rows"),
+        ({"memory": "adaptive", "span_rows": 3_000}, "not a multiple of coreset.leaf_rows = 2000: give 4000"),
+        ({"memory": "adaptive", "clip_sd": 4.0}, "depends on its own rows alone"),
+        ({"memory": "adaptive", "structure": "chain"}, "remove structure"),
+        ({"memory": "adaptive", "fan_in": 3}, "remove fan_in"),
+        (
+            {"memory": "window", "window_points": 100_000, "memory_points": 60, "max_partitions": 1},
+            r"takes \d+ a partition",
+        ),
+    ],
+)
+def test_what_has_no_meaning_is_refused(options: dict[str, Any], said: str) -> None:
+    """With the reason and what to do."""
+    with pytest.raises(ValidationError, match=said):
+        model(**options)
+
+
+def test_the_least_memory_that_is_named_is_enough() -> None:
+    """A configuration with it is accepted, and holds no more."""
+    with pytest.raises(ValidationError) as refused:
+        model(memory="window", window_points=100_000, memory_points=60, max_partitions=1, audit_points=0)
+    least = int(str(refused.value).split("which takes ")[1].split()[0])
+    options: dict[str, Any] = {"memory": "window", "window_points": 100_000, "max_partitions": 1, "audit_points": 0}
+    assert model(memory_points=least, **options).coreset.partition_points <= least
+
+
+def test_a_fixed_penalty_is_refused() -> None:
+    """C is of all rows together; alpha is not."""
+    with pytest.raises(ValidationError, match=r"svm.C is fixed, but coreset.memory is adaptive.*give svm.alpha"):
+        model(SvmConfig(C=1.0), memory="adaptive")

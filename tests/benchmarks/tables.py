@@ -1,10 +1,10 @@
 """Tables as files, without a line of Python: `python -m tests.benchmarks.tables [--data FOLDER] [--json FILE]`.
 
 Each table is written as a CSV; `features infer` proposes its features; what a person changed in the proposal stands in
-`Table.changes`, with the reason. A `CoresetSVC` learns seven tenths of the rows by these features; at most 10,000 rows of
-a table are taken, so that its coreset is of no account. Beside it stands scikit-learn on the same choices: a
-`ColumnTransformer` of its own encoders, standardised, and `SVC`. Told are the AUC of both on the other rows. Two tables
-are of a folder of data sets; one whose file is missing is left out, and named.
+`Table.changes`, with the reason. A `CoresetSVC` learns seven tenths of the rows by these features; at most 10,000 rows
+of a table are taken, so that its coreset is of no account. Beside it stands scikit-learn on the same choices: a
+`ColumnTransformer` of its own encoders, standardised, and `SVC`. Told are the AUC of both on the other rows. Two
+tables are of a folder of data sets; one whose file is missing is left out, and named.
 """
 
 from __future__ import annotations

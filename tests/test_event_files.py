@@ -84,6 +84,18 @@ def test_a_column_that_a_feature_takes_for_text_stays_text(tmp_path: Path) -> No
     assert list(events_in(path, "csv", None)) == [{"zip": "01234", "release": 1.1, "n": 1.5, "flag": True}]
 
 
+def test_a_whole_number_with_a_point_is_the_code_of_a_vocabulary(tmp_path: Path) -> None:
+    """As data frames write integers beside nulls; unless the vocabulary has it with the point."""
+    recipe = recipe_from(
+        {"code": {"as": "category", "values": [1, 2]}, "release": {"as": "category", "values": ["1", "1.0"]}}, {}
+    )
+    path = tmp_path / "codes.csv"
+    path.write_text("code,release\n2.0,1.0\n1,1\n2.5,3.0\n-0.0,x.0\n")
+    found = list(events_in(path, "csv", recipe))
+    assert [event["code"] for event in found] == ["2", "1", "2.5", "-0.0"]
+    assert [event["release"] for event in found] == ["1.0", "1", "3.0", "x.0"]
+
+
 def test_values_of_parquet_become_those_of_json(tmp_path: Path) -> None:
     """Times as text, decimals as numbers, NaN as missing, nested columns as objects."""
     row = {"t": datetime(2026, 1, 31, 12, tzinfo=UTC), "d": Decimal("1.5"), "n": float("nan"), "o": {"a": [1, None]}}

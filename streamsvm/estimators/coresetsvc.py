@@ -283,12 +283,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
 
-    def decision_function(self, X: ArrayLike) -> Float:
+    def decision_function(self, X: Any) -> Float:
         """Return how far on which side points lie.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d); with `features` n raw events
 
         Returns
         -------
@@ -299,7 +299,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns = [machine.model.decision_function(features) for machine in self._stream.made().machines]
         return columns[0] if len(columns) == 1 else np.column_stack(columns)
 
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
         (first, *_) = self._stream.made().machines
@@ -308,7 +308,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: ArrayLike) -> Float:
+    def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class of `classes_`, shape (n, n_classes); only with `probability`.
 
         Of points as they came, sample weights counted and class weights not. The more probable class is not always that
@@ -586,7 +586,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         told = len(labels) == 2 and all(isinstance(label, bool | int | str) for label in labels)
         return {"labels": labels} if told else {}
 
-    def _features(self, X: ArrayLike) -> NDArray[Any]:
+    def _features(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
         if self._stream.columns is not None:
             return features_of_events(self._stream.columns, X)

@@ -70,7 +70,7 @@ class PointsGiven:
         The negative and the positive label, where labels were read from the events.
     """
 
-    X: NDArray[np.float64]
+    X: NDArray[np.floating[Any]]
     y: Any
     weight: NDArray[np.float64]
     classes: tuple[Any, Any] | None

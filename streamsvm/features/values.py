@@ -221,9 +221,10 @@ def _alike(values: Sequence[Any]) -> NDArray[np.int64] | None:
 
 def _figure(digits: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
     """Return the number that some digits in a row write, shape (n,); `digits` has a row for each place."""
-    made = digits[at].astype(np.int64)
+    made: NDArray[np.int64] = digits[at].astype(np.int64)
     for place in digits[at + 1 : at + count]:
-        made = made * 10 + place
+        made *= 10
+        made += place
     return made
 
 

@@ -97,7 +97,7 @@ class _Level:
             self._own.append((ours, level, attrgetter(f"f{at}")))
             fields.append((f"f{at}", Any if level is None else level.struct | None, None))
         keys = {f"f{at}": key for at, key in enumerate(by_key)}
-        self.struct = msgspec.defstruct("Fields", fields, rename=keys, gc=False)
+        self.struct: Any = msgspec.defstruct("Fields", fields, rename=keys, gc=False)
         self._nothing = self.struct()
 
     def spread(self, objects: Sequence[Any], read: dict[Path, list[Any]]) -> None:

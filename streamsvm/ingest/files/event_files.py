@@ -52,7 +52,7 @@ def events_in(path: Path, format_: Format, recipe: Recipe | None, delimiter: str
         If the file or a row of it cannot be read, or the format has no named columns.
     """
     openers: Mapping[str, Callable[[Path], Iterator[Event]]] = {
-        "csv": partial(_csv, texts=_texts(recipe), delimiter=delimiter),
+        "csv": partial(_csv, texts=_texts(recipe), codes=_codes(recipe), delimiter=delimiter),
         "jsonl": _jsonl,
         "parquet": _parquet,
     }
@@ -150,7 +150,18 @@ def _texts(recipe: Recipe | None) -> frozenset[str]:
     return frozenset(shown(path) for path in (*paths, *(() if recipe.id is None else (recipe.id,))))
 
 
-def _csv(path: Path, texts: frozenset[str], delimiter: str | None) -> Iterator[Event]:
+def _codes(recipe: Recipe | None) -> Mapping[str, frozenset[str]]:
+    """Return the vocabularies of the columns that are categories."""
+    found: dict[str, frozenset[str]] = {}
+    for one in () if recipe is None else recipe.of_fields:
+        if isinstance(one, Category):
+            found[shown(one.field)] = found.get(shown(one.field), frozenset()).union(one.values)
+    return found
+
+
+def _csv(
+    path: Path, texts: frozenset[str], codes: Mapping[str, frozenset[str]], delimiter: str | None
+) -> Iterator[Event]:
     separator = delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
     if len(separator) != 1:
         raise ConfigurationError(
@@ -169,15 +180,17 @@ def _csv(path: Path, texts: frozenset[str], delimiter: str | None) -> Iterator[E
             yield {
                 name: value
                 for name, cell in zip(names, cells, strict=True)
-                if (value := _cell(cell.strip(), text=name in texts)) is not None
+                if (value := _cell(cell.strip(), text=name in texts, codes=codes.get(name, frozenset()))) is not None
             }
 
 
-def _cell(cell: str, *, text: bool) -> str | float | bool | None:
+def _cell(cell: str, *, text: bool, codes: frozenset[str]) -> str | float | bool | None:
+    """Return what a cell holds; a whole number written as 2.0 is the code 2 of a vocabulary that has 2 and not 2.0."""
     if cell.lower() in MISSING_CELLS:
         return None
     if text:
-        return cell
+        whole = cell.removesuffix(".0")
+        return whole if cell not in codes and whole in codes and NUMBER.fullmatch(cell) else cell
     if cell.lower() in ("true", "false"):
         return cell.lower() == "true"
     if NUMBER.fullmatch(cell) is None:

@@ -19,7 +19,6 @@ from streamsvm.features.fields import listed
 from streamsvm.features.paths import Path, Unreachable, picked
 from streamsvm.features.recipe import Recipe
 from streamsvm.features.values import Fault
-from streamsvm.ingest import json_rows
 from streamsvm.ingest.arrow_events import ArrowEvents
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
@@ -61,7 +60,6 @@ class EventRecords:
         self._config = config
         self._parser = parser
         self._reader = EventReader(recipe, config, largest, labeled=labeled)
-        self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
         self._passed_over: Counter[str] = Counter()
 
     def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
@@ -87,11 +85,11 @@ class EventRecords:
         TransientError
             If a schema is unavailable now.
         """
-        plain = self._most_plain_bytes if format_ == "json" and self._parser.envelope == "none" else -1
+        plain = self._parser.plain(format_)
         rows: list[Row] = []
         start = held = 0
         for index, value in enumerate(run.values):
-            one: Parsed | None = json_rows.event_of(value) if value and len(value) <= plain else None
+            one: Parsed | None = plain(value) if value else None
             if one is None:
                 one = self._parsed(format_, run, index)
             if isinstance(one, list | ArrowEvents):

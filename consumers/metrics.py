@@ -139,7 +139,7 @@ ABSENT_FIELDS: Final = Definition(
 PASSED_OVER_ROWS: Final = Definition(
     "streamsvm_passed_over_rows",
     "counter",
-    "Rows that hold no event and are no fault, by reason: deletions and other operations of a change log, and "
+    "Rows that hold no event and are not rejected, by reason: deletions and other operations of a change log, and "
     "tombstones, where events.envelope is connect or debezium. They count neither as accepted nor as rejected.",
     "delete rising: what was learned of deleted rows stays learned. Begin a new incarnation if it must not.",
     ("reason",),

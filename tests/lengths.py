@@ -149,6 +149,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_classes.py::test_every_method_has_its_row": (),
     "tests/benchmarks/test_coreset.py::test_kernel_rows_compare_accuracies_at_equal_memory": (),
     "tests/benchmarks/test_coreset.py::test_partitions_share_the_memory": (),
+    "tests/benchmarks/test_event_formats.py::test_a_tiny_run_reports_every_contender": (),
     "tests/benchmarks/test_ingest.py::test_every_format_comes_from_topic_to_model": (),
     "tests/benchmarks/test_paper_a.py::test_a_stopped_run_goes_on": (),
     "tests/benchmarks/test_paper_a.py::test_a_tiny_run_has_the_table_and_every_figure": (),

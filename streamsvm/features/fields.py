@@ -35,8 +35,9 @@ class Coded:
 
     def count_missing(self) -> int:
         """Return how many events lack the field."""
-        missing = [code for code, value in enumerate(self.values) if value is None]
-        return int(np.isin(self.codes, missing).sum()) if missing else 0
+        if None not in self.values:
+            return 0
+        return int(np.isin(self.codes, [code for code, value in enumerate(self.values) if value is None]).sum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from streamsvm.ingest.arrow_stream import CONTENT_TYPE as ARROW
@@ -23,8 +24,13 @@ def format_of(headers: Sequence[tuple[str, bytes]]) -> str:
     """Return the format that a record's headers name; empty if it is not supported."""
     for name, content in headers:
         if name.lower() == CONTENT_TYPE_HEADER:
-            return format_of_media_type(content.decode("latin-1"))
+            return _format_of(content)
     return "json"
+
+
+@lru_cache(maxsize=64)
+def _format_of(content: bytes) -> str:
+    return format_of_media_type(content.decode("latin-1"))
 
 
 def format_of_media_type(media_type: str) -> str:

@@ -33,7 +33,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """What holds no event and is no fault: `reason` is one of `PASSED_OVER`."""
+    """What holds no event and is not rejected: `reason` is one of `PASSED_OVER`."""
 
     reason: str
 

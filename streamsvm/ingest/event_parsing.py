@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from streamsvm.config import PointsConfig
@@ -46,6 +46,11 @@ class EventParser:
         What is around an event.
     avro : AvroReader
     protobuf : ProtobufReader
+
+    Attributes
+    ----------
+    most_plain_bytes : int
+        Most bytes of JSON that may be read without counting what it expands to.
     """
 
     def __init__(self, config: PointsConfig, envelope: Envelope, avro: AvroReader, protobuf: ProtobufReader) -> None:
@@ -53,6 +58,7 @@ class EventParser:
         self.envelope = envelope
         self._avro = avro
         self._protobuf = protobuf
+        self.most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
 
     def is_array(self, format_: str, value: bytes) -> bool:
         """Tell whether a value with a valid row is an array of rows; every Arrow record is.
@@ -67,6 +73,24 @@ class EventParser:
         if format_ == "json-schema":
             value = unframed(value)
         return format_ == "arrow" or (format_ in _OF_JSON and json_rows.is_array(value))
+
+    def plain(self, format_: str) -> Callable[[bytes], Event | None]:
+        """Return what reads a value that is one event and nothing else, as most are; None of any other value.
+
+        This only saves time: what it returns is what `parsed` does.
+        """
+        if self.is_plain_json(format_):
+            return self._plain_json
+        if format_ == "avro" and self.envelope in ("none", "connect"):
+            return self._avro.event_of
+        return _nothing
+
+    def is_plain_json(self, format_: str) -> bool:
+        """Tell whether a record is JSON with nothing around an event."""
+        return format_ == "json" and self.envelope == "none"
+
+    def _plain_json(self, value: bytes) -> Event | None:
+        return json_rows.event_of(value) if len(value) <= self.most_plain_bytes else None
 
     def parsed(self, format_: str, value: bytes | None, headers: Headers, paths: Sequence[Path]) -> Parsed:
         """Return what a record holds, out of its envelope.
@@ -122,6 +146,10 @@ class EventParser:
         if format_ == "arrow":
             return ArrowEvents(value, paths, self._config)
         raise InvalidPoint("unknown_content_type", "the content type names an unsupported format")
+
+
+def _nothing(_: bytes) -> None:
+    return None
 
 
 def _events(found: Any) -> Parsed:

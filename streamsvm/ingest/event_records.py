@@ -19,7 +19,6 @@ from streamsvm.features.fields import listed
 from streamsvm.features.paths import Path, Unreachable, picked
 from streamsvm.features.recipe import Recipe
 from streamsvm.features.values import Fault
-from streamsvm.ingest import json_rows
 from streamsvm.ingest.arrow_events import ArrowEvents
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
@@ -63,7 +62,6 @@ class EventRecords:
         self._parser = parser
         self._reader = EventReader(recipe, config, largest, labeled=labeled)
         self._fields = FieldsDecoder(self._reader.paths)
-        self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
         self._passed_over: Counter[str] = Counter()
 
     def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
@@ -89,14 +87,14 @@ class EventRecords:
         TransientError
             If a schema is unavailable now.
         """
-        plain = self._most_plain_bytes if format_ == "json" and self._parser.envelope == "none" else -1
+        together = self._parser.is_plain_json(format_)
         for part in _portions(run):
-            if plain < 0 or not self._add_plain(part, plain, builder):
-                self._add_parsed(format_, part, plain, builder)
+            if not (together and self._add_together(part, builder)):
+                self._add_parsed(format_, part, builder)
 
-    def _add_plain(self, run: Run, most_bytes: int, builder: RowsBuilder) -> bool:
+    def _add_together(self, run: Run, builder: RowsBuilder) -> bool:
         """Add records of one JSON object each, all at once; False where one has to be looked at by itself."""
-        fields = self._fields.read(run.values, most_bytes)
+        fields = self._fields.read(run.values, self._parser.most_plain_bytes)
         if fields is None:
             return False
         try:
@@ -108,12 +106,13 @@ class EventRecords:
         _reject_singles(run, self._add_made(run, None, made, builder), builder)
         return True
 
-    def _add_parsed(self, format_: str, run: Run, plain: int, builder: RowsBuilder) -> None:
+    def _add_parsed(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Add records after parsing each."""
+        plain = self._parser.plain(format_)
         rows: list[Row] = []
         start = 0
         for index, value in enumerate(run.values):
-            one: Parsed | None = json_rows.event_of(value) if value and len(value) <= plain else None
+            one: Parsed | None = plain(value) if value else None
             if one is None:
                 one = self._parsed(format_, run, index)
             if isinstance(one, list | ArrowEvents):

@@ -102,7 +102,7 @@ class Scored:
     absences : Absences
         Declared fields that raw events did not have.
     passed_over : mapping of str to int
-        Rows that hold no event and are no fault, by reason; they have no score.
+        Rows that hold no event and are not rejected, by reason; they have no score.
     values : list of float
         The decision values of all points that have a score, in the order of the records.
     border : float

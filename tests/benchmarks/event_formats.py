@@ -99,7 +99,7 @@ class Cases:
         self.recipe = recipe_from(FEATURES, EVENTS)
         self.names = points_of(self.recipe)
         found = [json.loads(value) for value in events(count)]
-        X = columns_of(self.recipe).of_events(found).X
+        X = columns_of(self.recipe).of_events(found).X.astype(np.float32)
         y = [event["fraud"] for event in found]
         self.arrow = _in_batches(_streams(found), ARROW, 1)
         whole = [arrow.encode(X[at : at + ROWS], y[at : at + ROWS]) for at in range(0, count, ROWS)]

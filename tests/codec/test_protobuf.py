@@ -18,6 +18,7 @@ from tests.codec.protobuf_payments import (
     PROTOBUF,
     in_protobuf,
     message_of,
+    of_pool,
     payment_class,
 )
 from tests.codec.rows import Raw, Shelf
@@ -163,6 +164,29 @@ def test_a_schema_under_which_few_bytes_would_take_much_memory_is_known_before()
     shelf = Shelf(protobuf={5: {"": text}})
     ((_, why, _),) = whys(decoded(value, recipe=recipe_from({"a": "number"}, {}), shelf=shelf, labeled=False))
     assert why == "expands_too_far"
+
+
+def test_debeziums_envelope_is_read_in_protobuf_too() -> None:
+    """The state after a change; a deletion has none."""
+    text = """
+    syntax = "proto3";
+    message Change { Value before = 1; Value after = 2; string op = 3; }
+    message Value { double a = 1; optional string unread = 2; }
+    """
+    made = of_pool({"change.proto": text}, "Change")
+    recipe = recipe_from({"a": "number"}, {"envelope": "debezium"})
+    frame = b"\0\0\0\0\x05\0"
+    changes = [made(op="c"), made(op="u"), made(op="d"), made(op="c")]
+    changes[0].after.a = 2.5
+    changes[1].before.a = 1.0
+    changes[2].before.a = 1.0
+    changes[3].after.unread = "x"
+    values = [frame + change.SerializeToString() for change in changes]
+    found = decoded(*values, recipe=recipe, shelf=Shelf(protobuf={5: {"": text}}), labeled=False)
+    assert found.rows[0].accepted.tolist() == [True, False, False, True]
+    assert found.rows[0].points.X[[0, 3], 0].tolist() == [2.5, 0.0]
+    assert found.passed_over == {"delete": 1}
+    assert [(at, why) for at, why, _ in whys(found)] == [(1, "wrong_envelope")]
 
 
 def test_an_absent_registry_decides_nothing() -> None:

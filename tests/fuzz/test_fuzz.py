@@ -15,7 +15,7 @@ import pytest
 
 from consumers.host.web import head, server
 from streamsvm.checkpoint import format as checkpoint_codec
-from streamsvm.ingest import arrow, avro, json_rows
+from streamsvm.ingest import arrow, arrow_events, arrow_stream, avro, envelopes, json_rows
 from streamsvm.ingest import decoder as points
 from streamsvm.ingest.row import Point
 from streamsvm.model import message as model_codec
@@ -28,6 +28,12 @@ COUNTS = {
     "event": 3_000,
     "arrow": 2_500,
     "avro": 2_500,
+    "event-connect": 2_000,
+    "event-debezium": 2_000,
+    "event-cloudevents": 2_000,
+    "event-arrow": 1_000,
+    "event-avro": 1_000,
+    "event-protobuf": 1_000,
     "model": 3_000,
     "checkpoint": 2_000,
     "http": 2_000,
@@ -59,7 +65,7 @@ def half_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
         return msgspec.convert(row, Point)
 
     monkeypatch.setattr(json_rows, "convert_row", convert_row)
-    monkeypatch.setattr(points, "_blaming_the_record", NoBlame)
+    monkeypatch.setattr(points, "blaming_the_record", NoBlame)
 
 
 class NoBlame:
@@ -80,14 +86,31 @@ def two_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def arrow_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let Arrow's errors pass."""
-    monkeypatch.setattr(arrow, "_BROKEN", ())
-    monkeypatch.setattr(points, "_blaming_the_record", NoBlame)
+    monkeypatch.setattr(arrow, "BROKEN", ())
+    monkeypatch.setattr(arrow_stream, "BROKEN", ())
+    monkeypatch.setattr(points, "blaming_the_record", NoBlame)
 
 
 def avro_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let fastavro's errors pass."""
     monkeypatch.setattr(avro, "_BROKEN", ())
-    monkeypatch.setattr(points, "_blaming_the_record", NoBlame)
+    monkeypatch.setattr(points, "blaming_the_record", NoBlame)
+
+
+def nulls_for_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take what is null in a column for what stands in its place."""
+    monkeypatch.setattr(arrow_events, "_missing", lambda column: np.zeros(len(column), np.bool_))
+
+
+def deleted_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Learn the state before a deletion."""
+    sound = envelopes._debezium
+
+    def opened(row: Any) -> Any:
+        is_deletion = isinstance(row, dict) and row.get("op") == "d" and isinstance(row.get("before"), dict)
+        return row["before"] if is_deletion else sound(row)
+
+    monkeypatch.setitem(envelopes._OPENERS, "debezium", opened)  # type: ignore[arg-type]
 
 
 def unchecked_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,6 +142,8 @@ DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "json-two-values": ("json", two_values),
     "arrow-errors": ("arrow", arrow_errors),
     "avro-errors": ("avro", avro_errors),
+    "arrow-nulls": ("event-arrow", nulls_for_zeros),
+    "debezium-deletions": ("event-debezium", deleted_rows),
     "model-numbers": ("model", unchecked_numbers),
     "checkpoint-lengths": ("checkpoint", unchecked_lengths),
     "http-methods": ("http", unbounded_methods),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ def one(values: list[Any], labels: list[Any] | None = None) -> tuple[dict[str, A
 
 def written(made: Proposal) -> dict[str, Any]:
     """Return what the command prints, as its reader has it."""
-    return tomllib.loads("\n".join(_lines(made, Path("events.jsonl"))))
+    return tomllib.loads("\n".join(_lines(made, "none")))
 
 
 CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [

@@ -45,9 +45,10 @@ Rows = Sequence[Mapping[str, Any]]
 ALPHA: Final = 1e-4
 """The default trade-off of margin and average loss."""
 TRAINED: Final = 0.7
-TOLERANCE: Final = 1e-6
-"""Of both solvers: on credit_default most decision values crowd at -1 and 1, and their order is settled last: at 1e-3
-the area under the curve is 0.02 another one, though the objective is right to five digits."""
+TOLERANCE: Final = 1e-3
+"""Of both solvers. On credit_default most decision values crowd at -1 and 1, and their order is settled last: there the
+areas under the curve are 0.02 apart though the objectives agree to four digits and all columns to the last bit. With
+1e-5 LIBSVM does not end within minutes."""
 MOST_ROWS: Final = 4_000
 """LIBSVM takes minutes over 7,000 rows of credit_default."""
 CREDIT: Final = (

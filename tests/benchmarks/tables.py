@@ -1,10 +1,10 @@
 """Tables as files, without a line of Python: `python -m tests.benchmarks.tables [--data FOLDER] [--json FILE]`.
 
 Each table is written as a CSV; `features infer` proposes its features; what a person changed in the proposal stands in
-`Table.changes`, with the reason. A `CoresetSVC` learns seven tenths of the rows by these features; at most 10,000 rows
-of a table are taken, so that its coreset is of no account. Beside it stands scikit-learn on the same choices: a
-`ColumnTransformer` of its own encoders, standardised, and `SVC`. Told are the AUC of both on the other rows. Two
-tables are of a folder of data sets; one whose file is missing is left out, and named.
+`Table.changes`, with the reason. A `CoresetSVC` learns seven tenths of the rows by these features, without a bound on
+outliers; of the real tables `MOST_ROWS` are taken, so that nothing is reduced and LIBSVM converges. Beside it stands
+scikit-learn on the same choices: a `ColumnTransformer` of its own encoders, standardised, and `SVC`. Told is the AUC of
+both on the other rows. Two tables are of a folder of data sets; one whose file is missing is left out, and named.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ Rows = Sequence[Mapping[str, Any]]
 ALPHA: Final = 1e-4
 """The default trade-off of margin and average loss."""
 TRAINED: Final = 0.7
+TOLERANCE: Final = 1e-3
+"""Of both solvers. On credit_default most decision values crowd at -1 and 1, and their order is settled last: there the
+areas under the curve are 0.02 apart though the objectives agree to four digits and all columns to the last bit. With
+1e-5 LIBSVM does not end within minutes."""
+MOST_ROWS: Final = 4_000
+"""LIBSVM takes minutes over 7,000 rows of credit_default."""
 CREDIT: Final = (
     *("limit", "sex", "education", "marriage", "age"),
     *(f"pay_{month}" for month in (0, 2, 3, 4, 5, 6)),
@@ -81,15 +87,15 @@ def of_arrays(X: Any, y: Any, names: Sequence[str]) -> Rows:
 
 
 def of_file(name: str, names: Sequence[str], folder: Path) -> Rows:
-    """Return the rows of a data set's file, at most 10,000."""
+    """Return the rows of a data set's file, at most `MOST_ROWS`."""
     with np.load(folder / f"{name}.npz") as found:
-        return of_arrays(found["X"], found["y"], names)[:10_000]
+        return of_arrays(found["X"], found["y"], names)[:MOST_ROWS]
 
 
 def htru2(_: Path) -> Rows:
     """Return the pulsars, by the names of their columns."""
     X, y, names = load_htru2()
-    return of_arrays(X, y, names)[:10_000]
+    return of_arrays(X, y, names)[:MOST_ROWS]
 
 
 def tumours(_: Path) -> Rows:
@@ -252,11 +258,13 @@ def compared(table: Table, rows: Rows, folder: Path) -> dict[str, Any]:
     truth = (frame["y"] == recipe.label.positive[0]).to_numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        ours = CoresetSVC(features=recipe, class_weight="balanced", alpha=ALPHA).fit(events[:split])
+        ours = CoresetSVC(features=recipe, class_weight="balanced", alpha=ALPHA, max_leverage=None, tol=TOLERANCE).fit(
+            events[:split]
+        )
         theirs = make_pipeline(
             transformer(tables(recipe)["features"]),
             StandardScaler(),
-            SVC(kernel="linear", C=1.0 / (ALPHA * split), class_weight="balanced", cache_size=500),
+            SVC(kernel="linear", C=1.0 / (ALPHA * split), class_weight="balanced", cache_size=500, tol=TOLERANCE),
         ).fit(frame[:split], truth[:split])
     return {
         "table": table.name,

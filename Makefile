@@ -86,7 +86,8 @@ requirements: env
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 		--no-annotate --constraint requirements/dev.txt pyproject.toml -o requirements/runtime.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-		--no-annotate --constraint requirements/dev.txt --extra avro --extra onnx --extra protobuf --extra sign pyproject.toml -o requirements/extras.txt
+		--no-annotate --constraint requirements/dev.txt --extra avro --extra onnx --extra protobuf --extra sign \
+		pyproject.toml -o requirements/extras.txt
 	{ head -n 1 requirements/build.txt; echo hatchling | $(BIN)/uv pip compile --universal --python-version 3.11 \
 		--generate-hashes --no-emit-index-url --no-header --no-annotate --constraint requirements/dev.txt -; } \
 		> $(VENV)/build.txt && mv $(VENV)/build.txt requirements/build.txt

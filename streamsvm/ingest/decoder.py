@@ -151,8 +151,8 @@ class Decoded:
     absences : Absences
         Declared fields that raw events did not have; none where no features are declared.
     passed_over : mapping of str to int
-        Rows that hold no event, such as deletions, by `streamsvm.ingest.envelopes.PASSED_OVER`: they are not accepted,
-        and not rejected either.
+        Rows that hold no event and are not rejected, such as deletions, by a reason of
+        `streamsvm.ingest.envelopes.PASSED_OVER`; they are not accepted either.
     """
 
     rows: list[Rows]

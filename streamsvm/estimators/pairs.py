@@ -159,6 +159,10 @@ class PairKernels:
         kernel = PolynomialKernel(1, 1.0, 0.0) if isinstance(task.kernel, LinearKernel) else task.kernel
         self._source = ProductBlocks(Z, kernel)
         self._within = [self._source.values(self._slice(one), self._slice(one)) for one in range(classes)]
+        if isinstance(kernel, RbfKernel):
+            # Rounding in the exponent grows with gamma; the diagonal is 1, whatever it says.
+            for values in self._within:
+                np.fill_diagonal(values, 1.0)
         self._room = np.empty(min(SMALL, int(sizes[-2:].sum())) ** 2)
         self._panel: tuple[int, Float] = (-1, np.empty((0, 0)))
 

@@ -82,12 +82,15 @@ def _refresh(K, y, b, F):  # type: ignore[no-untyped-def]
     """Compute F from scratch."""
     widest_vectors()
     for j in range(len(y)):
-        F[j] = -y[j]
+        F[j] = 0.0
     for i in range(len(y)):
         if b[i] != 0.0:
             line, own = K[i], b[i]
             for j in range(len(y)):
                 F[j] += own * line[j]
+    # The label last: a kernel value far below rounding must not decide the sign of what is 0.
+    for j in range(len(y)):
+        F[j] -= y[j]
 
 
 @njit(cache=True, nogil=True)

@@ -93,10 +93,12 @@ def recovery(right: NDArray[np.bool_], changes: Sequence[int]) -> float | None:
     return float(np.median(found)) if found else None
 
 
-def of_streams(streams: Mapping[str, Stream]) -> Iterator[Figures]:
-    """Yield how each contender does on each stream."""
+def of_streams(streams: Mapping[str, Stream], chosen: Sequence[str]) -> Iterator[Figures]:
+    """Yield how each contender, or each of those that are named, does on each stream."""
     for name, stream in streams.items():
         for contender, config in contenders(stream[0].shape[1]):
+            if chosen and contender not in chosen:
+                continue
             begun = time.process_time()
             right = prequential(stream, config)
             yield {
@@ -237,6 +239,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("sets", nargs="*", metavar="NAME=FILE", help="files with X and y; the first for the gaps")
     parser.add_argument("--only", nargs="*", default=["streams", "window", "partitions", "rate"])
     parser.add_argument("--in-order", nargs="*", default=["elec2"], help="sets that change by themselves")
+    parser.add_argument("--streams", nargs="*", default=[], help="names of streams; all if left out")
+    parser.add_argument("--contenders", nargs="*", default=[], help="names of contenders; all if left out")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     sets = {}
@@ -252,8 +256,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             streams[f"{name}, turned"] = turned(X, y)
             order = np.random.default_rng(5).permutation(len(y))[:40_000]
             streams[f"{name}, stationary"] = X[order], y[order], []
+    streams = {name: own for name, own in streams.items() if not asked.streams or name in asked.streams}
     calm = [own for name, own in sets.items() if name not in asked.in_order]
-    parts: dict[str, Iterator[Figures]] = {"streams": of_streams(streams), "partitions": of_partitions(streams)}
+    parts: dict[str, Iterator[Figures]] = {
+        "streams": of_streams(streams, asked.contenders),
+        "partitions": of_partitions(streams),
+    }
     if calm:
         parts |= {"window": of_windows(*calm[0]), "rate": of_rates(*calm[0])}
     for part in asked.only:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import train
 from streamsvm.learning.voting import Voting
 from streamsvm.model import message
+from streamsvm.model.schemas import model_schema
 from streamsvm.model.version import Memory, Version
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
@@ -215,6 +218,7 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
     version, later = version_at(config, rows.slice(0, 1_700)), version_at(config, rows)
     value = message.encode(version)
     assert message.encode(message.decode(value)) == value
+    jsonschema.Draft202012Validator(model_schema(4)).validate(json.loads(value))
     assert isinstance(version.lineage.memory, Memory)
     (held,) = version.lineage.memory.partitions
     assert version.stream.rows == 1_700

@@ -598,7 +598,8 @@ def _within(X: NDArray[np.floating], largest: float) -> bool:
     """Tell whether no feature exceeds a magnitude; usually the sum of squares, one pass over X, is enough to tell."""
     flat = X.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(flat @ flat <= largest or (X.max() <= largest and X.min() >= -largest))
+        # As Python's numbers: numpy would round the bound to float32, where 1e100 is infinity, and let infinities pass.
+        return float(flat @ flat) <= largest or (float(X.max()) <= largest and float(X.min()) >= -largest)
 
 
 def _refuse_outsized(x: Sequence[float], largest: float) -> None:

@@ -290,6 +290,16 @@ def test_nothing_is_decided_while_the_registry_is_away() -> None:
     assert shelf.asked == [1, 1]
 
 
+@pytest.mark.parametrize("labeled", [True, False])
+def test_infinities_of_float32_are_rejected_where_float64_is_kept(labeled: bool) -> None:
+    """As every scorer reads: the bound of float64 is infinite when it is rounded to the record's own type."""
+    X = np.array([[1, 2], [-np.inf, 1], [1, np.inf], [1, 3e38]], np.float32)
+    decoder = PointDecoder(CONFIG.model_copy(update={"dtype": "float64"}), labeled=labeled)
+    decoded = decoder.decode([Raw(as_arrow(X, [1, 1, 1, 1]), headers=ARROW)])
+    assert decoded.rows[0].accepted.tolist() == [True, False, False, True]
+    assert [one.reason for one in decoded.rejected[0].rejections] == ["not_finite", "not_finite"]
+
+
 def test_an_unknown_schema_is_asked_for_once_a_batch() -> None:
     """Whatever stands between its records; a later batch asks again, as the schema may be registered by then."""
     shelf = Shelf({1: POINT})

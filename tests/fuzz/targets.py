@@ -152,6 +152,7 @@ def _decoded(
             rows.offset.tolist(), rows.accepted.tolist(), points.X.tolist(), points.y.tolist(),
             points.weight.tolist(), strict=True,
         ):  # fmt: skip
+            assert not good or all(abs(one) <= LARGEST_FEATURE["float64"] for one in x), f"{x} is accepted"
             made[at].append((tuple(x), sign if labeled else None, weight) if good else None)
     told = {(one.record.offset, bad.row) for one in found.rejected for bad in one.rejections}
     without = {(at, row) for at, rows in enumerate(made) for row, one in enumerate(rows) if one is None}

@@ -74,7 +74,7 @@ def test_what_has_no_meaning_is_refused(options: dict[str, Any], said: str) -> N
 def test_the_least_memory_that_is_named_is_enough() -> None:
     """A configuration with it is accepted, and holds no more."""
     with pytest.raises(ValidationError) as refused:
-        model(memory="window", window_points=100_000, memory_points=60, max_partitions=1, audit_points=0)
+        model(memory="window", window_points=100_000, memory_points=20, max_partitions=1, audit_points=0)
     least = int(str(refused.value).split("which takes ")[1].split()[0])
     options: dict[str, Any] = {"memory": "window", "window_points": 100_000, "max_partitions": 1, "audit_points": 0}
     assert model(memory_points=least, **options).coreset.partition_points <= least

@@ -183,16 +183,23 @@ def _measured(
     )
 
 
-def _learned(plan: Plan, train: Points, task: Task, step: Step) -> CoresetSVC:
-    """Return the machine of all rows, trained; what it would warn of is measured here, or said by the row's note."""
+def _learned(plan: Plan, train: Points, task: Task, step: Step) -> tuple[CoresetSVC, bool]:
+    """Return the machine of all rows, trained, and whether a trainer would publish its probabilities.
+
+    What it would warn of is measured here, or said by the row's note.
+    """
     machine = plan.machine()
-    with warnings.catch_warnings():
-        for said in (CoresetWarning, ConvergenceWarning, NoProbabilities):
+    with warnings.catch_warnings(record=True) as told:
+        for said in (CoresetWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", said)
+        warnings.simplefilter("always", NoProbabilities)
         for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
             machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
         assert machine.model_
-    return machine
+    for one in told:
+        if not issubclass(one.category, NoProbabilities):
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return machine, not any(issubclass(one.category, NoProbabilities) for one in told)
 
 
 def _classes(task: Task) -> list[int]:
@@ -210,7 +217,7 @@ def _streamsvm(
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
     """Return the row, and what several thresholds come to if one is asked for."""
     begun = time.perf_counter()
-    machine = _learned(plan, objective.points, objective.task, step)
+    machine, publishes_probabilities = _learned(plan, objective.points, objective.task, step)
     models, fits = _each(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points
@@ -227,7 +234,7 @@ def _streamsvm(
     row = replace(row, note=note, at=at)
     if plan.probability is None:
         return row, thresholds
-    if models[0].probability is None:
+    if not publishes_probabilities:
         note = f"{note}; no probabilities: too few points of a label in the audit sample"
         return replace(row, note=note), thresholds
     said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
@@ -358,6 +365,6 @@ def _curve(plan: Plan, objective: Objectives, best: Optima, step: Step) -> Itera
         one = replace(plan, memory_points=round(factor * plan.memory_points))
         if not LEAST_PLOTTED <= one.memory_points < len(objective.points):
             continue
-        ours = _each(_learned(one, objective.points, objective.task, step).model_)
+        ours = _each(_learned(one, objective.points, objective.task, step)[0].model_)
         sampled = objective.of_few(_sampled(one, objective, step))
         yield one.memory_points, best.gap(objective.value(ours)), best.gap(objective.value(sampled))

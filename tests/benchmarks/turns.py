@@ -32,7 +32,7 @@ from tests.benchmarks.ingest import TIMEOUT_S, make, values_of
 from tests.brokers.jvm import JvmBroker, free_ports
 
 TOPIC: Final = "turns"
-NOTES: Final = "STREAMSVM_BENCHMARK_TURNS"
+NOTES: Final = "BENCHMARK_TURNS"
 """Variable that names the file into which the daemon writes the lengths of its turns, in seconds."""
 REPEATED: Final = 256_000
 """Points that are encoded; the topic repeats them."""

@@ -678,6 +678,14 @@ def verify_command(
     settings: Settings,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Recompute every version; the default.")] = False,
+    certificate: Annotated[
+        bool,
+        typer.Option(
+            "--certificate",
+            help="Prove how far one version, --version or the newest, can be from the best model over all its rows.",
+        ),
+    ] = False,
+    keep: Annotated[int, typer.Option(min=64, metavar="ROWS", help="Rows that a certificate keeps whole.")] = 10_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
@@ -693,10 +701,14 @@ def verify_command(
     configure_logging(settings.log)
     if all_ and version is not None:
         raise ConfigurationError("--version and --all are both given", "Keep one.")
+    if all_ and certificate:
+        raise ConfigurationError(
+            "--certificate and --all are both given", "A certificate is of one version: give its --version."
+        )
     with progress_bar(settings.name) as progress:
         cluster = Cluster(connect(settings, "verify"))
         with cluster.keeping():
-            report = verify(cluster, settings, number=version, progress=progress)
+            report = verify(cluster, settings, number=version, keep=keep if certificate else 0, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

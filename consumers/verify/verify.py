@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
+from streamsvm.certificate.certifying import Certificate
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, Record, SchemaRegistry
@@ -50,6 +51,7 @@ def verify(
     settings: Settings,
     *,
     number: int | None = None,
+    keep: int = 0,
     progress: ShowProgress | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Report:
@@ -64,6 +66,8 @@ def verify(
         Only `name` and `output` are looked at.
     number : int, optional
         The one version to recompute; the places of all are checked anyway. Default: all.
+    keep : int
+        Rows to keep for a certificate of the one version, by default the newest; 0: none is asked for.
     progress : callable, optional
         Called after each version.
     timeout_s : float
@@ -72,7 +76,8 @@ def verify(
     Raises
     ------
     ConfigurationError
-        If there is no such version, or none at all, or, as `TopicMissing`, no models topic.
+        If there is no such version, or none at all, or, as `TopicMissing`, no models topic; or if the version cannot
+        have a certificate.
     TransientError
         If the broker does not answer, or a transaction stays open.
     """
@@ -82,9 +87,11 @@ def verify(
     after = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number, after.others)
+    if keep and number is None:
+        number = max(survey.found.keys() - survey.retired.keys(), default=None)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
-    with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
+    with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas, keep) as replayed:
         for record in _versions(cluster, settings, survey, timeout_s):
             version = _judge(record, auditor, replayed)
             if version is not None and before.head is not None and version.number == before.head.number:
@@ -168,7 +175,8 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | N
     else:
         form = format_of(record.value)
         parts = differences(record.value, recomputed, form)
-        auditor.close(number, record.offset, faults, version=version, parts=parts, form=form)
+        certificate = replayed.certificate()
+        auditor.close(number, record.offset, faults, version=version, parts=parts, form=form, certificate=certificate)
     return version
 
 
@@ -180,11 +188,16 @@ class _Replayed:
     cluster : Cluster
     timeout_s : float
     schemas : SchemaRegistry, optional
+    keep : int
+        Rows to keep for a certificate; 0: there is none.
     """
 
-    def __init__(self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None, keep: int = 0
+    ) -> None:
         self._cluster = cluster
         self._schemas = schemas
+        self._keep = keep
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
         self._source: _Source | None = None
@@ -225,6 +238,15 @@ class _Replayed:
             raise NotRecomputable(error.what) from None
         return recomputation.value(version, lineage)
 
+    def certificate(self) -> Certificate | None:
+        """Return the certificate of the version whose value was just returned; None if none is asked for."""
+        if not self._keep:
+            return None
+        assert self._recomputation is not None
+        certificate = self._recomputation.certificate()
+        self._drop()
+        return certificate
+
     def _opened(self, version: Version) -> tuple[Recomputation, _Source]:
         """Return the learner that this version can be reached with; a new one if the present one cannot."""
         topic = version.lineage.topic
@@ -235,7 +257,7 @@ class _Replayed:
         if self._recomputation is not None and self._source is not None and self._recomputation.admits(version):
             return self._recomputation, self._source
         self._drop()
-        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic])
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], self._keep)
         self._threads.enter_context(limited(self._recomputation.config.svm))
         self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas)
         return self._recomputation, self._source

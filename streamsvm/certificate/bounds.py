@@ -24,11 +24,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.certificate.kernels import BINS
 from streamsvm.certificate.survey import Surveyed
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
-from streamsvm.svm.problem import Problem
+from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.solvers import StdaSolver
 
 Float = NDArray[np.float64]
@@ -100,6 +99,8 @@ def bounds_of(surveyed: Surveyed, objective: Objective, machine: LinearMachine) 
     Z, y, mass, spread = _representatives(surveyed, objective.scaler)
     factor = np.where(y > 0, objective.class_weight[1], objective.class_weight[0])
     upper = objective.C * factor * mass
+    if not (len(y) and np.isfinite(upper).all() and (np.abs(Z) <= LARGEST_FEATURE).all()):
+        return _nothing(surveyed, objective, machine)
     problem = Problem(
         Z=Z,
         y=y,
@@ -123,6 +124,18 @@ def bounds_of(surveyed: Surveyed, objective: Objective, machine: LinearMachine) 
     )
 
 
+def _nothing(surveyed: Surveyed, objective: Objective, machine: LinearMachine) -> Bounds:
+    """Return the bounds of rows that no solver takes: every objective is at least 0."""
+    return Bounds(
+        lower=0.0,
+        upper=_primal(surveyed, objective, machine),
+        rows=surveyed.rows,
+        kept=len(surveyed.near),
+        strata=0,
+        best=machine,
+    )
+
+
 def _of_sums(rows: int) -> float:
     """Return the relative error of a compensated sum of terms of one sign."""
     return 2.0 * EPS + 2.0 * (rows * EPS) ** 2
@@ -137,7 +150,7 @@ def _representatives(surveyed: Surveyed, scaler: Scaler) -> tuple[Float, NDArray
     used = np.flatnonzero(surveyed.mass[:, 0] > 0.0)
     mass = surveyed.mass[used].sum(axis=1)
     sums = surveyed.sums[used].sum(axis=2)
-    label = used // (2 * BINS)
+    label = used // (len(surveyed.mass) // 2)
     kept = scaler.transform(near.X)
     Z = np.concatenate([kept, sums / mass[:, None]])
     y = np.concatenate([near.y, np.where(label > 0, 1, -1).astype(np.int8)])
@@ -161,7 +174,8 @@ def _dual(Z: Float, y: NDArray[np.int8], alpha: Float, spread: Float) -> float:
         square += length * length
     total = math.fsum(alpha)
     # Some d + 4 roundings are left, each of a part of one of the two terms.
-    return total - 0.5 * square - (Z.shape[1] + 4.0) * EPS * (total + square)
+    value = total - 0.5 * square - (Z.shape[1] + 4.0) * EPS * (total + square)
+    return float(value) if value >= 0.0 else 0.0  # no objective is below 0; NaN: an overflow
 
 
 def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
@@ -188,7 +202,7 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
         excess -= taken
         if not excess:
             break
-    return multiples * unit
+    return np.asarray(multiples * unit, dtype=np.float64)
 
 
 def _primal(surveyed: Surveyed, objective: Objective, machine: LinearMachine) -> float:
@@ -204,4 +218,5 @@ def _primal(surveyed: Surveyed, objective: Objective, machine: LinearMachine) ->
         of_margins = (d + 6.0) * EPS * (reach + mass * (b + 1.0))
         hinge = float(surveyed.hinge[label].sum()) * (1.0 + relative + EPS) + of_margins
         whole += objective.C * factor * hinge
-    return whole * (1.0 + 8.0 * EPS)
+    whole *= 1.0 + 8.0 * EPS
+    return whole if whole >= 0.0 else math.inf  # NaN: an overflow

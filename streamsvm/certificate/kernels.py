@@ -21,7 +21,7 @@ LEAST_EXPONENT = -15
 """Slacks |1 - y f(x)| are told apart by halves of an octave, from 2^-16 on up to 2^8; beyond, by nothing."""
 BINS = 2 * OCTAVES
 STRATA = 4 * BINS
-"""Two labels, two sides of the margin."""
+"""Two labels, two sides of the margin; as many again for each further machine, by its side."""
 
 
 @njit(cache=True, nogil=True)
@@ -41,54 +41,6 @@ def add_pairs(sums: Float, others: Float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def look(
-    X: Features,
-    y: Signs,
-    weight: Weights,
-    mean: Float,
-    deviation: Float,
-    coefficients: Float,
-    intercept: float,
-    total: Float,
-    hinge: Float,
-    reach: Float,
-    slack: Float,
-    nearness: Float,
-) -> None:
-    """Add rows to the totals of their labels, and fill slacks and nearness, shape (n,).
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-    y : ndarray of shape (n,), int8
-    weight : ndarray of shape (n,)
-    mean, deviation, coefficients : ndarray of shape (d,)
-    total, hinge : ndarray of shape (2, 2)
-        Of each label the compensated sum of weights, and of weighted hinge losses.
-    reach : ndarray of shape (2, d)
-        Of each label the plain sum of u |z_j|.
-    slack : ndarray of shape (n,)
-        1 - y f(x).
-    nearness : ndarray of shape (n,)
-        |slack| over the length of (z, 1).
-    """
-    d = X.shape[1]
-    for i in range(X.shape[0]):
-        label = 1 if y[i] > 0 else 0
-        decision, square, u = intercept, 1.0, weight[i]
-        for j in range(d):
-            z = (np.float64(X[i, j]) - mean[j]) / deviation[j]
-            decision += z * coefficients[j]
-            square += z * z
-            reach[label, j] += u * abs(z)
-        slack[i] = 1.0 - y[i] * decision
-        nearness[i] = abs(slack[i]) / math.sqrt(square)
-        add(total[label], u)
-        if slack[i] > 0.0:
-            add(hinge[label], u * slack[i])
-
-
-@njit(cache=True, nogil=True)
 def stratum_of(sign: int, slack: float) -> int:
     """Return the number of the stratum of a row."""
     label, inside = 1 if sign > 0 else 0, 1 if slack > 0.0 else 0
@@ -98,21 +50,81 @@ def stratum_of(sign: int, slack: float) -> int:
 
 
 @njit(cache=True, nogil=True)
-def put_away(
+def look(
     X: Features,
     y: Signs,
     weight: Weights,
+    mean: Float,
+    deviation: Float,
+    coefficients: Float,
+    intercept: float,
+    others: Float,
+    total: Float,
+    hinge: Float,
+    reach: Float,
     slack: Float,
+    nearness: Float,
+    stratum: NDArray[np.int64],
+) -> None:
+    """Add rows to the totals of their labels, and fill slacks, nearness and strata, shape (n,).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n,), int8
+    weight : ndarray of shape (n,)
+    mean, deviation, coefficients : ndarray of shape (d,)
+    others : ndarray of shape (m, d + 1)
+        Coefficients and intercepts of further machines, by whose sides strata are told apart.
+    total, hinge : ndarray of shape (2, 2)
+        Of each label the compensated sum of weights, and of weighted hinge losses.
+    reach : ndarray of shape (2, d)
+        Of each label the plain sum of u |z_j|.
+    slack : ndarray of shape (n,)
+        1 - y f(x).
+    nearness : ndarray of shape (n,)
+        |slack| over the length of (z, 1).
+    stratum : ndarray of shape (n,), int64
+    """
+    d, m = X.shape[1], len(others)
+    decided = np.empty(m)
+    for i in range(X.shape[0]):
+        label = 1 if y[i] > 0 else 0
+        decision, square, u = intercept, 1.0, weight[i]
+        decided[:] = others[:, d]
+        for j in range(d):
+            z = (np.float64(X[i, j]) - mean[j]) / deviation[j]
+            decision += z * coefficients[j]
+            for k in range(m):
+                decided[k] += z * others[k, j]
+            square += z * z
+            reach[label, j] += u * abs(z)
+        slack[i] = 1.0 - y[i] * decision
+        nearness[i] = abs(slack[i]) / math.sqrt(square)
+        add(total[label], u)
+        if slack[i] > 0.0:
+            add(hinge[label], u * slack[i])
+        number = stratum_of(y[i], slack[i])
+        for k in range(m):
+            number = 2 * number + (1 if y[i] * decided[k] < 1.0 else 0)
+        stratum[i] = number
+
+
+@njit(cache=True, nogil=True)
+def put_away(
+    X: Features,
+    weight: Weights,
+    stratum: NDArray[np.int64],
     rows: NDArray[np.intp],
     mean: Float,
     deviation: Float,
     mass: Float,
     sums: Float,
 ) -> None:
-    """Add some rows, in this order, to their strata: weights, shape (STRATA, 2), and u z, shape (STRATA, d, 2)."""
+    """Add some rows, in this order, to their strata: weights, shape (strata, 2), and u z, shape (strata, d, 2)."""
     d = X.shape[1]
     for i in rows:
-        stratum, u = stratum_of(y[i], slack[i]), weight[i]
-        add(mass[stratum], u)
+        u = weight[i]
+        add(mass[stratum[i]], u)
         for j in range(d):
-            add(sums[stratum, j], u * ((np.float64(X[i, j]) - mean[j]) / deviation[j]))
+            add(sums[stratum[i], j], u * ((np.float64(X[i, j]) - mean[j]) / deviation[j]))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -22,8 +22,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
 
+from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
 from streamsvm.coreset.forgetting import Horizon
+from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.events import points_given, recipe_given
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
@@ -69,6 +71,16 @@ ALLOWED: Final = {
     "seed": "a whole number, not negative",
 }
 """What a parameter may be, where the message of the option's check is not for it."""
+
+
+class _Given(NamedTuple):
+    """Rows of positive weight as a caller gave them; `rows` are their numbers there."""
+
+    features: NDArray[Any]
+    labels: NDArray[Any]
+    weight: Float
+    rows: NDArray[np.intp]
+    classes: Any
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -433,8 +445,46 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if stream is not None:
             self._stream = Stream.of(stream)
 
-    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
+    def certify(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, keep: int = KEEP
+    ) -> Certificate:
+        """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
+
+        Takes one pass over the rows; see `streamsvm.certificate`. Rows count as they are given: an outlier that was
+        clipped in learning is not clipped here.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As `fit` takes them.
+        keep : int
+            Rows that are kept whole; all others enter in sums. More prove more.
+
+        Returns
+        -------
+        Certificate
+            `objective`, `bound`, `gap`, `rows` and `kept`; `str` of it is a sentence.
+
+        Raises
+        ------
+        ValueError
+            If there are more than two classes, or the kernel is not linear, or as `partial_fit`.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) != 2:
+            raise ValueError(f"a certificate is of two classes, not of {len(self.classes_)}")
+        (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
+        try:
+            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from None
         recipe = None if self.features is None else recipe_given(self.features)
+        given = self._given(X, y, None, sample_weight, recipe, first=False)
+        _check_features(given.features, given.rows, np.dtype(dtype).name)
+        certifier.look(0, Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
+        return certifier.certificate()
+
+    def _given(self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool) -> _Given:
         if recipe is None:
             features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
         else:
@@ -444,27 +494,34 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             sample_weight = given.weight if sample_weight is None else sample_weight
         labels = column_or_1d(y, warn=True)
         weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
-        present = weight > 0
-        features, labels, weight = features[present], labels[present], weight[present]
-        _check_sizes(features, weight, np.flatnonzero(present))
+        rows = np.flatnonzero(weight > 0)
+        features, labels, weight = features[rows], labels[rows], weight[rows]
+        _check_sizes(features, weight, rows)
+        return _Given(features, labels, weight, rows, classes)
+
+    def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
+        recipe = None if self.features is None else recipe_given(self.features)
+        features, labels, weight, rows, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
         if first:
             self._begin(features, labels, classes, recipe)
         else:
             self._check_unchanged(recipe)
-            stored = self._stream.config.points.numpy_dtype
-            _check_features(features, np.flatnonzero(present), np.dtype(stored).name)
+            _check_features(features, rows, np.dtype(self._stream.config.points.numpy_dtype).name)
         if not first and classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
             given = np.asarray(classes).tolist()
             raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
+        y = self._signed(labels)
+        self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), y, weight))
+
+    def _signed(self, labels: NDArray[Any]) -> NDArray[np.int8]:
+        """Return the index of each label's class, or its sign where there are two."""
         unknown = ~np.isin(labels, self.classes_)
         if unknown.any():
             first_of_them = labels[unknown].tolist()[0]
             raise ValueError(f"y holds {first_of_them!r}, which is not one of the classes {self.classes_.tolist()}")
         ascending = np.argsort(self.classes_)
-        y = ascending[np.searchsorted(self.classes_, labels, sorter=ascending)].astype(np.int8)
-        if len(self.classes_) == 2:
-            y = 2 * y - 1
-        self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), y, weight))
+        y: NDArray[np.int8] = ascending[np.searchsorted(self.classes_, labels, sorter=ascending)].astype(np.int8)
+        return 2 * y - 1 if len(self.classes_) == 2 else y
 
     def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: Recipe | None) -> None:
         if classes is None:

@@ -23,7 +23,7 @@ from streamsvm.coreset.structure import Bucket, Learned, time_range
 from streamsvm.learning import pilots, training
 from streamsvm.learning.cutting import Cut, DueCut, LearnerState, Met, TakenCut
 from streamsvm.learning.forgetful import partition_of
-from streamsvm.learning.partition import OpenLeaf, Partition
+from streamsvm.learning.partition import OpenLeaf, Partition, Witness
 from streamsvm.learning.tasks import Task, TwoClasses
 from streamsvm.points import Points, Position, Positions, Rows
 
@@ -247,6 +247,20 @@ class Learner:
         assert not base.keys() & self._partitions.keys()
         added = {partition: self._begun(partition, base) for partition in base}
         self._partitions = dict(sorted({**self._partitions, **added}.items()))
+
+    def show(self, witnesses: Mapping[int, Witness]) -> None:
+        """Show each partition's points to its witness, as they are learned from now on; not where some are forgotten.
+
+        The points of a partition's first leaf, which get their bounds when it is sealed, are shown then; `show_open`
+        shows those that are left.
+        """
+        for partition, witness in witnesses.items():
+            self._partitions[partition].show(witness)
+
+    def show_open(self) -> None:
+        """Show what was learned and not shown yet, as a cut has it; nothing may be learned after that."""
+        for held in self._partitions.values():
+            held.show_open()
 
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; later rows do not change it."""

@@ -10,7 +10,7 @@ have no influence on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -49,6 +49,9 @@ LEAST_TIMES: Final = 5
 """Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""
+Witness = Callable[[Points], object]
+"""Takes points as they are learned: valid ones, within their bounds, in the order of the log. They may be views: what
+is to outlive the call must be copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,6 +232,10 @@ class Standing:
                 return bucket.extent.start, bucket.before
         return self.state.leaf_extent.start, self.state.forgetful.learned
 
+    def open_points(self, config: ModelConfig, task: Task) -> Points:
+        """Return the points of the open leaf as a cut has them."""
+        return self._open_points(config, task)[0]
+
     def _open_points(self, config: ModelConfig, task: Task) -> tuple[Points, Moments, Found | None]:
         """Return points and moments of the open leaf, a first leaf clipped as if sealed; and the outliers of that."""
         state = self.state
@@ -340,6 +347,7 @@ class Partition:
         self._standing: Standing | None = None
         self._of_open_leaf = Tally()
         self._tally = Tally()
+        self._witness: Witness | None = None
         self.clipped = 0
         self.leader_epoch = -1
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
@@ -380,6 +388,26 @@ class Partition:
         """The rule by which rows are forgotten; None: none is."""
         return None
 
+    def show(self, witness: Witness) -> None:
+        """Show all points that are learned from now on to a witness: those of a first leaf when it is sealed."""
+        assert self._witness is None
+        assert self.forgetting is None
+        self._witness = witness
+
+    def show_open(self) -> None:
+        """Show the points of an open first leaf, too, as a cut has them; nothing can be learned after that."""
+        if self._witness is not None and self._is_first_leaf:
+            self._witness(self.standing().open_points(self._config, self._task))
+        self._witness = None
+
+    @property
+    def _is_first_leaf(self) -> bool:
+        """Whether the points of the open leaf get their bounds from itself, when it is sealed."""
+        coreset = self._config.coreset
+        return (coreset.max_leverage is not None and self._outlier_bounds is None) or (
+            coreset.clip_sd is not None and self._bounds is None
+        )
+
     def begin_after(self, learned: Learned) -> None:
         """Take what was learned before the base for granted; only a partition that forgets can."""
         raise AssertionError(f"{learned.rows} rows cannot be left out: everything counts here")
@@ -396,7 +424,10 @@ class Partition:
         bounded = self._bounded(rows)
         for reservoir in self.audit:
             reservoir.add(bounded)
-        self.leaf.add(self._clip(bounded))
+        clipped = self._clip(bounded)
+        if self._witness is not None and not self._is_first_leaf:
+            self._witness(clipped.points.take(clipped.accepted))
+        self.leaf.add(clipped)
         self.leader_epoch = int(rows.leader_epoch[-1])
         completed = self.leaf.rows // leaf_rows - before // leaf_rows
         if self.leaf.full:
@@ -415,6 +446,8 @@ class Partition:
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
         points, extent = self._sealed_leaf()
+        if self._witness is not None and self._is_first_leaf:
+            self._witness(points)
         sealed = [bucket.extent.moments for bucket in self.structure.buckets]
         seen = merge_all([*sealed, extent.moments], points.dimension)
         self.structure.insert(points, extent, self._pilots(solved, seen))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from streamsvm.build import build
+from streamsvm.certificate.certifying import Certificate
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
@@ -114,6 +115,7 @@ class Auditor:
         parts: tuple[str, ...] | None = None,
         note: str = "",
         form: str = model_codec.FORMAT,
+        certificate: Certificate | None = None,
     ) -> None:
         """Write the finding down.
 
@@ -129,6 +131,7 @@ class Auditor:
             Why there was none.
         form : str
             The format of its message.
+        certificate : Certificate, optional
         """
         outcome = self._outcome(number, parts)
         if outcome is Outcome.IDENTICAL and form not in model_codec.WRITTEN:
@@ -139,7 +142,7 @@ class Auditor:
             outcome, note = Outcome.FOREIGN, "; ".join([*_foreign(version.lineage.build), *parts])
         elif parts:
             faults = (*faults, *parts)
-        self._rows.append(Row(number, offset, Outcome.DIFFERS if faults else outcome, faults, note))
+        self._rows.append(Row(number, offset, Outcome.DIFFERS if faults else outcome, faults, note, certificate))
 
     def _outcome(self, number: int, parts: tuple[str, ...] | None) -> Outcome:
         if number in self._survey.retired:

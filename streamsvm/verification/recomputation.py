@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from pydantic import ValidationError
 
+from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Learned
-from streamsvm.errors import StateError
+from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Origin, make, version_of
@@ -48,21 +50,30 @@ class Recomputation:
     log : mapping of partition to (int, int), optional
         First offset and end of each partition now. Where the beginning is gone, a version that forgets is made from the
         oldest row that it depends on; what was learned before that row is then taken from its lineage.
+    keep : int
+        Rows to keep for a certificate of the version; 0: it gets none, and nothing is looked at for it.
 
     Raises
     ------
     NotRecomputable
         If the lineage's configuration is not one that this build can run.
+    ConfigurationError
+        If the version cannot have a certificate.
     """
 
     def __init__(
-        self, version: Version, topic_id: str, log: Mapping[int, tuple[int, int]] = MappingProxyType({})
+        self,
+        version: Version,
+        topic_id: str,
+        log: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+        keep: int = 0,
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
         self.topic = lineage.topic
         self._topic_id = topic_id
         self._of = (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
+        self._certifier = certifier_of(version, self.config, keep) if keep else None
         base = positions(lineage.base)
         first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
         self._base = {partition: at for partition, at in base.items() if partition in first}
@@ -72,6 +83,7 @@ class Recomputation:
         if any(learned.rows % span for learned in before.values()):
             raise NotRecomputable("the version's lineage.memory begins where no span does")
         self._learner = _learner(self.config, {partition: at for partition, (at, _) in begun.items()}, before)
+        self._show(self._base)
         self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
         self.input_rows = 0
 
@@ -132,9 +144,10 @@ class Recomputation:
         """Take in partitions that were added since, and return where each must go."""
         base = positions(version.lineage.base)
         if base.keys() != self._base.keys():
-            grown = _learner(self.config, base)
-            grown.restore(self._learner.state())
-            self._learner, self._base = grown, base
+            added = {partition: at for partition, at in base.items() if partition not in self._base}
+            self._learner.extend(added)
+            self._base = base
+            self._show(added)
         return positions(version.lineage.cut)
 
     def learn(self, rows: Rows, until: Position) -> Rows:
@@ -143,6 +156,18 @@ class Recomputation:
         done = self._learner.learn(rows, until)
         self.input_rows += max(0, done - known)
         return rows.slice(done, len(rows))
+
+    def _show(self, partitions: Iterable[int]) -> None:
+        """Let the certifier see what is learned of these partitions."""
+        certifier = self._certifier
+        if certifier is not None:
+            self._learner.show({partition: partial(certifier.look, partition) for partition in partitions})
+
+    def certificate(self) -> Certificate:
+        """Return the certificate of the version, once its cut is reached; nothing may be learned after that."""
+        assert self._certifier is not None
+        self._learner.show_open()
+        return self._certifier.certificate()
 
     def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
@@ -187,6 +212,23 @@ class Recomputation:
                     f"{cut[partition].offset} row {cut[partition].row}, but at offset {at.offset} row {at.row}: "
                     "records in between were removed; an input topic must not be compacted"
                 )
+
+
+def certifier_of(version: Version, config: ModelConfig, keep: int) -> Certifier:
+    """Return what looks at the rows of a version for its certificate.
+
+    Raises
+    ------
+    ConfigurationError
+        If the version is not linear, or is not of all rows alike.
+    """
+    if config.coreset.forgets:
+        raise ConfigurationError(
+            f"{version.key} forgets (coreset.memory = {config.coreset.memory}): a certificate is of all rows alike",
+            "Certify a version of a model that forgets nothing.",
+        )
+    partitions = [part.partition for part in version.lineage.cut]
+    return Certifier(version.model, version.fit, partitions, config.points.numpy_dtype, keep)
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:

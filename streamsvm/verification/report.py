@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streamsvm.certificate.certifying import Certificate
 from streamsvm.model.version import version_key
 
 EXIT_CLEAN: Final = 0
@@ -57,6 +58,8 @@ class Row:
         What is wrong; none unless it `DIFFERS`.
     note : str
         Why it was not checked, or what differs on another build.
+    certificate : Certificate or None
+        What all rows of its input prove of it, if that was asked for.
     """
 
     number: int
@@ -64,6 +67,7 @@ class Row:
     outcome: Outcome
     faults: tuple[str, ...] = ()
     note: str = ""
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +133,9 @@ class Report:
         for row in self.rows:
             for fault in row.faults:
                 yield f"{version_key(self.name, row.number)} (offset {row.offset}): {fault}"
+        for row in self.rows:
+            if row.certificate is not None:
+                yield f"{version_key(self.name, row.number)}: {row.certificate}"
         yield from self.notes
         noted = [row for row in self.rows if row.note]
         for (outcome, note), group in groupby(noted, key=lambda row: (row.outcome, row.note)):
@@ -148,7 +155,15 @@ class Report:
             "counts": {outcome.value: count for outcome, count in self.counts.items()},
             "faults": list(self.faults),
             "notes": list(self.notes),
-            "versions": [msgspec.to_builtins(row) for row in self.rows],
+            "versions": [_plain(row) for row in self.rows],
             "input_rows": self.input_rows,
             "seconds": round(self.seconds, 6),
         }
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """Return a row as a plain JSON value; the certificate only where one was asked for."""
+    plain: dict[str, Any] = msgspec.to_builtins(row)
+    if row.certificate is None:
+        del plain["certificate"]
+    return plain

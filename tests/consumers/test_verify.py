@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from sklearn.svm import SVC
 from threadpoolctl import threadpool_info
 
 from consumers.settings import OutputConfig, Settings
@@ -28,13 +29,15 @@ from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, Head, Retired, encode_alias, encode_head, encode_retired, retired_key
 from streamsvm.model.version import PartitionCut, Version
+from streamsvm.points import Points
 from streamsvm.verification.differences import differences
 from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
-from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
+from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.golden.model import FORMATS, KERNELS, handmade, path_of
 from tests.kafka.foreign import add_partitions, delete_records
+from tests.streams import gaussian
 
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
 
@@ -240,6 +243,67 @@ def test_one_version_alone(trained: Settings, connection: Connection) -> None:
     ]
     assert report.clean
     assert report.input_rows == 120
+
+
+def objective(version: Version, points: Points, machine: LinearMachine) -> float:
+    """Return a machine's objective over points, plainly in float64."""
+    decision = machine.decide(version.model.scaler.transform(points.X))
+    hinge = np.maximum(0.0, 1.0 - points.y * decision)
+    return float(0.5 * machine.coefficients @ machine.coefficients + version.fit.C * points.weight @ hinge)
+
+
+def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection) -> None:
+    """Two partitions, arrays, a rejected row: the objective is float64's over all rows, and the bound is LIBSVM's."""
+    one, other = gaussian(130, 0), gaussian(90, 1)
+    lines = records(90, 1)
+    produce(connection, settings.input.topic, [*records(130, 0), b"{}"], 0)
+    produce(
+        connection, settings.input.topic, [b"[" + b",".join(lines[at : at + 7]) + b"]" for at in range(0, 90, 7)], 2
+    )
+    run_until(settings, connection, 221)
+    report = verify(Cluster(connection), settings, keep=64)
+    assert report.clean
+    newest = report.rows[-1]
+    assert newest.outcome is Outcome.IDENTICAL
+    assert [row.certificate for row in report.rows[:-1]] == [None] * (len(report.rows) - 1)
+    version = versions(connection, settings)[-1]
+    cut = {part.partition: part for part in version.lineage.cut}
+    learned = (cut[0].offset, cut[2].offset * 7 + cut[2].row)
+    points = Points.union([one.take(slice(0, min(learned[0], 130))), other.take(slice(0, learned[1]))])
+    found = newest.certificate
+    assert found is not None
+    assert found.rows == version.stream.points == len(points)
+    machine = version.model.machine
+    assert isinstance(machine, LinearMachine)
+    assert found.objective == pytest.approx(objective(version, points, machine), rel=1e-12)
+    svc = SVC(kernel="linear", C=1.0, tol=1e-9)
+    svc.fit(version.model.scaler.transform(points.X), points.y, sample_weight=version.fit.C * points.weight)
+    best = objective(version, points, LinearMachine(svc.coef_[0], float(svc.intercept_[0])))
+    assert found.bound <= best
+    whole = verify(Cluster(connection), settings, keep=1_000).rows[-1].certificate
+    assert whole is not None
+    assert whole.bound == pytest.approx(best, rel=1e-7)
+    assert whole.bound <= best * (1 + 1e-12)
+    assert whole.gap is not None
+    assert found.gap is not None
+    assert whole.gap <= found.gap + 1e-12
+
+
+def test_a_certificate_in_words(trained: Settings, connection: Connection) -> None:
+    report = verify(Cluster(connection), trained, number=2, keep=1_000)
+    (line,) = report.lines()
+    assert re.match(r"m@2: proven within \S+ % of the best possible model over all 80 rows: its objective is at", line)
+    plain = report.plain()["versions"]
+    assert plain[1]["certificate"]["rows"] == 80
+    assert "certificate" not in plain[0]
+
+
+def test_what_cannot_have_a_certificate_is_refused(settings: Settings, connection: Connection) -> None:
+    rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
+    produce(connection, rbf.input.topic, records(90))
+    run_until(rbf, connection, 90)
+    with pytest.raises(ConfigurationError, match="only a linear model has a certificate"):
+        verify(Cluster(connection), rbf, keep=1_000)
 
 
 def test_a_reset_incarnation_is_clean(alone: Settings, connection: Connection) -> None:
@@ -769,6 +833,12 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     both = run("verify", "--all", "--version", "1", *servers, *models)
     assert both.returncode == 78
     assert "--version and --all" in error_of(both)
+    proven = run("verify", "--certificate", *servers, "--output-models-topic", settings.output.models_topic)
+    assert proven.returncode == EXIT_CLEAN, proven.stderr
+    assert re.search(r"m@3: proven within \S+ % of the best possible model over all 120 rows", proven.stdout)
+    all_of_them = run("verify", "--certificate", "--all", *servers, *models)
+    assert all_of_them.returncode == 78
+    assert "--certificate and --all" in error_of(all_of_them)
 
 
 def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,116 @@
+"""Bounds hold in exact fractions, on streams made to break them, and meet on streams that are not."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streamsvm.certificate.bounds import Bounds, balanced
+from streamsvm.datasets import load_htru2
+from streamsvm.estimators.coresetsvc import CoresetSVC
+from streamsvm.model.machine import LinearMachine
+from tests.certificate.hostile import Case, case
+
+CASES = 60
+
+
+def violations(made: Case, found: Bounds) -> list[str]:
+    """Compare bounds with exact objectives: of the machine, of LIBSVM's, and of the one behind the lower bound."""
+    own = made.exactly(made.machine)
+    wrong = [] if found.upper >= own else [f"the objective is {float(own)}, the upper bound {found.upper}"]
+    for name, machine in {"its own": made.machine, "LIBSVM's": made.by_libsvm(), "the best": found.best}.items():
+        if found.lower > made.exactly(machine):
+            wrong.append(f"{name} objective is below {found.lower}")
+    return wrong
+
+
+@pytest.mark.parametrize("first", range(0, CASES, 10))
+@pytest.mark.filterwarnings("ignore:Solver terminated early")
+def test_no_bound_is_violated(first: int) -> None:
+    """`python -m tests.benchmarks.certificate --hostile 10000` is the long form."""
+    for number in range(first, first + 10):
+        made = case(number)
+        assert violations(made, made.bounds()) == [], number
+
+
+@pytest.mark.filterwarnings("ignore:Solver terminated early")
+def test_a_violation_would_be_found() -> None:
+    """The check can fail: bounds that are off by a millionth of themselves are reported, from either side."""
+    near = [number for number in range(CASES) if (gap := case(number).bounds(1_000).gap) is not None and gap < 1e-7]
+    assert len(near) > 3
+    for number in near:
+        made = case(number)
+        found = made.bounds(1_000)
+        assert violations(made, replace(found, lower=found.lower * (1 + 1e-6)))
+        assert violations(made, replace(found, upper=found.upper * (1 - 1e-6)))
+
+
+def test_multipliers_are_balanced_exactly() -> None:
+    random = np.random.default_rng(1)
+    for _ in range(200):
+        n = int(random.integers(1, 60))
+        y = random.choice(np.array([-1, 1], np.int8), n)
+        alpha = 10.0 ** random.uniform(-12, 6, n) * (random.random(n) < 0.8)
+        made = balanced(y, alpha)
+        assert (made <= alpha).all()
+        assert (made >= 0.0).all()
+        # Each is a whole multiple of one power of two: so are the sums, and float64 holds them.
+        assert made[y > 0].sum() == made[y < 0].sum()
+        if (y > 0).any() and (y < 0).any():
+            least = min(alpha[y > 0].sum(), alpha[y < 0].sum())
+            assert made.sum() == pytest.approx(2.0 * least, rel=1e-9, abs=alpha.max() * 1e-12)
+
+
+def test_a_fitted_model_is_certified() -> None:
+    """The certificate of a model of HTRU2 has the objective that float64 gives, and little lies below it."""
+    X, y, _ = load_htru2()
+    shuffled = np.random.default_rng(0).permutation(len(y))
+    X, y = X[shuffled], y[shuffled]
+    clf = CoresetSVC(C=1.0, memory_points=2_000).fit(X, y)
+    found = clf.certify(X, y)
+    Z, w = clf.model_.scaler.transform(X), clf.model_.machine.coefficients
+    sign = np.where(y == clf.classes_[1], 1, -1)
+    plain = 0.5 * w @ w + np.maximum(0.0, 1.0 - sign * (Z @ w + clf.model_.machine.intercept)).sum()
+    assert found.objective == pytest.approx(plain, rel=1e-12)
+    assert found.objective >= plain * (1 - 1e-15)
+    assert found.gap is not None
+    assert 0.0 <= found.gap < 1e-3
+    assert (found.rows, found.kept) == (len(y), 10_000)
+    assert "of the best possible model over all 17,898 rows" in str(found)
+    rougher = clf.certify(X, y, keep=64)
+    assert rougher.bound <= found.objective
+    assert rougher.gap is None or rougher.gap >= found.gap
+
+
+def test_what_has_no_certificate_is_refused() -> None:
+    random = np.random.default_rng(0)
+    X, y = random.standard_normal((90, 2)), np.arange(90) % 3
+    with pytest.raises(ValueError, match="of two classes, not of 3"):
+        CoresetSVC().fit(X, y).certify(X, y)
+    with pytest.raises(ValueError, match="only a linear model has a certificate"):
+        CoresetSVC(kernel="rbf").fit(X, y > 0).certify(X, y > 0)
+    with pytest.raises(ValueError, match="keeps at least 64 rows, not 3"):
+        CoresetSVC().fit(X, y > 0).certify(X, y > 0, keep=3)
+    with pytest.raises(ValueError, match="which is not one of the classes"):
+        CoresetSVC().fit(X, y > 0).certify(X, y)
+
+
+def test_one_label_proves_nothing() -> None:
+    made = case(0)
+    parts = [replace(part, y=np.ones_like(part.y)) for part in made.parts]
+    found = replace(made, parts=parts).bounds()
+    assert found.lower == 0.0
+    assert found.gap is None
+
+
+def test_numbers_that_overflow_prove_nothing_and_raise_nothing() -> None:
+    made = case(3)
+    far = LinearMachine(np.full_like(made.machine.coefficients, 1e200), 0.0)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        found = replace(made, machine=far).bounds()
+    assert found.upper == np.inf
+    assert found.lower >= 0.0

@@ -686,6 +686,9 @@ def verify_command(
         ),
     ] = False,
     keep: Annotated[int, typer.Option(min=64, metavar="ROWS", help="Rows that a certificate keeps whole.")] = 10_000,
+    reads: Annotated[
+        int, typer.Option(min=1, help="How often a certificate reads the input at most; more can prove more.")
+    ] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
@@ -708,7 +711,9 @@ def verify_command(
     with progress_bar(settings.name) as progress:
         cluster = Cluster(connect(settings, "verify"))
         with cluster.keeping():
-            report = verify(cluster, settings, number=version, keep=keep if certificate else 0, progress=progress)
+            report = verify(
+                cluster, settings, number=version, keep=keep if certificate else 0, reads=reads, progress=progress
+            )
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

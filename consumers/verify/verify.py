@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from streamsvm.certificate.certifying import Certificate
+from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, Record, SchemaRegistry
@@ -33,7 +33,7 @@ from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import differences
 from streamsvm.verification.names import alias_faults
-from streamsvm.verification.recomputation import NotRecomputable, Recomputation, missing_input
+from streamsvm.verification.recomputation import NotRecomputable, Recomputation, certifier_of, missing_input
 from streamsvm.verification.report import Report
 from streamsvm.verification.survey import VersionSurvey
 
@@ -52,6 +52,7 @@ def verify(
     *,
     number: int | None = None,
     keep: int = 0,
+    reads: int = 1,
     progress: ShowProgress | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Report:
@@ -68,6 +69,8 @@ def verify(
         The one version to recompute; the places of all are checked anyway. Default: all.
     keep : int
         Rows to keep for a certificate of the one version, by default the newest; 0: none is asked for.
+    reads : int
+        How often the input is read for the certificate at most: more prove more where one is not enough.
     progress : callable, optional
         Called after each version.
     timeout_s : float
@@ -91,9 +94,9 @@ def verify(
         number = max(survey.found.keys() - survey.retired.keys(), default=None)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
-    with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas, keep) as replayed:
+    with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
         for record in _versions(cluster, settings, survey, timeout_s):
-            version = _judge(record, auditor, replayed)
+            version = _judge(record, auditor, replayed, keep, reads)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
@@ -160,7 +163,7 @@ def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeo
             yield record
 
 
-def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | None:
+def _judge(record: Record, auditor: Auditor, replayed: _Replayed, keep: int, reads: int) -> Version | None:
     """Have one record checked, recomputed if it is to be, and its finding written down."""
     assert record.key is not None
     assert record.value is not None
@@ -169,13 +172,14 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed) -> Version | N
         auditor.close(number, record.offset, faults, note=note)
         return version
     try:
-        recomputed = replayed.value(version, auditor.placed(version))
+        certifier = certifier_of(version, keep) if keep else None
+        recomputed = replayed.value(version, auditor.placed(version), certifier)
+        certificate = None if certifier is None else replayed.certificate(version, certifier, reads)
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error))
     else:
         form = format_of(record.value)
         parts = differences(record.value, recomputed, form)
-        certificate = replayed.certificate()
         auditor.close(number, record.offset, faults, version=version, parts=parts, form=form, certificate=certificate)
     return version
 
@@ -188,16 +192,11 @@ class _Replayed:
     cluster : Cluster
     timeout_s : float
     schemas : SchemaRegistry, optional
-    keep : int
-        Rows to keep for a certificate; 0: there is none.
     """
 
-    def __init__(
-        self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None, keep: int = 0
-    ) -> None:
+    def __init__(self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
         self._cluster = cluster
         self._schemas = schemas
-        self._keep = keep
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
         self._source: _Source | None = None
@@ -217,15 +216,38 @@ class _Replayed:
         """Rows learned, over all incarnations."""
         return self._learned_before + (self._recomputation.input_rows if self._recomputation else 0)
 
-    def value(self, version: Version, lineage: Lineage) -> bytes:
-        """Return the value that a version must have.
+    def value(self, version: Version, lineage: Lineage, certifier: Certifier | None = None) -> bytes:
+        """Return the value that a version must have; a certifier, if one is given, sees all of its rows but the open.
 
         Raises
         ------
         NotRecomputable
             If the log does not hold its input, or this build cannot run its configuration.
         """
-        recomputation, source = self._opened(version)
+        recomputation = self._advanced(version, certifier)
+        return recomputation.value(version, lineage)
+
+    def certificate(self, version: Version, certifier: Certifier, reads: int) -> Certificate:
+        """Return the certificate of the version whose value was just returned, by so many reads at most.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log lost its input meanwhile.
+        """
+        recomputation = self._recomputation
+        while True:
+            assert recomputation is not None
+            recomputation.show_open()
+            certificate = certifier.certificate()
+            self._drop()
+            if certifier.done or certificate.reads >= reads:
+                return certificate
+            recomputation = self._advanced(version, certifier)
+
+    def _advanced(self, version: Version, certifier: Certifier | None) -> Recomputation:
+        """Return a learner that stands at a version's cut."""
+        recomputation, source = self._opened(version, certifier)
         try:
             tuned_at = recomputation.tuning_cut(version)
             if tuned_at is not None:
@@ -236,18 +258,9 @@ class _Replayed:
             self._drop()
             self._ids.pop(version.lineage.topic)  # retention went on meanwhile: ask again before the next version
             raise NotRecomputable(error.what) from None
-        return recomputation.value(version, lineage)
+        return recomputation
 
-    def certificate(self) -> Certificate | None:
-        """Return the certificate of the version whose value was just returned; None if none is asked for."""
-        if not self._keep:
-            return None
-        assert self._recomputation is not None
-        certificate = self._recomputation.certificate()
-        self._drop()
-        return certificate
-
-    def _opened(self, version: Version) -> tuple[Recomputation, _Source]:
+    def _opened(self, version: Version, certifier: Certifier | None) -> tuple[Recomputation, _Source]:
         """Return the learner that this version can be reached with; a new one if the present one cannot."""
         topic = version.lineage.topic
         self._look(topic)
@@ -257,7 +270,7 @@ class _Replayed:
         if self._recomputation is not None and self._source is not None and self._recomputation.admits(version):
             return self._recomputation, self._source
         self._drop()
-        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], self._keep)
+        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier)
         self._threads.enter_context(limited(self._recomputation.config.svm))
         self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas)
         return self._recomputation, self._source

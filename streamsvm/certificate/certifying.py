@@ -1,4 +1,10 @@
-"""The certificate of a linear model: what one look at all of its stream's rows proves of it."""
+"""The certificate of a linear model: what one look at all of its stream's rows proves of it, or several.
+
+The first look is under the model itself. If its lower bound is far below, because too many rows lie between the model
+and the best one, another look helps: under machines on the way to the one that the bound was solved for, and with
+strata that hold rows of one side of each of the latest such machines. The bound is then exact at all of them, as in a
+bundle method (Lemarechal, Nemirovskii and Nesterov 1995), and at rows' resolution near the machine looked under.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +15,8 @@ from typing import Final
 import numpy as np
 
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
-from streamsvm.certificate.survey import LEAST_KEPT, Survey, joined
+from streamsvm.certificate.kernels import STRATA
+from streamsvm.certificate.survey import LEAST_KEPT, MOST_OTHERS, Survey, joined
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model
@@ -17,6 +24,12 @@ from streamsvm.points import Points
 
 KEEP: Final = 10_000
 """Rows that are kept by default, in all partitions together at the end; while rows are read, twice as many in each."""
+STEPS: Final = (1.0, 0.25, 0.0625)
+"""How far from the best machine so far towards the newest bound's the machines of a later look stand."""
+SUMS_BYTES: Final = 256 << 20
+"""Bound on the memory of strata, unless those of the least number need more."""
+ENOUGH: Final = 1e-9
+"""A gap that no further look is worth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,17 +44,23 @@ class Certificate:
         That of no model is below this, with the same scaler, C and class weights.
     gap : float or None
         (objective - bound) / bound; None where the bound is 0 and says nothing.
+    reached : float
+        The least objective that was met: at most `objective`, and less where a better machine was found on the way.
     rows : int
         Accepted rows, all of them looked at.
     kept : int
         Rows that were kept whole; all others are in sums.
+    reads : int
+        How often the rows were gone through.
     """
 
     objective: float
     bound: float
     gap: float | None
+    reached: float
     rows: int
     kept: int
+    reads: int
 
     def __str__(self) -> str:
         rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
@@ -55,9 +74,10 @@ class Certificate:
 
 def percent(gap: float) -> str:
     """Return a gap for people: two digits, never rounded down."""
-    shown = f"{100.0 * gap:.1e}" if gap < 1e-5 else f"{100.0 * gap:.2g}"
-    if float(shown) < 100.0 * gap:
-        shown = f"{105.0 * gap:.1e}" if gap < 1e-5 else f"{105.0 * gap:.2g}"
+    for raised in (1.0, 1.05):
+        shown = f"{100.0 * raised * gap:.1e}" if gap < 1e-5 else f"{100.0 * raised * gap:.2g}"
+        if float(shown) >= 100.0 * gap:
+            break
     return f"{shown} %"
 
 
@@ -91,22 +111,69 @@ class Certifier:
             )
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
-        self._machine, self._keep = model.machine, keep
+        self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)
         self._objective = Objective(model.scaler, fit.C, fit.class_weight)
-        self._surveys = {
-            partition: Survey(model.scaler, model.machine, dtype, keep) for partition in sorted(partitions)
-        }
+        self._best, self._others = model.machine, list[LinearMachine]()
+        self._found: Certificate | None = None
+        self._looks: list[tuple[LinearMachine, dict[int, Survey]]] = []
+        self._begin([model.machine])
+
+    def _begin(self, machines: Iterable[LinearMachine]) -> None:
+        scaler, others = self._objective.scaler, self._others[len(self._others) - self._others_that_fit :]
+        self._looks = [
+            (machine, {at: Survey(scaler, machine, self._dtype, self._keep, others) for at in self._partitions})
+            for machine in machines
+        ]
+
+    @property
+    def _others_that_fit(self) -> int:
+        """How many machines tell strata apart: each doubles the sums of every partition."""
+        floats = 2 * STRATA * self._objective.scaler.mean.size * len(self._partitions) * len(STEPS)
+        most = max(1, SUMS_BYTES // (8 * floats)).bit_length() - 1
+        return min(len(self._others), MOST_OTHERS, most)
 
     def look(self, partition: int, points: Points) -> None:
-        """Look at valid points of a partition, in the order of its log."""
-        self._surveys[partition].add(points)
-
-    def bounds(self) -> Bounds:
-        """Return the bounds that all rows so far prove; no more are to be looked at."""
-        parts = [survey.surveyed() for survey in self._surveys.values()]
-        return bounds_of(joined(parts, self._objective.scaler, self._keep), self._objective, self._machine)
+        """Look at valid points of a partition, in the order of its log: each of them once before `certificate`."""
+        for _, surveys in self._looks:
+            surveys[partition].add(points)
 
     def certificate(self) -> Certificate:
-        """Return the same in the words of a report."""
-        found = self.bounds()
-        return Certificate(objective=found.upper, bound=found.lower, gap=found.gap, rows=found.rows, kept=found.kept)
+        """Return what all looks so far prove; the next one may begin."""
+        found = {at: self._bounds(*look) for at, look in enumerate(self._looks)}
+        nearest = min(found, key=lambda at: found[at].upper)
+        told = max(found.values(), key=lambda bounds: bounds.lower)
+        before, one = self._found, found[nearest]
+        if before is None or one.upper < before.reached:
+            self._best = self._looks[nearest][0]
+        objective = one.upper if before is None else before.objective
+        bound = told.lower if before is None else max(before.bound, told.lower)
+        self._found = Certificate(
+            objective=objective,
+            bound=bound,
+            gap=(objective - bound) / bound if bound > 0.0 else None,
+            reached=one.upper if before is None else min(before.reached, one.upper),
+            rows=one.rows,
+            kept=one.kept,
+            reads=1 if before is None else before.reads + 1,
+        )
+        self._others.append(told.best)
+        self._begin(_between(self._best, told.best, step) for step in STEPS)
+        return self._found
+
+    @property
+    def done(self) -> bool:
+        """Whether another look could not prove much more: the bound has met the best machine that was found."""
+        found = self._found
+        return found is not None and found.reached - found.bound <= ENOUGH * found.bound
+
+    def _bounds(self, machine: LinearMachine, surveys: dict[int, Survey]) -> Bounds:
+        scaler = self._objective.scaler
+        whole = joined([survey.surveyed() for survey in surveys.values()], scaler, self._keep)
+        return bounds_of(whole, self._objective, machine)
+
+
+def _between(one: LinearMachine, other: LinearMachine, step: float) -> LinearMachine:
+    return LinearMachine(
+        one.coefficients + step * (other.coefficients - one.coefficients),
+        one.intercept + step * (other.intercept - one.intercept),
+    )

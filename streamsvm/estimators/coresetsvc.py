@@ -446,11 +446,16 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self._stream = Stream.of(stream)
 
     def certify(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None, keep: int = KEEP
+        self,
+        X: Any,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        keep: int = KEEP,
+        reads: int = 1,
     ) -> Certificate:
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
-        Takes one pass over the rows; see `streamsvm.certificate`. Rows count as they are given: an outlier that was
+        Takes a pass over the rows; see `streamsvm.certificate`. Rows count as they are given: an outlier that was
         clipped in learning is not clipped here.
 
         Parameters
@@ -459,6 +464,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             As `fit` takes them.
         keep : int
             Rows that are kept whole; all others enter in sums. More prove more.
+        reads : int
+            How often the rows are gone through at most; more prove more where one is not enough.
 
         Returns
         -------
@@ -481,8 +488,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe = None if self.features is None else recipe_given(self.features)
         given = self._given(X, y, None, sample_weight, recipe, first=False)
         _check_features(given.features, given.rows, np.dtype(dtype).name)
-        certifier.look(0, Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
-        return certifier.certificate()
+        points = Points(given.features.astype(dtype), self._signed(given.labels), given.weight)
+        while True:
+            certifier.look(0, points)
+            certificate = certifier.certificate()
+            if certifier.done or certificate.reads >= reads:
+                return certificate
 
     def _given(self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool) -> _Given:
         if recipe is None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from pydantic import ValidationError
 
-from streamsvm.certificate.certifying import Certificate, Certifier
+from streamsvm.certificate.certifying import Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Learned
 from streamsvm.errors import ConfigurationError, StateError
@@ -50,15 +50,13 @@ class Recomputation:
     log : mapping of partition to (int, int), optional
         First offset and end of each partition now. Where the beginning is gone, a version that forgets is made from the
         oldest row that it depends on; what was learned before that row is then taken from its lineage.
-    keep : int
-        Rows to keep for a certificate of the version; 0: it gets none, and nothing is looked at for it.
+    certifier : Certifier, optional
+        Looks at what is learned.
 
     Raises
     ------
     NotRecomputable
         If the lineage's configuration is not one that this build can run.
-    ConfigurationError
-        If the version cannot have a certificate.
     """
 
     def __init__(
@@ -66,14 +64,14 @@ class Recomputation:
         version: Version,
         topic_id: str,
         log: Mapping[int, tuple[int, int]] = MappingProxyType({}),
-        keep: int = 0,
+        certifier: Certifier | None = None,
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
         self.topic = lineage.topic
         self._topic_id = topic_id
         self._of = (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
-        self._certifier = certifier_of(version, self.config, keep) if keep else None
+        self._certifier = certifier
         base = positions(lineage.base)
         first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
         self._base = {partition: at for partition, at in base.items() if partition in first}
@@ -163,11 +161,9 @@ class Recomputation:
         if certifier is not None:
             self._learner.show({partition: partial(certifier.look, partition) for partition in partitions})
 
-    def certificate(self) -> Certificate:
-        """Return the certificate of the version, once its cut is reached; nothing may be learned after that."""
-        assert self._certifier is not None
+    def show_open(self) -> None:
+        """Let the certifier see the rest, once the version's cut is reached; nothing may be learned after that."""
         self._learner.show_open()
-        return self._certifier.certificate()
 
     def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
@@ -214,14 +210,17 @@ class Recomputation:
                 )
 
 
-def certifier_of(version: Version, config: ModelConfig, keep: int) -> Certifier:
+def certifier_of(version: Version, keep: int) -> Certifier:
     """Return what looks at the rows of a version for its certificate.
 
     Raises
     ------
     ConfigurationError
         If the version is not linear, or is not of all rows alike.
+    NotRecomputable
+        If this build does not know its configuration.
     """
+    config = configuration_of(version.lineage)
     if config.coreset.forgets:
         raise ConfigurationError(
             f"{version.key} forgets (coreset.memory = {config.coreset.memory}): a certificate is of all rows alike",

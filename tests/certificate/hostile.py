@@ -101,3 +101,13 @@ def case(number: int) -> Case:
         near = made.by_libsvm()
         made = Case(parts, objective, LinearMachine(near.coefficients * (1 + 1e-4), near.intercept), made.batches)
     return made
+
+
+def violations(made: Case, found: Bounds) -> list[str]:
+    """Compare bounds with exact objectives: of the machine, of LIBSVM's, and of the one behind the lower bound."""
+    own = made.exactly(made.machine)
+    wrong = [] if found.upper >= own else [f"the objective is {float(own)}, the upper bound {found.upper}"]
+    for name, machine in {"its own": made.machine, "LIBSVM's": made.by_libsvm(), "the best": found.best}.items():
+        if found.lower > made.exactly(machine):
+            wrong.append(f"{name} objective is below {found.lower}")
+    return wrong

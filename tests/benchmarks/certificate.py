@@ -1,0 +1,219 @@
+"""What a certificate proves of a model of one pass: `python -m tests.benchmarks.certificate --data DIR [--json]`.
+
+A row is one stream: a set, an order, a number of partitions, a memory. `chain_gap` is how far the model really is from
+the optimum of all rows, which another program knows (see `tests.benchmarks.coreset`); `certified_gap` is what its
+certificate proves from one read of the rows, `after` what it proves after the second, third, ... one; `violated` counts
+bounds that the optimum, or the model's plain objective, contradicts. `look` is rows a second of one read, and `sgd`
+those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
+
+With `--hostile N` as many small streams that are made to break bounds are compared in exact fractions instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+from sklearn.linear_model import SGDClassifier
+
+from streamsvm.certificate.certifying import Certifier, percent
+from streamsvm.config import SvmConfig
+from streamsvm.model.fit import Fit
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.points import Points
+from tests.benchmarks import coreset
+from tests.benchmarks.coreset import ORDERS, Case
+from tests.benchmarks.paper_a import fit
+from tests.benchmarks.summaries import learned
+from tests.certificate.hostile import case, violations
+
+BATCH: Final = 1_000
+ROUNDS: Final = 5
+ROUNDING: Final = 1e-12
+"""Of plain sums in float64, on either side of which a bound may lie."""
+
+
+def certifier_of(one: Case, kept: Points, partitions: int, keep: int) -> Certifier:
+    """Return what certifies the model of a summary."""
+    scaler = Scaler(one.mean, one.scale)
+    made = fit(scaler.transform(kept.X), kept.y, one.penalty * kept.weight, coreset.GAP)
+    model = Model(scaler, LinearMachine(np.asarray(made.w, np.float64), float(made.b)))
+    fitted = Fit(
+        C=one.penalty,
+        gamma=None,
+        points=len(kept),
+        weight=float(kept.weight.sum()),
+        support_vectors=0,
+        objective=made.objective,
+        dual_objective=None,
+        kkt_gap=None,
+        iterations=0,
+        converged=True,
+    )
+    return Certifier(model, fitted, range(partitions), one.points.X.dtype, keep)
+
+
+def measure(one: Case, order: str, memory: int, partitions: int, trial: int, reads: int) -> dict[str, Any]:
+    """Learn a stream, and certify what was learned by reading it again."""
+    stream = coreset.ordered(one.points, order, trial)
+    shape = {"train_points": coreset.NO_REDUCTION, "max_partitions": partitions}
+    kept = learned(coreset.shipped("chain", memory, **shape), one.svm)(stream, trial).kept
+    assert isinstance(kept, Points)
+    certifier = certifier_of(one, kept, partitions, max(64, memory))
+    chain_gap, _ = one.judge(kept)
+    parts = [stream.take(slice(p, None, partitions)) for p in range(partitions)]
+    found, gaps, violated = None, [], 0
+    for read in range(reads):
+        for partition, part in enumerate(parts):
+            for start in range(0, len(part), 4_096):
+                certifier.look(partition, part.take(slice(start, start + 4_096)))
+        found = certifier.certificate()
+        gaps.append(found.gap)
+        violated += found.bound > one.optimum * (1 + ROUNDING) or found.reached < found.bound * (1 - ROUNDING)
+        if read == 0:
+            violated += found.objective < (chain_gap + 1.0) * one.optimum * (1 - coreset.GAP)
+        if certifier.done:
+            break
+    assert found is not None
+    return {
+        "chain_gap": chain_gap,
+        "lower": found.bound,
+        "upper": found.objective,
+        "certified_gap": gaps[0],
+        "after": gaps[1:],
+        "reached_gap": found.reached / found.bound - 1.0 if found.bound > 0.0 else None,
+        "kind": "deterministic",
+        "violated": int(violated),
+    }
+
+
+def rates(one: Case) -> tuple[float, float]:
+    """Return rows a second of a read for a certificate, and of SGD's batches, each the median of five in turn."""
+    points = one.points
+    Z, classes = one.Z, np.array([-1, 1])
+    looks, steps = [], []
+    for _ in range(ROUNDS):
+        certifier = certifier_of(one, points.take(slice(0, 2_000)), 1, 10_000)
+        begun = time.process_time()
+        for start in range(0, len(points), BATCH):
+            certifier.look(0, points.take(slice(start, start + BATCH)))
+        looks.append(len(points) / (time.process_time() - begun))
+        sgd = SGDClassifier(random_state=0)
+        begun = time.process_time()
+        for start in range(0, len(points), BATCH):
+            sgd.partial_fit(Z[start : start + BATCH], points.y[start : start + BATCH], classes=classes)
+        steps.append(len(points) / (time.process_time() - begun))
+    return median(looks), median(steps)
+
+
+def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a row for each stream: the median over the trials, violations added up."""
+    held: dict[str, Any] = {}
+    names = options.sets or sorted(path.stem for path in options.data.glob("*.npz"))
+    for name in names:
+        one = coreset.load(name, options.data, options.svm, 0, held)
+        look, sgd = rates(one)
+        for order in options.order:
+            for memory in options.memory:
+                for partitions in options.partitions:
+                    made = [
+                        measure(one, order, memory, partitions, trial, options.reads) for trial in range(options.trials)
+                    ]
+                    middle = sorted(made, key=lambda cell: cell["chain_gap"])[len(made) // 2]
+                    yield {
+                        "set": name,
+                        "n": len(one.points),
+                        "d": one.points.dimension,
+                        "order": order,
+                        "memory": memory,
+                        "partitions": partitions,
+                        "trials": options.trials,
+                        **middle,
+                        "violated": sum(cell["violated"] for cell in made),
+                        "rate": look,
+                        "sgd_rate": sgd,
+                    }
+
+
+def line(row: dict[str, Any]) -> str:
+    """Return a row for people."""
+
+    def shown(gap: float | None) -> str:
+        return "-" if gap is None else percent(gap)
+
+    return (
+        f"{row['set']:15} {row['order']:9} {row['partitions']:3} {row['memory']:7,} "
+        f"true {shown(max(row['chain_gap'], 0.0)):>10}  certified {shown(row['certified_gap']):>10}  "
+        f"after {', '.join(map(shown, row['after'])) or '-'}; violated {row['violated']}; "
+        f"{row['rate'] / 1e6:.2f} M rows/s, {row['rate'] / row['sgd_rate']:.1f} times SGD"
+    )
+
+
+def hostile(count: int) -> dict[str, Any]:
+    """Compare the bounds of small hostile streams with exact objectives."""
+    wrong, gaps = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for number in range(count):
+            made = case(number)
+            found = made.bounds()
+            wrong += [f"case {number}: {what}" for what in violations(made, found)]
+            gaps.append(np.inf if found.gap is None else found.gap)
+    return {
+        "cases": count,
+        "violated": len(wrong),
+        "violations": wrong[:20],
+        "within_a_millionth": float(np.mean(np.array(gaps) < 1e-6)),
+        "nothing_proven": float(np.mean(np.isinf(gaps))),
+    }
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Return the options of a run."""
+    parser = argparse.ArgumentParser(description="What a certificate proves of a model that was learned in one pass.")
+    numbers = {"type": lambda text: [int(part) for part in text.split(",")]}
+    parser.add_argument("--data", type=Path, help="directory of the .npz files")
+    parser.add_argument("--sets", nargs="+", help="names of sets; all files without")
+    parser.add_argument("--memory", default=[10_000], **numbers, help="points of the model, and rows that are kept")
+    weight = parser.add_mutually_exclusive_group()
+    weight.add_argument("--C", dest="svm", type=lambda text: SvmConfig(C=float(text)), default=SvmConfig(C=1.0))
+    weight.add_argument("--alpha", dest="svm", type=lambda text: SvmConfig(alpha=float(text)))
+    parser.add_argument("--order", type=lambda text: text.split(","), default=["shuffled"], help=", ".join(ORDERS))
+    parser.add_argument("--partitions", default=[1], **numbers)
+    parser.add_argument("--reads", type=int, default=3)
+    parser.add_argument("--trials", type=int, default=3)
+    parser.add_argument("--hostile", type=int, default=0, metavar="N", help="compare N hostile streams, exactly")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    if not options.hostile and options.data is None:
+        parser.error("give --data DIR, or --hostile N")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure and print."""
+    options = parse(arguments)
+    made: dict[str, Any] = {}
+    if options.hostile:
+        made["hostile"] = hostile(options.hostile)
+        if not options.json:
+            print(json.dumps(made["hostile"], indent=1))
+    if options.data is not None:
+        made["rows"] = []
+        for row in rows(options):
+            made["rows"].append(row)
+            if not options.json:
+                print(line(row), flush=True)
+    if options.json:
+        print(json.dumps(made, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -2,9 +2,9 @@
 
 A row is one stream: a set, an order, a number of partitions, a memory. `chain_gap` is how far the model really is from
 the best that `tests.benchmarks.coreset` found over all rows, itself within 2e-6 of the optimum; `certified_gap` is what
-its certificate proves from one read of the rows, `after` what it proves after the second, third, ... one; `violated` counts
-bounds that the optimum, or the model's plain objective, contradicts. `look` is rows a second of one read, and `sgd`
-those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
+its certificate proves from one read of the rows, `after` what it proves after the second, third and later ones;
+`violated` counts bounds that the optimum, or the model's plain objective, contradicts. `rate` is rows a second of one
+read, and `sgd_rate` those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
 
 With `--hostile N` as many small streams that are made to break bounds are compared in exact fractions instead.
 """

@@ -245,6 +245,12 @@ class TrainingConfig(Section):
         description="What happens when a training set falls due while a model trains: `latest` keeps reading and "
         "trains the newest due set next; `every` trains each one, and pauses the input meanwhile.",
     )
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.2,
+        description="Largest share of the time that the policy `latest` spends training while the input has more to "
+        "read; the rest is for reading. Where the trainer waits for records, models are trained as they fall due. 1: "
+        "train without a pause.",
+    )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
     )

@@ -111,8 +111,8 @@ class Intake:
         self._undecoded.clear()
         self._reader.assign(offsets)
 
-    def read(self, most: int, timeout_s: float) -> None:
-        """Take records from the client, and decode them.
+    def read(self, most: int, timeout_s: float) -> int:
+        """Take records from the client, and decode them; return how many came.
 
         Raises
         ------
@@ -132,6 +132,7 @@ class Intake:
             # Kept as they came: while the registry is away they wait here, and are not read twice.
             self._undecoded.append(records)
         self._decode()
+        return len(records)
 
     def hold(self) -> None:
         """Read nothing this time; after a while pause the input, and only serve its client."""

@@ -20,6 +20,7 @@ from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life, Stopped, begin
 from consumers.trainer.observer import Observer
+from consumers.trainer.pacing import Pace
 from consumers.trainer.startup import check_partitions
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
@@ -63,6 +64,8 @@ class Trainer:
             settings.checkpoint.directory, trusted=settings.checkpoint.trust_directory
         )
         self._observer = Observer(settings, components)
+        share = 1.0 if settings.training.policy == "every" else settings.training.share
+        self._pace = Pace(share, components.clock.monotonic)
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -135,8 +138,7 @@ class Trainer:
             self._hold(life)
         else:
             life.intake.release()
-            wait_s = BUSY_POLL_S if life.pipeline.training else POLL_S
-            life.intake.read(self._settings.input.batch_records, wait_s)
+            self._read(life)
         life.intake.poll_letters()
         self._survey(life)
         self._look_after_readers(life)
@@ -145,6 +147,13 @@ class Trainer:
         life.saver.watch()
         self._observer.look_after_training()
         self._observer.measure(life)
+
+    def _read(self, life: Life) -> None:
+        """Read, and note how long nothing, or not enough, came."""
+        most, clock = self._settings.input.batch_records, self._components.clock.monotonic
+        begun = clock()
+        if life.intake.read(most, BUSY_POLL_S if life.pipeline.training else POLL_S) < most:
+            self._pace.waited(clock() - begun)
 
     def _assign(self, life: Life) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""
@@ -171,10 +180,13 @@ class Trainer:
         if not life.intake.waits_for_schema:
             life.pipeline.refuse_missing_end(life.intake.ends)
 
-    def _train(self, life: Life) -> None:
-        """Hand the cut that waits to the training thread, if that is free."""
+    def _train(self, life: Life, *, at_once: bool = False) -> None:
+        """Hand the cut that waits to the training thread, if that is free and not to rest."""
+        if not (at_once or self._pace.ready):
+            return
         cut = life.pipeline.next_training()
         if cut is not None:
+            self._pace.begin()
             self._observer.training()
             life.worker.submit(cut, life.delivery.tuning)
 
@@ -192,6 +204,7 @@ class Trainer:
             made = life.worker.take(timeout_s)
             if made is not None:
                 pipeline.trained(made)
+                self._pace.end()
                 self._observer.trained(made)
                 crash_point("cut.trained")
         elif timeout_s and not delivery.ready:
@@ -242,7 +255,7 @@ class Trainer:
                 self._observer.note(event, life)
             if isinstance(event, CutTaken):
                 crash_point("cut.emitted")
-            self._train(life)
+            self._train(life, at_once=True)
             if not life.session.renew(at_once=True):
                 log.warning(
                     "stopped_in_doubt",

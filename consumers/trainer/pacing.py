@@ -1,0 +1,49 @@
+"""How often models are trained while the input has more to read than the trainer has read.
+
+Under `latest` a model is always due where the input never ends, and training without a pause would take half of a
+processor from reading, for a dozen versions a second. So training takes a share of the time, `training.share`: after a
+model that took t seconds the next one begins t / share - t seconds later, or as soon as the loop has waited t seconds
+for records: then there is nothing that training could keep from being read.
+
+Invariant: it delays what is trained, never what is learned; under `every` nothing is delayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+class Pace:
+    """Says whether a model may be trained now.
+
+    Parameters
+    ----------
+    share : float
+        Of the time, in (0, 1].
+    monotonic : callable
+        Returns seconds.
+    """
+
+    def __init__(self, share: float, monotonic: Callable[[], float]) -> None:
+        self._share, self._monotonic = share, monotonic
+        self._begun = self._ended = monotonic()
+        self._took = self._waited = 0.0
+
+    def begin(self) -> None:
+        """Note that a training begins."""
+        self._begun = self._monotonic()
+
+    def end(self) -> None:
+        """Note that its result came."""
+        self._ended = self._monotonic()
+        self._took, self._waited = self._ended - self._begun, 0.0
+
+    def waited(self, seconds: float) -> None:
+        """Note how long the loop waited for records that did not come, or not as many as it would have taken."""
+        self._waited += seconds
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next training may begin."""
+        rest = self._took * (1.0 / self._share - 1.0)
+        return self._waited >= self._took or self._monotonic() - self._ended >= rest

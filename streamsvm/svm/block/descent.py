@@ -175,7 +175,8 @@ class BlockDescent:
         bound = self._y * (upper * self._scale)
         self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # b = y a has bounds of both signs but one equality, sum b = 0, so no step has to look at labels.
-        self.b, self.F = np.zeros(n), -self._y
+        self._target = self._y
+        self.b, self.F = np.zeros(n), -self._target
         self._single = isinstance(self._source, RbfBlocks) and tolerance >= SINGLE
         self._whole: Values | None = None
         # A small problem is one block: there is no other to balance it against, and its kernel values are computed
@@ -220,6 +221,11 @@ class BlockDescent:
         return np.asarray(self._y * self.b / self._scale, dtype=np.float64)
 
     @property
+    def signed(self) -> Float:
+        """Dual variables times labels: coefficients of the kernel expansion, shape (n,)."""
+        return np.asarray(self.b / self._scale, dtype=np.float64)
+
+    @property
     def columns(self) -> int:
         """Columns of the kernel matrix that were computed."""
         return self._columns_before + self._source.computed
@@ -232,7 +238,7 @@ class BlockDescent:
     @property
     def gap(self) -> float:
         """KKT gap computed from the current F; 0 if no pair can move."""
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        top, bottom = self._extremes()
         return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
 
     @property
@@ -260,7 +266,7 @@ class BlockDescent:
             # machine.
             if self._spent_ns > self._patience_ns:
                 self._jump(stop - self.iterations)
-            top, bottom = extremes(self.F, self.b, self._low, self._high)
+            top, bottom = self._extremes()
             rounding = self._rounding
             # Written with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
             reached = not top - bottom >= max(self._tolerance, rounding)
@@ -282,8 +288,8 @@ class BlockDescent:
         self._low, self._high = factor * self._low, factor * self._high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
         self.b = np.clip(self.b, self._low, self._high)
-        # F + y is the linear part, which scales with b; the labels do not.
-        self.F = factor * (self.F + self._y) - self._y
+        # F + target is the linear part, which scales with b; the targets do not.
+        self.F = factor * (self.F + self._target) - self._target
         self._moved *= factor
         self._last_true_gap = self._last_f = np.inf
         self._next_look = self.blocks + LOOK
@@ -300,9 +306,14 @@ class BlockDescent:
             self._moved[:] = 0.0
             self._lap("confirm")
 
+    def _extremes(self) -> tuple[float, float]:
+        """Return the greatest F of the points that may fall and the least of those that may rise."""
+        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        return float(top), float(bottom)
+
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
-        self.F[targets] = self._source.scores(support, self.b[support], targets) - self._y[targets]
+        self.F[targets] = self._source.scores(support, self.b[support], targets) - self._target[targets]
 
     def _decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F matters: support vectors, and others that may be extremes or have a loss.
@@ -328,7 +339,7 @@ class BlockDescent:
     def _f(self) -> float:
         """The dual objective to be minimised, at the running F."""
         # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
-        return 0.5 * float(self.b @ (self.F - self._y))
+        return 0.5 * float(self.b @ (self.F - self._target))
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""

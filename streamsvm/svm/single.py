@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.one_class import OneClassDescent

@@ -252,7 +252,7 @@ class BlockDescent:
         if free.any():
             # At the optimum F is the same for all free points; the mean spreads what is left of the gap evenly.
             return -float(self.F[free].mean())
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        top, bottom = self._extremes()
         return -0.5 * float(top + bottom)
 
     def advance(self, limit: int) -> None:

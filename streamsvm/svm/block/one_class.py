@@ -23,7 +23,6 @@ import numpy as np
 
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.descent import BlockDescent
-from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 
 SAMPLE: Final = 256
@@ -45,9 +44,7 @@ class OneClassDescent(BlockDescent):
         KKT gap below which the point counts as optimal.
     """
 
-    def __init__(
-        self, Z: Any, upper: Float, total: float, kernel: Kernel | PolynomialKernel, tolerance: float
-    ) -> None:
+    def __init__(self, Z: Any, upper: Float, total: float, kernel: Kernel | PolynomialKernel, tolerance: float) -> None:
         super().__init__(Z, np.ones(len(upper), np.int8), upper, kernel, tolerance)
         # The interior-point method is written for labels.
         self._patience_ns = np.inf
@@ -61,6 +58,8 @@ class OneClassDescent(BlockDescent):
         self.F = -self._target
         self._source.add(start, self.b[start], self.F)
         self._moved[start], self.exact = self.b[start], False
+        # The start is one step: it alone can be the optimum.
+        self.iterations = 1
 
 
 def _filled(high: Float, order: Any, total: float) -> Float:

@@ -81,16 +81,18 @@ class TubeDescent(BlockDescent):
 
     def _extremes(self) -> tuple[float, float]:
         if self._epsilon > 0.0:
-            _take_sides(self.F, self.b, self._low, self._high, self._plain, self._epsilon, self._target)
+            # The extremes of both sides: of a target without noise all points are within the tube, and on one side.
+            bounds = self._low, self._high
+            top, bottom = _take_sides(self.F, self.b, *bounds, self._plain, self._epsilon, self._target)
+            return float(top), float(bottom)
         return super()._extremes()
 
     def _decisive(self, source: RbfBlocks) -> Index:
         """Return the points that may be extremes on either side, and the support vectors."""
         changed = np.flatnonzero(self._moved)
         wrong = source.uncertainty(changed, self._moved[changed])
-        top, bottom = extremes(self.F - wrong, self.b, self._low, self._high)[0], extremes(
-            self.F + wrong, self.b, self._low, self._high
-        )[1]
+        top, _ = extremes(self.F - wrong, self.b, self._low, self._high)
+        _, bottom = extremes(self.F + wrong, self.b, self._low, self._high)
         plain = self.F + self._target - self._plain
         room = self._epsilon - wrong + np.minimum(plain - bottom, top - plain)
         return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
@@ -98,7 +100,10 @@ class TubeDescent(BlockDescent):
 
 @njit(cache=True, nogil=True, fastmath={"nnan"})
 def _take_sides(F, b, low, high, plain, epsilon, target):  # type: ignore[no-untyped-def]
-    """Move every point with b = 0 to the side of the middle of the extremes; F, low, high and target are changed."""
+    """Move every point with b = 0 to the side of the middle of the extremes, and return these.
+
+    F, low, high and target are changed.
+    """
     widest_vectors()
     top, bottom = -np.inf, np.inf
     for j in range(len(F)):
@@ -119,3 +124,4 @@ def _take_sides(F, b, low, high, plain, epsilon, target):  # type: ignore[no-unt
                 own = plain[j] - epsilon if above else plain[j] + epsilon
                 F[j] += target[j] - own
                 target[j] = own
+    return top, bottom

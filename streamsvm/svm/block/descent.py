@@ -54,7 +54,7 @@ from streamsvm.svm.block import linear_kernel as linear
 from streamsvm.svm.block import newton as face
 from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
-from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks
+from streamsvm.svm.block.product_kernels import MatrixBlocks, PolynomialKernel, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
@@ -74,6 +74,8 @@ CROWDED: Final = 0.8
 """If more than this share of a block's points are free, the next block is twice as large, so that they fit into one."""
 WHOLE: Final = 384
 """Problems of up to this many points are solved as one block."""
+SMALL: Final = 512
+"""Most points of which `TubeDescent` and `OneClassDescent` keep all kernel values."""
 SHARE: Final = 0.1
 """A block is solved until its violation is this share of its first value: the paper's eta."""
 FLOOR: Final = 0.5
@@ -170,7 +172,7 @@ class BlockDescent:
         self._kernel, self._tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
         self._source, size = self._begin()
-        self._scale = self._source.scale if isinstance(self._source, ProductBlocks) else 1.0
+        self._scale = self._source.scale if isinstance(self._source, ProductBlocks | MatrixBlocks) else 1.0
         self.centre = self._source.centre if isinstance(self._source, LinearBlocks) else np.zeros(Z.shape[1])
         bound = self._y * (upper * self._scale)
         self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
@@ -192,7 +194,7 @@ class BlockDescent:
         self._moved = np.zeros(n)
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
-        self._precise: RbfBlocks | ProductBlocks | None = None
+        self._precise: RbfBlocks | ProductBlocks | MatrixBlocks | None = None
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
             self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
@@ -201,7 +203,7 @@ class BlockDescent:
         self.converged, self.exact = False, True
         self._lap("setup")
 
-    def _begin(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks, int]:
+    def _begin(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
         """Return the source of kernel values, and the first number of points in a block."""
         dense = isinstance(self._Z, np.ndarray)
         many = LARGE_BLOCK if len(self._y) >= MANY else BLOCK
@@ -214,6 +216,13 @@ class BlockDescent:
             # not.
             return RbfBlocks(self._Z, self._kernel.gamma, np.float32 if self._tolerance >= SINGLE else np.float64), many
         return ProductBlocks(self._Z, self._kernel), many
+
+    def _begin_small(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
+        """As `_begin`, with all kernel values at hand where points are few: most of their time is the layouts'."""
+        n = len(self._y)
+        if n > SMALL or isinstance(self._kernel, LinearKernel) or not isinstance(self._Z, np.ndarray):
+            return BlockDescent._begin(self)
+        return MatrixBlocks(self._Z, self._kernel), n
 
     @property
     def alpha(self) -> Float:

@@ -61,6 +61,8 @@ class OneClassDescent(BlockDescent):
         # The start is one step: it alone can be the optimum.
         self.iterations = 1
 
+    _begin = BlockDescent._begin_small
+
 
 def _filled(high: Float, order: Any, total: float) -> Float:
     """Return variables with this sum: at their bound in this order, and 0 from where the sum is reached."""

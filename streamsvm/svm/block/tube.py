@@ -75,6 +75,8 @@ class TubeDescent(BlockDescent):
             self._low = -self._high
         self.F = -self._target
 
+    _begin = BlockDescent._begin_small
+
     @property
     def _rounding(self) -> float:
         return super()._rounding + EPSILON * self._magnitude

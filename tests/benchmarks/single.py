@@ -1,6 +1,6 @@
 """STDASVR and STDAOneClassSVM beside SVR and OneClassSVM on the same rows: CPU seconds and objectives.
 
-    python -m tests.benchmarks.single [--rounds 3] [--most 5000] [--json]
+    python -m tests.benchmarks.single [--rounds 3] [--most 5000] [--only htru2 ...] [--json]
 
 Data: scikit-learn's Friedman #1 (10 features, noise 1) at any size; HTRU2, whose last feature is predicted from the
 seven others, or which is one class; scikit-learn's diabetes. Features and targets are standardised. Settings are
@@ -15,7 +15,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from streamsvm import STDASVR, STDAOneClassSVM
 from streamsvm.datasets import load_htru2
 from streamsvm.model.kernels import Float
 
+SETS: Final = ("friedman1", "htru2", "diabetes")
 EPSILON: Final = 0.1
 SIZES: Final = (300, 1_000, 5_000, 20_000)
 REGRESSIONS: Final[tuple[dict[str, Any], ...]] = (
@@ -82,9 +83,11 @@ def sets(most: int) -> Iterator[tuple[str, Float, Float]]:
     yield "diabetes", *load_diabetes(return_X_y=True)
 
 
-def measured(rounds: int, most: int) -> Iterator[Row]:
-    """Measure every setting on every set."""
+def measured(rounds: int, most: int, only: Collection[str]) -> Iterator[Row]:
+    """Measure every setting on each of these sets."""
     for name, X, y in sets(most):
+        if name not in only:
+            continue
         X, y = StandardScaler().fit_transform(X), (y - y.mean()) / y.std()
         for options in REGRESSIONS:
             yield compared(name, options, (STDASVR, SVR), X, y, rounds)
@@ -132,13 +135,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Regression and one class: ours beside scikit-learn's.")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--most", type=int, default=5_000, help="rows of the largest set")
+    parser.add_argument("--only", nargs="+", choices=SETS, default=SETS)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     if not options.json:
         print(f"{'data':<10} {'rows':>6} {'setting':<42} {'ours, s':>9} {'theirs, s':>9} {'ratio':>7} objective")
     with threadpool_limits(1):
-        for row in measured(options.rounds, options.most):
+        for row in measured(options.rounds, options.most, options.only):
             if options.json:
                 print(json.dumps(asdict(row)), flush=True)
                 continue

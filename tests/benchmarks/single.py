@@ -4,8 +4,8 @@
 
 Data: scikit-learn's Friedman #1 (10 features, noise 1) at any size; HTRU2, whose last feature is predicted from the
 seven others, or which is one class; scikit-learn's diabetes. Features and targets are standardised. Settings are
-scikit-learn's defaults, but for what the table names; epsilon is 0.1. One thread, contenders in turn; the least CPU time
-of the rounds, of which the first loads compiled code: two at least. The objective is the dual one, from scratch in
+scikit-learn's defaults, but for what the table names; epsilon is 0.1. One thread, contenders in turn; the least CPU
+time of the rounds, of which the first loads compiled code: two at least. The objective is the dual one, from scratch in
 float64: how much ours is above (+, worse) or below theirs, as a share of theirs.
 """
 

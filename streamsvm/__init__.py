@@ -6,20 +6,40 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamsvm.estimators import STDASVC, CoresetSVC, EventVectorizer, patch_sklearn, unpatch_sklearn
+    from streamsvm.estimators import (
+        STDASVC,
+        STDASVR,
+        CoresetSVC,
+        EventVectorizer,
+        STDAOneClassSVM,
+        patch_sklearn,
+        unpatch_sklearn,
+    )
     from streamsvm.registry.subscriber import ModelSubscriber
 
 __all__ = [
     "STDASVC",
+    "STDASVR",
     "CoresetSVC",
     "EventVectorizer",
     "ModelSubscriber",
+    "STDAOneClassSVM",
     "__version__",
     "patch_sklearn",
     "unpatch_sklearn",
 ]
 
 __version__ = "0.1.0"
+
+_ESTIMATORS = (
+    "STDASVC",
+    "STDASVR",
+    "CoresetSVC",
+    "EventVectorizer",
+    "STDAOneClassSVM",
+    "patch_sklearn",
+    "unpatch_sklearn",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -30,7 +50,7 @@ def __getattr__(name: str) -> Any:
     ImportError
         If the name is an estimator's or a patch's, and only the wheel `streamsvm-reader`, which has none, is installed.
     """
-    if name in ("STDASVC", "CoresetSVC", "EventVectorizer", "patch_sklearn", "unpatch_sklearn"):
+    if name in _ESTIMATORS:
         if find_spec("streamsvm.estimators") is None:
             raise ImportError(
                 f"streamsvm.{name} is not part of streamsvm-reader, which follows and scores models only. "

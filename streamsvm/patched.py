@@ -1,4 +1,4 @@
-"""`python -m streamsvm.patched PROGRAM.py [ARGUMENT ...]`: run a program whose SVC is trained by STDA-SVM.
+"""`python -m streamsvm.patched PROGRAM.py [ARGUMENT ...]`: run a program whose SVMs are trained by STDA-SVM.
 
 The program runs as it would by `python PROGRAM.py`: its arguments, its folder first in the path of imports, `__main__`
 as its name. A line on standard error says what was replaced. `-m MODULE` in place of the file runs a module.
@@ -18,9 +18,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Patch scikit-learn and run."""
     parser = argparse.ArgumentParser(
         prog="python -m streamsvm.patched",
-        description="Runs a program, unchanged, whose sklearn.svm.SVC is trained by STDA-SVM.",
+        description="Runs a program, unchanged, whose SVC, SVR and OneClassSVM are trained by STDA-SVM.",
     )
-    parser.add_argument("--threads", type=int, default=1, help="threads of linear algebra of each SVC (default 1)")
+    parser.add_argument("--threads", type=int, default=1, help="threads of linear algebra of each machine (default 1)")
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is the name of a module")
     parser.add_argument("program", metavar="PROGRAM")
     parser.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER)
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.threads < 1:
         parser.error(f"--threads {options.threads}: give a positive whole number")
     replaced = patch_sklearn(threads=options.threads)
-    sys.stderr.write(f"streamsvm: {', '.join(replaced)} is trained by STDA-SVM in this program\n")
+    sys.stderr.write(f"streamsvm: {', '.join(replaced)} are trained by STDA-SVM in this program\n")
     sys.argv = [options.program, *options.arguments]
     if options.module:
         sys.path.insert(0, "")

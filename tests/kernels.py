@@ -11,7 +11,7 @@ import numpy as np
 
 from consumers.trainer import kernels
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.estimators import STDASVC, CoresetSVC
+from streamsvm.estimators import STDASVC, STDASVR, CoresetSVC
 from streamsvm.learning.learner import warm_up
 from tests.consumers.trainers import settings_for
 
@@ -36,9 +36,10 @@ def paper() -> None:
 
 
 def tight() -> None:
-    """Compile what tolerances take that trainers do not use by default: the solver in float64 throughout."""
+    """Compile what trainers do not use by default: the solver in float64 throughout, and regression."""
     for kernel in ("linear", "rbf"):
         CoresetSVC(C=1.0, kernel=kernel, tol=1e-10).fit(X, Y)
+    STDASVR().fit(X, Y)
 
 
 def trainers() -> ModelConfig:

@@ -141,6 +141,10 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "STDASVC(gamma=0.1,tol=1e-10)-*",
         "STDASVC(kernel='sigmoid')-*",
     ),
+    "tests/estimators/test_single.py::test_scikit_learns_checks": (
+        "STDASVR(gamma=0.1,tol=1e-10)-*",
+        "STDAOneClassSVM(gamma=0.1,tol=1e-10)-*",
+    ),
     # Hostile bytes: the first quarter of the same sequence.
     "tests/fuzz/test_fuzz.py::test_nothing_escapes": ("*-a quarter",),
     # Memory and time of decoding, each in a process of its own: a machine, and a hostile message.

@@ -1,4 +1,6 @@
-"""scikit-learn's face of the same parts: `STDASVC` trains on all points, `CoresetSVC` on a coreset of a stream.
+"""scikit-learn's face of the same parts: estimators that train on all points, and one that holds a coreset of a stream.
+
+`STDASVC`, `STDASVR` and `STDAOneClassSVM` train on all points; `CoresetSVC` on a coreset.
 
 From a CSV to a model, whatever the number of its rows, and on to a trainer that goes on with the same settings:
 
@@ -19,6 +21,15 @@ a topic of one partition (`streamsvm replay pulsars.csv --topic TOPIC --create 1
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.estimators.events import EventVectorizer
 from streamsvm.estimators.patching import patch_sklearn, unpatch_sklearn
+from streamsvm.estimators.single import STDASVR, STDAOneClassSVM
 from streamsvm.estimators.stdasvc import STDASVC
 
-__all__ = ["STDASVC", "CoresetSVC", "EventVectorizer", "patch_sklearn", "unpatch_sklearn"]
+__all__ = [
+    "STDASVC",
+    "STDASVR",
+    "CoresetSVC",
+    "EventVectorizer",
+    "STDAOneClassSVM",
+    "patch_sklearn",
+    "unpatch_sklearn",
+]

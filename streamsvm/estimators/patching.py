@@ -1,15 +1,15 @@
-"""Put our solver into programs that use scikit-learn's SVC, without a change of theirs.
+"""Put our solver into programs that use scikit-learn's SVC, SVR or OneClassSVM, without a change of theirs.
 
 >>> import streamsvm
 >>> streamsvm.patch_sklearn()
-('sklearn.svm.SVC',)
+('sklearn.svm.SVC', 'sklearn.svm.SVR', 'sklearn.svm.OneClassSVM')
 >>> from sklearn.svm import SVC  # after the call: a name that was imported before it keeps scikit-learn's
 >>> SVC(C=10).fit([[0.0], [1.0]], [0, 1]).predict([[0.9]])
 array([1])
 >>> streamsvm.unpatch_sklearn()
-('sklearn.svm.SVC',)
+('sklearn.svm.SVC', 'sklearn.svm.SVR', 'sklearn.svm.OneClassSVM')
 
-Invariant: the class that is put in is a subclass of the one that it replaces, with the same name and the same
+Invariant: a class that is put in is a subclass of the one that it replaces, with the same name and the same
 parameters, so that checks by `isinstance`, names of a pipeline's steps and grids of parameters stay right.
 
 `LinearSVC(loss="hinge")` is left alone: it also penalises the intercept, which is another problem than ours, and its
@@ -23,10 +23,11 @@ from typing import Final
 import sklearn.svm
 from sklearn.svm import _classes as defining
 
+from streamsvm.estimators.single import STDASVR, STDAOneClassSVM
 from streamsvm.estimators.stdasvc import STDASVC
 
-ORIGINAL: Final = sklearn.svm.SVC
-PATCHED: Final = ("sklearn.svm.SVC",)
+ORIGINALS: Final = {name: getattr(sklearn.svm, name) for name in ("SVC", "SVR", "OneClassSVM")}
+PATCHED: Final = tuple(f"sklearn.svm.{name}" for name in ORIGINALS)
 """What is replaced, by its public name."""
 
 
@@ -36,16 +37,35 @@ class SVC(STDASVC):
     alpha = None
     threads = 1
 
-    __init__ = ORIGINAL.__init__
+    __init__ = ORIGINALS["SVC"].__init__
+
+
+class SVR(STDASVR):
+    """`sklearn.svm.SVR`, trained by STDA-SVM: `streamsvm.STDASVR` with the parameters of SVR and no others."""
+
+    threads = 1
+
+    __init__ = ORIGINALS["SVR"].__init__
+
+
+class OneClassSVM(STDAOneClassSVM):
+    """`sklearn.svm.OneClassSVM`, trained by STDA-SVM: `streamsvm.STDAOneClassSVM` with its parameters and no others."""
+
+    threads = 1
+
+    __init__ = ORIGINALS["OneClassSVM"].__init__
+
+
+REPLACEMENTS: Final[dict[str, type]] = {"SVC": SVC, "SVR": SVR, "OneClassSVM": OneClassSVM}
 
 
 def patch_sklearn(*, threads: int = 1) -> tuple[str, ...]:
-    """Let `sklearn.svm.SVC` be trained by STDA-SVM from now on; a second call changes the number of threads only.
+    """Let SVC, SVR and OneClassSVM be trained by STDA-SVM from now on; a second call changes the threads only.
 
     Parameters
     ----------
     threads : int, default 1
-        Threads of linear algebra of every such SVC; the same number gives the same bits.
+        Threads of linear algebra of every such machine; the same number gives the same bits.
 
     Returns
     -------
@@ -59,17 +79,19 @@ def patch_sklearn(*, threads: int = 1) -> tuple[str, ...]:
     """
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads = {threads!r}: give a positive whole number")
-    SVC.threads = threads
-    _put(SVC)
+    SVC.threads = SVR.threads = OneClassSVM.threads = threads
+    _put(REPLACEMENTS)
     return PATCHED
 
 
 def unpatch_sklearn() -> tuple[str, ...]:
-    """Put scikit-learn's own SVC back, and return the names; objects that were made meanwhile keep our solver."""
-    _put(ORIGINAL)
+    """Put scikit-learn's own classes back, and return the names; objects that were made meanwhile keep our solver."""
+    _put(ORIGINALS)
     return PATCHED
 
 
-def _put(kind: type) -> None:
-    # scikit-learn's own modules take it from the one that defines it.
-    sklearn.svm.SVC = defining.SVC = kind
+def _put(kinds: dict[str, type]) -> None:
+    # scikit-learn's own modules take them from the one that defines them.
+    for name, kind in kinds.items():
+        setattr(sklearn.svm, name, kind)
+        setattr(defining, name, kind)

@@ -190,7 +190,7 @@ class STDASVC(SVC):  # type: ignore[misc]
         TypeError
             If a precomputed matrix is sparse.
         """
-        _check_own_parameters(self.alpha, self.threads)
+        check_own_parameters(self.alpha, self.threads)
         super().fit(X, y, sample_weight)
         return self
 
@@ -204,9 +204,7 @@ class STDASVC(SVC):  # type: ignore[misc]
 
     @property
     def _solved_here(self) -> bool:
-        """Whether the kernel is positive semidefinite for certain; LIBSVM has the others."""
-        kernel = self.kernel
-        return isinstance(kernel, str) and (kernel in ("linear", "rbf") or (kernel == "poly" and self.coef0 >= 0))
+        return solved_here(self)
 
     def _dense_fit(
         self, X: Any, y: Float, sample_weight: Float, solver_type: int, kernel: str, random_seed: int
@@ -226,14 +224,7 @@ class STDASVC(SVC):  # type: ignore[misc]
         X.sum_duplicates()
         dense = X.shape[0] * X.shape[1] * X.dtype.itemsize <= DENSE_BYTES[kernel]
         self._train(X.toarray() if dense else X, y, sample_weight, random_seed)
-        # As SVC does: which of scipy's two interfaces is scikit-learn's setting.
-        kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
-        self.support_vectors_ = kind(X[self.support_])
-        # Zeros are kept, as LIBSVM's sparse code reads the values without their places.
-        rows, columns = self.dual_coef_.shape
-        places = np.tile(np.arange(columns, dtype=np.int32), rows)
-        starts = np.arange(rows + 1, dtype=np.int32) * np.int32(columns)
-        self.dual_coef_ = kind((self.dual_coef_.ravel(), places, starts), shape=(rows, columns))
+        self.support_vectors_, self.dual_coef_ = as_libsvm_keeps(X[self.support_], self.dual_coef_)
 
     def _penalised(self, sample_weight: Float, y: Float) -> Float:
         """Return weights that make of SVC's own penalty, C, that of `alpha`."""
@@ -251,12 +242,12 @@ class STDASVC(SVC):  # type: ignore[misc]
         if weight.ndim != 1:
             raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample, shape {label.shape}")
         _check_weights(weight, label, self.classes_)
-        _check_magnitude(X)
+        check_magnitude(X)
         task = pairs.Task(
             Z=X,
             label=label,
             upper=self._upper(weight, label),
-            kernel=self._own_kernel(),
+            kernel=own_kernel(self),
             tolerance=self.tol,
             max_iterations=UNBOUNDED if self.max_iter == -1 else self.max_iter,
         )
@@ -278,20 +269,9 @@ class STDASVC(SVC):  # type: ignore[misc]
         np.multiply(self._penalty(weight), share, out=bound, where=share > 0.0)
         return np.minimum(bound, LARGEST_BOX)
 
-    def _own_kernel(self) -> Kernel | PolynomialKernel:
-        if self.kernel == "linear":
-            return LinearKernel()
-        if self.kernel == "rbf":
-            return RbfKernel(float(self._gamma))
-        return PolynomialKernel(self.degree, float(self._gamma), float(self.coef0))
-
     def _warn_from_fit_status(self) -> None:
         if self.fit_status_ and self.max_iter == -1:
-            warnings.warn(
-                f"the solver ended before the KKT gap met tol = {self.tol:g}: raise tol, or scale the features",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            warn_of_gap(self.tol)
         else:
             super()._warn_from_fit_status()
 
@@ -323,12 +303,47 @@ class STDASVC(SVC):  # type: ignore[misc]
                 planes = pairs.planes(self.support_vectors_, self._n_support, dual)
                 return np.asarray(X @ planes.T + self._intercept_, dtype=np.float64)
             decision = np.empty((X.shape[0], len(self._intercept_)))
-            for rows, K in pairs.kernel_values(X, self.support_vectors_, self._own_kernel()):
+            for rows, K in pairs.kernel_values(X, self.support_vectors_, own_kernel(self)):
                 decision[rows] = pairs.decide(K, self._n_support, dual, self._intercept_)
         return decision
 
 
-def _check_own_parameters(alpha: Any, threads: Any) -> None:
+def solved_here(machine: Any) -> bool:
+    """Whether a machine's kernel is positive semidefinite for certain; LIBSVM has the others."""
+    kernel = machine.kernel
+    return isinstance(kernel, str) and (kernel in ("linear", "rbf") or (kernel == "poly" and machine.coef0 >= 0))
+
+
+def own_kernel(machine: Any) -> Kernel | PolynomialKernel:
+    """Return the kernel of a machine of which `solved_here` is true, once its width is known."""
+    if machine.kernel == "linear":
+        return LinearKernel()
+    if machine.kernel == "rbf":
+        return RbfKernel(float(machine._gamma))
+    return PolynomialKernel(machine.degree, float(machine._gamma), float(machine.coef0))
+
+
+def as_libsvm_keeps(support_vectors: Any, dual: Float) -> tuple[Any, Any]:
+    """Return sparse support vectors and their dual variables as SVC does after sparse rows."""
+    # Which of scipy's two interfaces is scikit-learn's setting.
+    kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
+    # Zeros are kept, as LIBSVM's sparse code reads the values without their places.
+    rows, columns = dual.shape
+    places = np.tile(np.arange(columns, dtype=np.int32), rows)
+    starts = np.arange(rows + 1, dtype=np.int32) * np.int32(columns)
+    return kind(support_vectors), kind((dual.ravel(), places, starts), shape=(rows, columns))
+
+
+def warn_of_gap(tolerance: float) -> None:
+    """Warn that a solver ended of itself, by rounding, before the tolerance."""
+    warnings.warn(
+        f"the solver ended before the KKT gap met tol = {tolerance:g}: raise tol, or scale the features",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def check_own_parameters(alpha: Any, threads: Any) -> None:
     """Check what SVC does not have."""
     if alpha is not None and (not isinstance(alpha, (int, float, np.number)) or not 0 < alpha < np.inf):
         raise ValueError(f"alpha = {alpha!r}: give a positive number, or None for C")
@@ -351,7 +366,8 @@ def _check_weights(weight: Float, label: NDArray[np.intp], classes: NDArray[Any]
         )
 
 
-def _check_magnitude(X: Any) -> None:
+def check_magnitude(X: Any) -> None:
+    """Refuse features whose squares would not be finite."""
     values = X if isinstance(X, np.ndarray) else X.data
     largest = float(np.abs(values).max(initial=0.0))
     if largest > LARGEST_FEATURE:

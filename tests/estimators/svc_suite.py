@@ -1,10 +1,10 @@
-"""scikit-learn's own tests of its SVMs, with one of our classes in SVC's place.
+"""scikit-learn's own tests of its SVMs, with our classes in the place of SVC, SVR and OneClassSVM.
 
     python -m tests.estimators.svc_suite [SVC | STDASVC | patched] [--json]
 
-A test counts if it passes with SVC and makes one at all: the others say nothing about ours. `patched` is what
-`streamsvm.patch_sklearn` puts in. Everything runs in this process, whose scikit-learn is changed before its tests are
-imported: one class a process.
+A test counts if it passes with scikit-learn's classes (`SVC`) and makes one of them at all: the others say nothing
+about ours. `STDASVC` are our three, `patched` is what `streamsvm.patch_sklearn` puts in. Everything runs in this
+process, whose scikit-learn is changed before its tests are imported: one kind a process.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ import pytest
 import sklearn.svm
 from sklearn.svm import _classes as defining
 
-from streamsvm import STDASVC, patch_sklearn
+from streamsvm import STDASVC, STDASVR, STDAOneClassSVM, patch_sklearn
 
 FILES: Final = ("sklearn.svm.tests.test_svm", "sklearn.svm.tests.test_sparse")
+
+OURS: Final[dict[str, type]] = {"SVC": STDASVC, "SVR": STDASVR, "OneClassSVM": STDAOneClassSVM}
 
 REASONS: Final = {
     "test_precomputed": "It asks six digits of dual variables at a tolerance of three, between the linear kernel and "
@@ -81,17 +83,23 @@ class Recorder:
 
 def name_of(nodeid: str) -> str:
     """Return a test's name as it is with SVC; pytest writes the names of classes into those of parameters."""
-    return nodeid.rpartition("::")[2].replace("STDASVC", "SVC")
+    name = nodeid.rpartition("::")[2]
+    for theirs, ours in OURS.items():
+        name = name.replace(ours.__name__, theirs)
+    return name
 
 
 def run(kind: str, files: tuple[str, ...] = FILES) -> Recorder:
-    """Run all tests with a class in SVC's place: "SVC", "STDASVC" or "patched"."""
+    """Run all tests with scikit-learn's classes ("SVC"), ours ("STDASVC"), or ours by their names ("patched")."""
     if kind == "STDASVC":
-        sklearn.svm.SVC = defining.SVC = STDASVC
+        for name, ours in OURS.items():
+            setattr(sklearn.svm, name, ours)
+            setattr(defining, name, ours)
     elif kind == "patched":
         patch_sklearn()
-    recorder, used = Recorder(), sklearn.svm.SVC
-    used.__init__ = recorder.watched(used.__init__)
+    recorder = Recorder()
+    for used in [getattr(sklearn.svm, name) for name in OURS]:
+        used.__init__ = recorder.watched(used.__init__)
     quiet = ["-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "default", "--pyargs"]
     with elsewhere(), redirect_stdout(sys.stderr):
         pytest.main([*quiet, *files], plugins=[recorder])
@@ -112,7 +120,7 @@ def elsewhere() -> Iterator[None]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run and report."""
-    parser = argparse.ArgumentParser(description="scikit-learn's own tests of SVC, with one of our classes for it.")
+    parser = argparse.ArgumentParser(description="scikit-learn's own tests of its SVMs, with ours for them.")
     parser.add_argument("kind", choices=("SVC", "STDASVC", "patched"), nargs="?", default="patched")
     parser.add_argument("--json", action="store_true", help="names of tests as JSON")
     options = parser.parse_args(arguments)
@@ -122,7 +130,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.json:
         print(json.dumps({"passed": passed, "failed": failed}))
         return
-    print(f"{options.kind}: of the tests that make an SVC {len(passed)} passed; of all tests {len(failed)} failed")
+    print(f"{options.kind}: of the tests that make one of the three {len(passed)} passed; {len(failed)} of all failed")
     for name in failed:
         print(f"  {name}: {REASONS.get(name.partition('[')[0], '?')}")
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as ORIGINAL
 
-from streamsvm import STDASVC, patch_sklearn, unpatch_sklearn
+from streamsvm import STDASVC, STDASVR, STDAOneClassSVM, patch_sklearn, unpatch_sklearn
 from streamsvm.estimators import patching
 from tests.estimators.svc_suite import REASONS
 
@@ -28,10 +28,10 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def patched() -> Iterator[None]:
-    """scikit-learn with our SVC, for one test."""
-    assert patch_sklearn() == ("sklearn.svm.SVC",)
+    """scikit-learn with our classes, for one test."""
+    assert patch_sklearn() == ("sklearn.svm.SVC", "sklearn.svm.SVR", "sklearn.svm.OneClassSVM")
     yield
-    assert unpatch_sklearn() == ("sklearn.svm.SVC",)
+    assert unpatch_sklearn() == patching.PATCHED
 
 
 def suite(kind: str) -> dict[str, list[str]]:
@@ -44,12 +44,25 @@ def suite(kind: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", ["patched", "STDASVC"])
 def test_scikit_learns_own_tests_of_svc_pass(kind) -> None:
-    """All of scikit-learn's tests of SVC pass, dense and sparse, but for those with a reason."""
+    """All of scikit-learn's tests of the three classes pass, dense and sparse, but for those with a reason."""
     found = suite(kind)
     names = {name.partition("[")[0] for name in found["failed"]}
     assert names <= set(REASONS)
     assert len(found["failed"]) == (2 if kind == "patched" else 4)
-    assert len(found["passed"]) > 120
+    assert len(found["passed"]) > 215
+
+
+@pytest.mark.parametrize("name", ["SVR", "OneClassSVM"])
+def test_the_other_classes_are_ours_by_the_old_name(patched: None, name: str) -> None:
+    """A patched class is a subclass of the one it replaces, with its parameters, and gives our machines."""
+    kind, X = getattr(sklearn.svm, name), np.random.default_rng(0).standard_normal((40, 3))
+    assert issubclass(kind, patching.ORIGINALS[name])
+    assert kind is not patching.ORIGINALS[name]
+    assert kind().get_params() == patching.ORIGINALS[name]().get_params()
+    assert repr(kind(gamma=2.0)) == f"{name}(gamma=2.0)"
+    ours = {"SVR": STDASVR, "OneClassSVM": STDAOneClassSVM}[name](gamma=0.5).fit(X, X[:, 0]).predict(X)
+    machine = pickle.loads(pickle.dumps(clone(kind(gamma=0.5)).fit(X, X[:, 0])))
+    np.testing.assert_array_equal(machine.predict(X), ours)
 
 
 def test_what_is_put_in_is_ours_by_the_old_name(patched: None) -> None:
@@ -102,7 +115,7 @@ def test_a_program_runs_unchanged(tmp_path: Path) -> None:
     )
     done = run("--threads", "2", str(program), "--threads", "9", folder=tmp_path)
     assert done.stdout == "STDASVC ['--threads', '9'] 42 2\n"
-    assert done.stderr == "streamsvm: sklearn.svm.SVC is trained by STDA-SVM in this program\n"
+    assert done.stderr == f"streamsvm: {', '.join(patching.PATCHED)} are trained by STDA-SVM in this program\n"
     assert run("-m", "program", "x", folder=tmp_path).stdout == "STDASVC ['x'] 42 1\n"
 
 

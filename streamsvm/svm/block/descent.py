@@ -54,7 +54,7 @@ from streamsvm.svm.block import linear_kernel as linear
 from streamsvm.svm.block import newton as face
 from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
-from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks
+from streamsvm.svm.block.product_kernels import MatrixBlocks, PolynomialKernel, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
@@ -74,6 +74,8 @@ CROWDED: Final = 0.8
 """If more than this share of a block's points are free, the next block is twice as large, so that they fit into one."""
 WHOLE: Final = 384
 """Problems of up to this many points are solved as one block."""
+SMALL: Final = 512
+"""Most points of which `TubeDescent` and `OneClassDescent` keep all kernel values."""
 SHARE: Final = 0.1
 """A block is solved until its violation is this share of its first value: the paper's eta."""
 FLOOR: Final = 0.5
@@ -170,12 +172,13 @@ class BlockDescent:
         self._kernel, self._tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
         self._source, size = self._begin()
-        self._scale = self._source.scale if isinstance(self._source, ProductBlocks) else 1.0
+        self._scale = self._source.scale if isinstance(self._source, ProductBlocks | MatrixBlocks) else 1.0
         self.centre = self._source.centre if isinstance(self._source, LinearBlocks) else np.zeros(Z.shape[1])
         bound = self._y * (upper * self._scale)
         self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # b = y a has bounds of both signs but one equality, sum b = 0, so no step has to look at labels.
-        self.b, self.F = np.zeros(n), -self._y
+        self._target = self._y
+        self.b, self.F = np.zeros(n), -self._target
         self._single = isinstance(self._source, RbfBlocks) and tolerance >= SINGLE
         self._whole: Values | None = None
         # A small problem is one block: there is no other to balance it against, and its kernel values are computed
@@ -191,7 +194,7 @@ class BlockDescent:
         self._moved = np.zeros(n)
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
-        self._precise: RbfBlocks | ProductBlocks | None = None
+        self._precise: RbfBlocks | ProductBlocks | MatrixBlocks | None = None
         self._patience_ns = np.inf
         if isinstance(self._source, LinearBlocks):
             self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
@@ -200,7 +203,7 @@ class BlockDescent:
         self.converged, self.exact = False, True
         self._lap("setup")
 
-    def _begin(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks, int]:
+    def _begin(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
         """Return the source of kernel values, and the first number of points in a block."""
         dense = isinstance(self._Z, np.ndarray)
         many = LARGE_BLOCK if len(self._y) >= MANY else BLOCK
@@ -214,10 +217,22 @@ class BlockDescent:
             return RbfBlocks(self._Z, self._kernel.gamma, np.float32 if self._tolerance >= SINGLE else np.float64), many
         return ProductBlocks(self._Z, self._kernel), many
 
+    def _begin_small(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
+        """As `_begin`, with all kernel values at hand where points are few: most of their time is the layouts'."""
+        n = len(self._y)
+        if n > SMALL or isinstance(self._kernel, LinearKernel) or not isinstance(self._Z, np.ndarray):
+            return BlockDescent._begin(self)
+        return MatrixBlocks(self._Z, self._kernel), n
+
     @property
     def alpha(self) -> Float:
         """Dual variables, shape (n,)."""
         return np.asarray(self._y * self.b / self._scale, dtype=np.float64)
+
+    @property
+    def signed(self) -> Float:
+        """Dual variables times labels: coefficients of the kernel expansion, shape (n,)."""
+        return np.asarray(self.b / self._scale, dtype=np.float64)
 
     @property
     def columns(self) -> int:
@@ -232,7 +247,7 @@ class BlockDescent:
     @property
     def gap(self) -> float:
         """KKT gap computed from the current F; 0 if no pair can move."""
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        top, bottom = self._extremes()
         return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
 
     @property
@@ -246,7 +261,7 @@ class BlockDescent:
         if free.any():
             # At the optimum F is the same for all free points; the mean spreads what is left of the gap evenly.
             return -float(self.F[free].mean())
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        top, bottom = self._extremes()
         return -0.5 * float(top + bottom)
 
     def advance(self, limit: int) -> None:
@@ -260,7 +275,7 @@ class BlockDescent:
             # machine.
             if self._spent_ns > self._patience_ns:
                 self._jump(stop - self.iterations)
-            top, bottom = extremes(self.F, self.b, self._low, self._high)
+            top, bottom = self._extremes()
             rounding = self._rounding
             # Written with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
             reached = not top - bottom >= max(self._tolerance, rounding)
@@ -282,8 +297,8 @@ class BlockDescent:
         self._low, self._high = factor * self._low, factor * self._high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
         self.b = np.clip(self.b, self._low, self._high)
-        # F + y is the linear part, which scales with b; the labels do not.
-        self.F = factor * (self.F + self._y) - self._y
+        # F + target is the linear part, which scales with b; the targets do not.
+        self.F = factor * (self.F + self._target) - self._target
         self._moved *= factor
         self._last_true_gap = self._last_f = np.inf
         self._next_look = self.blocks + LOOK
@@ -300,9 +315,14 @@ class BlockDescent:
             self._moved[:] = 0.0
             self._lap("confirm")
 
+    def _extremes(self) -> tuple[float, float]:
+        """Return the greatest F of the points that may fall and the least of those that may rise."""
+        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        return float(top), float(bottom)
+
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
-        self.F[targets] = self._source.scores(support, self.b[support], targets) - self._y[targets]
+        self.F[targets] = self._source.scores(support, self.b[support], targets) - self._target[targets]
 
     def _decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F matters: support vectors, and others that may be extremes or have a loss.
@@ -328,7 +348,7 @@ class BlockDescent:
     def _f(self) -> float:
         """The dual objective to be minimised, at the running F."""
         # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
-        return 0.5 * float(self.b @ (self.F - self._y))
+        return 0.5 * float(self.b @ (self.F - self._target))
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""

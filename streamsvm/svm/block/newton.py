@@ -43,7 +43,7 @@ from scipy.linalg import lapack
 
 from streamsvm.linalg import REORDERED, Index
 from streamsvm.model.kernels import Float
-from streamsvm.svm.block.product_kernels import ProductBlocks
+from streamsvm.svm.block.product_kernels import MatrixBlocks, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
 from streamsvm.svm.block.vector_math import widest_vectors
 from streamsvm.svm.block.working_set import descend, extremes
@@ -180,13 +180,19 @@ def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> ND
 
 
 def move_all(
-    source: RbfBlocks | ProductBlocks, F: Float, b: Float, low: Float, high: Float, tolerance: float, limit: int
+    source: RbfBlocks | ProductBlocks | MatrixBlocks,
+    F: Float,
+    b: Float,
+    low: Float,
+    high: Float,
+    tolerance: float,
+    limit: int,
 ) -> int:
     """Move the free points of a whole problem towards their optimum, and those that leave their bounds with them.
 
     Parameters
     ----------
-    source : RbfBlocks or ProductBlocks
+    source : RbfBlocks, ProductBlocks or MatrixBlocks
         Of float64 values.
     F, b : ndarray of shape (n,), float64
         In and out; at least one point is free, and F was recomputed from scratch.

@@ -145,6 +145,42 @@ class ProductBlocks:
         return [slice(start, min(rows, start + size)) for start in range(0, rows, size)]
 
 
+class MatrixBlocks:
+    """The kernel of so few points that all values are kept, in float64 and in units of `scale`; not the linear one.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64
+    kernel : RbfKernel or PolynomialKernel
+
+    Attributes
+    ----------
+    scale, computed, largest
+        As those of `ProductBlocks`; every column is computed once.
+    """
+
+    def __init__(self, Z: Float, kernel: RbfKernel | PolynomialKernel) -> None:
+        rbf = isinstance(kernel, RbfKernel)
+        # The origin of the RBF kernel is free; products of values far from it would lose digits.
+        source = ProductBlocks(Z - Z.mean(axis=0) if rbf else Z, kernel)
+        self._K = np.ascontiguousarray(source.values(slice(None), None))
+        if rbf:
+            np.fill_diagonal(self._K, 1.0)
+        self.scale, self.largest, self.computed = source.scale, source.largest, len(Z)
+
+    def gram(self, members: Index) -> Float:
+        """Return the kernel values among some points, shape (m, m)."""
+        return self._K if len(members) == len(self._K) else self._K.take(members, 0).take(members, 1)
+
+    def add(self, members: Index, change: Float, F: Float) -> None:
+        """Add to every F_j the sum over members i of change_i k_ij."""
+        F += change @ self._K[members]
+
+    def scores(self, members: Index, weights: Float, targets: Index) -> Float:
+        """Return sum_i weights_i k_ij for some points j, from scratch, shape (len(targets),)."""
+        return np.asarray((weights @ self._K[members])[targets], dtype=np.float64)
+
+
 def _power(values: Float, exponent: int) -> Float:
     """Return a whole power, by squares; `numpy.power` takes ten times as long."""
     if exponent == 1:

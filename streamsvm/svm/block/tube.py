@@ -1,0 +1,129 @@
+r"""Epsilon-insensitive regression by block descent: a tube of half-width epsilon around the targets costs nothing.
+
+Problem, where each point has its own upper bound C_i and its target is t_i:
+
+    min 1/2 |w|^2 + sum_i C_i max(0, |t_i - w'z_i - intercept| - epsilon).
+
+Its dual has one variable a point, b_i, with a kink at 0:
+
+    min f(b) = 1/2 sum_ij b_i b_j k_ij - sum_i t_i b_i + epsilon sum_i |b_i|,   -C_i <= b_i <= C_i,   sum_i b_i = 0.
+
+LIBSVM writes b_i as a difference of two variables, and solves a problem of twice as many. Here every point has a side
+at any moment: above its target's tube, 0 <= b_i <= C_i, or below it, -C_i <= b_i <= 0. On its side f has no kink, and
+the problem is that of `streamsvm.svm.block.descent`, with the target moved by epsilon. Between two blocks, points with
+b_i = 0 take the side on which they could move: that towards the middle of the extremes. A point that violates the
+optimality conditions with respect to that middle does so on one side only, so the extremes over the sides are those of
+the whole problem.
+
+Source of the problem: Drucker, Burges, Kaufman, Smola and Vapnik 1997, "Support vector regression machines".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from streamsvm.linalg import Index
+from streamsvm.model.kernels import Float, Kernel
+from streamsvm.svm.block.descent import EPSILON, BlockDescent
+from streamsvm.svm.block.product_kernels import PolynomialKernel
+from streamsvm.svm.block.rbf_tiles import RbfBlocks
+from streamsvm.svm.block.vector_math import least, most, widest_vectors
+from streamsvm.svm.block.working_set import extremes
+
+
+class TubeDescent(BlockDescent):
+    """One run of the method for regression; attributes are those of `BlockDescent`.
+
+    Parameters
+    ----------
+    Z : ndarray or CSR array of shape (n, d), float64
+        Finite.
+    target : ndarray of shape (n,), float64
+        Finite.
+    upper : ndarray of shape (n,), float64, positive
+    epsilon : float
+        Half the width of the tube, at least 0.
+    kernel : Kernel or PolynomialKernel
+    tolerance : float
+        KKT gap below which the point counts as optimal, in units of the targets.
+    """
+
+    def __init__(
+        self,
+        Z: Any,
+        target: Float,
+        upper: Float,
+        epsilon: float,
+        kernel: Kernel | PolynomialKernel,
+        tolerance: float,
+    ) -> None:
+        side = np.where(target > 0.5 * (target.max() + target.min()), 1.0, -1.0)
+        super().__init__(Z, side.astype(np.int8), upper, kernel, tolerance)
+        self._plain, self._epsilon = target, epsilon
+        # The interior-point method is written for labels.
+        self._patience_ns = np.inf
+        self._magnitude = float(np.abs(target).max()) + epsilon
+        if epsilon > 0.0:
+            self._target = target - epsilon * side
+        else:
+            # Without a kink, both sides are one box.
+            self._target = target.copy()
+            self._high = np.maximum(self._high, -self._low)
+            self._low = -self._high
+        self.F = -self._target
+
+    _begin = BlockDescent._begin_small
+
+    @property
+    def _rounding(self) -> float:
+        return super()._rounding + EPSILON * self._magnitude
+
+    def _extremes(self) -> tuple[float, float]:
+        if self._epsilon > 0.0:
+            # The extremes of both sides: of a target without noise all points are within the tube, and on one side.
+            bounds = self._low, self._high
+            top, bottom = _take_sides(self.F, self.b, *bounds, self._plain, self._epsilon, self._target)
+            return float(top), float(bottom)
+        return super()._extremes()
+
+    def _decisive(self, source: RbfBlocks) -> Index:
+        """Return the points that may be extremes on either side, and the support vectors."""
+        changed = np.flatnonzero(self._moved)
+        wrong = source.uncertainty(changed, self._moved[changed])
+        top, _ = extremes(self.F - wrong, self.b, self._low, self._high)
+        _, bottom = extremes(self.F + wrong, self.b, self._low, self._high)
+        plain = self.F + self._target - self._plain
+        room = self._epsilon - wrong + np.minimum(plain - bottom, top - plain)
+        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan"})
+def _take_sides(F, b, low, high, plain, epsilon, target):  # type: ignore[no-untyped-def]
+    """Move every point with b = 0 to the side of the middle of the extremes, and return these.
+
+    F, low, high and target are changed.
+    """
+    widest_vectors()
+    top, bottom = -np.inf, np.inf
+    for j in range(len(F)):
+        # At 0 both directions are open; a box of no height does not exist, so `high` or `low` tells the side.
+        other = F[j] + (target[j] - plain[j])
+        zero = b[j] == 0.0
+        falling = other - epsilon if zero else F[j]
+        rising = other + epsilon if zero else F[j]
+        top = most(top, falling if zero or b[j] > low[j] else -np.inf)
+        bottom = least(bottom, rising if zero or b[j] < high[j] else np.inf)
+    middle = 0.5 * (top + bottom)
+    for j in range(len(F)):
+        if b[j] == 0.0:
+            value = F[j] + (target[j] - plain[j])
+            above = value < middle
+            if above != (high[j] > 0.0):
+                low[j], high[j] = -high[j], -low[j]
+                own = plain[j] - epsilon if above else plain[j] + epsilon
+                F[j] += target[j] - own
+                target[j] = own
+    return top, bottom

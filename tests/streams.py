@@ -41,7 +41,7 @@ def rows_of(
     counts = np.ones(n, np.int64) if record_rows is None else record_rows
     assert counts.sum() == n
     offset = np.repeat(np.arange(len(counts)) + first_offset, counts)
-    row = np.concatenate([np.arange(count) for count in counts]) if n else np.empty(0, np.int64)
+    row = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
     last = np.zeros(n, np.bool_)
     last[np.cumsum(counts) - 1] = True
     return Rows(

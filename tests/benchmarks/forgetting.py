@@ -48,7 +48,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.training import scaler_of, train
 from streamsvm.model.machine import LinearMachine, Model
-from streamsvm.points import Points, Position
+from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
 from tests.benchmarks.changing import MADE, SEA_BORDERS, Stream, sea, turned
 from tests.benchmarks.summaries import state_bytes
@@ -354,22 +354,23 @@ def long_streams(X: NDArray[np.float64], y: NDArray[np.int8], rows: int) -> Iter
         yield name, Learner(config, {0: Position(0)}, rows), points
 
 
-def _learn(learner: Learner, points: Points, start: int) -> None:
-    rows, done = rows_of(points, first_offset=start), 0
+def _learn(learner: Learner, rows: Rows) -> float:
+    """Learn rows, and return the CPU seconds of it."""
+    begun, done = time.process_time(), 0
     while done < len(rows):
         done = learner.learn(rows)
         learner.decline_cut()
+    return time.process_time() - begun
 
 
 def of_rates(X: NDArray[np.float64], y: NDArray[np.int8], n: int = 2_000_000) -> Iterator[Figures]:
     """Yield rows a CPU second of learning alone with default sizes, and the bytes of a checkpoint."""
     for name, learner, points in long_streams(X, y, n):
-        learner.learn(rows_of(points))
-        begun, most = time.process_time(), 0
+        _learn(learner, rows_of(points))
+        seconds, most = 0.0, 0
         for start in range(len(points), n, len(points)):
-            _learn(learner, points, start)
+            seconds += _learn(learner, rows_of(points, first_offset=start))
             most = max(most, learner.points_held)
-        seconds = time.process_time() - begun
         yield {
             "memory": name,
             "rows_per_cpu_s": round((n - len(points)) / seconds),
@@ -384,9 +385,9 @@ def of_lengths(X: NDArray[np.float64], y: NDArray[np.int8], n: int, chosen: Sequ
         if chosen and name not in chosen:
             continue
         turning = [points, Points(points.X * np.where(np.arange(points.dimension) % 2, -1, 1), points.y, points.weight)]
-        mark, most, begun = 10 * len(points), 0, time.process_time()
+        mark, most, seconds = 10 * len(points), 0, 0.0
         for start in range(0, n, len(points)):
-            _learn(learner, turning[start // len(points) % 2], start)
+            seconds += _learn(learner, rows_of(turning[start // len(points) % 2], first_offset=start))
             most = max(most, learner.points_held)
             done = start + len(points)
             if done >= mark or done >= n:
@@ -397,7 +398,7 @@ def of_lengths(X: NDArray[np.float64], y: NDArray[np.int8], n: int, chosen: Sequ
                     "most_points_held": most,
                     "rss_mib": round(int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES / 2**20, 1),
                     "checkpoint_bytes": state_bytes(learner),
-                    "rows_per_cpu_s": round(done / (time.process_time() - begun)),
+                    "rows_per_cpu_s": round(done / seconds),
                 }
 
 

@@ -34,6 +34,8 @@ MEMORIES: Final[Mapping[str, Mapping[str, Any]]] = {
     "decay": {"coreset_memory": "decay", "coreset_half_life_points": 8 * 20},
     "adaptive": {"coreset_memory": "adaptive", "coreset_span_rows": 20},
 }
+ENOUGH: Final = 40
+"""Points of a bucket: of a fourth, what a half-life leaves of the old rule outweighs the new one by chance."""
 SCREENED: Final = {"coreset_memory": "adaptive", "coreset_span_rows": 80, "coreset_bucket_points": 10}
 """Spans of four leaves, so that three quarters of the rows meet a screen."""
 
@@ -59,7 +61,7 @@ def life_of(lives: int) -> Callable[[int], list[bytes]]:
 def forgetful(stage: Stage, memory: Mapping[str, Any]) -> Stage:
     """Return a stage whose trainers have a memory; those that forget have no fixed C, nor a rule of screening."""
     unfixed = {"svm_c": None, "coreset_screening": None} if memory else {}
-    return replace(stage, options={**unfixed, **memory})
+    return replace(stage, options={"coreset_bucket_points": ENOUGH, **unfixed, **memory})
 
 
 def right_after_the_turn(version: Version) -> float:

@@ -73,9 +73,9 @@ Right = NDArray[np.bool_]
 Figures = dict[str, Any]
 
 
-def contenders(dimension: int, kernel: Kernel = "linear") -> Iterator[tuple[str, ModelConfig]]:
+def contenders(dimension: int, kernel: Kernel = "linear", seed: int = 0) -> Iterator[tuple[str, ModelConfig]]:
     """Yield what is compared, by name."""
-    plan = PrequentialPlan(leaf_rows=LEAF, kernel=kernel)
+    plan = PrequentialPlan(leaf_rows=LEAF, kernel=kernel, seed=seed)
     yield "all", plan.config(dimension, "all")
     yield "adaptive", plan.config(dimension, "adaptive", span_rows=LEAF)
     if kernel == "linear":
@@ -171,12 +171,18 @@ class Peers:
 
 
 def of_streams(
-    streams: Mapping[str, Stream], chosen: Sequence[str], kernel: Kernel, peers: Peers | None, *, beside: bool
+    streams: Mapping[str, Stream],
+    chosen: Sequence[str],
+    kernel: Kernel,
+    peers: Peers | None,
+    *,
+    beside: bool,
+    seed: int = 0,
 ) -> Iterator[Figures]:
     """Yield how each contender, or each of those that are named, does on each stream."""
     for name, stream in streams.items():
         of_all: float | None = None
-        for contender, config in contenders(stream[0].shape[1], kernel):
+        for contender, config in contenders(stream[0].shape[1], kernel, seed):
             if chosen and contender not in chosen:
                 continue
             begun = time.process_time()
@@ -411,6 +417,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--streams", nargs="*", default=[], help="names of streams; all if left out")
     parser.add_argument("--contenders", nargs="*", default=[], help="names of contenders; all if left out")
     parser.add_argument("--kernel", choices=("linear", "rbf"), default="linear", help="of the streams' contenders")
+    parser.add_argument("--seed", type=int, default=0, help="of our samples on the streams (default %(default)s)")
     parser.add_argument("--others", action="store_true", help="exact machines, SGD and the baselines beside them, too")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter that has river and lightgbm")
     parser.add_argument("--rows", type=int, default=10_000_000, help="of the longest stream (default %(default)s)")
@@ -453,7 +460,7 @@ def _parts(
     streams = {name: own for name, own in streams.items() if not asked.streams or name in asked.streams}
     calm = {name: own for name, own in sets.items() if name not in asked.in_order}
     parts: dict[str, Iterator[Figures]] = {
-        "streams": of_streams(streams, asked.contenders, asked.kernel, peers, beside=asked.others),
+        "streams": of_streams(streams, asked.contenders, asked.kernel, peers, beside=asked.others, seed=asked.seed),
         "partitions": of_partitions(streams),
         "changes": of_changes(calm, asked.contenders),
     }

@@ -33,7 +33,7 @@ OF_AGE: Final[Mapping[str, str]] = {
     **REMEDIES,
     "by_weight": "shuffle the rows at the producer if possible, or raise coreset.memory_points",
     "shifted": "until the window, or some half-lives, have passed, models are of both worlds. If that is too long, "
-    "begin a new incarnation with a shorter coreset.window_points or half_life_points, or with coreset.memory = adaptive",
+    "begin a new incarnation with a shorter coreset.window_points or half_life_points, or coreset.memory = adaptive",
 }
 """The same where old rows are forgotten by their age: `coreset.memory` = window or decay."""
 MOST: Final = 0.5

@@ -66,7 +66,7 @@ CHUNK: Final = 200_000
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 THEIR_STREAMS: Final = ("AGRAWAL", "Hyperplane")
 THEIRS: Final = {"forest": "River's adaptive random forest", "tree": "River's Hoeffding adaptive tree"}
-"""Contenders of the other interpreter that learn each label by itself, late or at once."""
+"""Contenders of the other interpreter that learn row by row."""
 BOOSTED: Final = "LightGBM of the last 10,000"
 Kernel = Literal["linear", "rbf"]
 Right = NDArray[np.bool_]
@@ -207,13 +207,15 @@ def _figures(right: Right, stream: Stream, seconds: float) -> Figures:
 
 
 def of_others(stream: Stream, kernel: Kernel = "linear") -> Iterator[Figures]:
-    """Yield exact machines of the newest rows, the best SGD in hindsight, and the baselines; late, and at once."""
+    """Yield exact machines of the newest rows, the best SGD in hindsight and the baselines; no-change at once, too."""
     X, y, _ = stream
     points, plan = Points(X, y, np.ones(len(y))), PrequentialPlan(leaf_rows=LEAF, kernel=kernel)
     found: list[tuple[PrequentialRow, Right, float]] = []
     for entry in others(points.dimension, plan):
         if entry.begin is None or entry.name.startswith(("adaptive", "Hoeffding", "LightGBM")):
             continue  # those that the other interpreter runs
+        if entry.lag == AT_ONCE and entry.name != "no-change":
+            continue
         begun = time.process_time()
         row, right, _ = run_entry(entry, points, plan, silent)
         assert right is not None
@@ -225,9 +227,9 @@ def of_others(stream: Stream, kernel: Kernel = "linear") -> Iterator[Figures]:
             yield {"contender": _late(row.contender, row.lag), **_figures(right, stream, seconds), "note": row.note}
 
 
-def of_peers(stream: Stream, peers: Peers) -> Iterator[Figures]:
-    """Yield River's trees, late and at once, and LightGBM, which is grown after each leaf."""
-    for lag in (LEAF, AT_ONCE):
+def of_peers(stream: Stream, peers: Peers, lags: Sequence[int] = (LEAF,)) -> Iterator[Figures]:
+    """Yield River's trees at each lag, and LightGBM, which is grown after each leaf."""
+    for lag in lags:
         for key, told in THEIRS.items():
             right, seconds = peers.prequential(key, stream, lag)
             yield {"contender": _late(told, lag), **_figures(right, stream, seconds)}

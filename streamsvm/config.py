@@ -617,22 +617,21 @@ class CoresetConfig(Section):
         if "audit_points" not in self.model_fields_set:
             object.__setattr__(self, "audit_points", min(self.audit_points, int(own * self.AUDIT_SHARE)))
         points = own if self.forgets else own - self.audit_points
-        sizes = self._sizes_of(points, screens or _Screens(self.screens))
+        screens = screens or _Screens(self.screens)
+        sizes = self._sizes_of(points, screens)
         for name, size in zip(("leaf_rows", "bucket_points"), sizes, strict=True):
             object.__setattr__(self, name, size)
         if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
                 f"coreset.memory_points = {self.memory_points} is too little: each of coreset.max_partitions = "
-                f"{self.max_partitions} gets {own} points, too few for {self._of_these_sizes}. Raise it, "
+                f"{self.max_partitions} gets {own} points, too few for {self._of_these_sizes(screens)}. Raise it, "
                 "or lower max_partitions, leaf_rows, bucket_points or audit_points"
             )
         return self
 
-    @property
-    def _of_these_sizes(self) -> str:
+    def _of_these_sizes(self, screens: _Screens) -> str:
         if not self.forgets:
             return f"a {self.structure} of these sizes"
-        screens = _Screens(self.screens)
         least = memory.smallest_budget(lambda points: min(self._sizes_of(points, screens)) >= 1)
         return f"coreset.memory = {self.memory}, which takes {least} a partition, {least * self.max_partitions} in all"
 

@@ -135,7 +135,7 @@ def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
     return np.where(positive, 1, -1).astype(np.int8)
 
 
-MADE: Final[dict[str, Callable[[], Stream]]] = {
+MADE: Final[dict[str, Callable[[int], Stream]]] = {
     "SEA": sea,
     "Hyperplane": hyperplane,
     "AGRAWAL": agrawal,

@@ -139,10 +139,10 @@ class Peers:
         self._process.communicate()
         self._folder.cleanup()
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str, rows: int) -> Stream:
         """Return a stream of River's generator of this name."""
         file = self._file("made.npz")
-        self._ask(f"make\t{name}\t{file}\t{ROWS} 0")
+        self._ask(f"make\t{name}\t{file}\t{rows} 0")
         with np.load(file) as found:
             return found["X"], found["y"], found["changes"].tolist()
 
@@ -419,6 +419,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--streams", nargs="*", default=[], help="names of streams; all if left out")
     parser.add_argument("--contenders", nargs="*", default=[], help="names of contenders; all if left out")
     parser.add_argument("--kernel", choices=("linear", "rbf"), default="linear", help="of the streams' contenders")
+    parser.add_argument("--made-rows", type=int, default=ROWS, help="of each stream made here (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of our samples on the streams (default %(default)s)")
     parser.add_argument("--others", action="store_true", help="exact machines, SGD and the baselines beside them, too")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter that has river and lightgbm")
@@ -440,11 +441,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
             )
 
 
-def streams_of(sets: Mapping[str, tuple[Any, Any]], in_order: Sequence[str], peers: Peers | None) -> dict[str, Stream]:
+def streams_of(
+    sets: Mapping[str, tuple[Any, Any]], in_order: Sequence[str], peers: Peers | None, made_rows: int = ROWS
+) -> dict[str, Stream]:
     """Return all streams by name."""
-    streams: dict[str, Stream] = {name: made() for name, made in MADE.items()}
+    streams: dict[str, Stream] = {name: made(made_rows) for name, made in MADE.items()}
     if peers is not None:
-        streams |= {f"{name} of River": peers.stream(name) for name in THEIR_STREAMS}
+        streams |= {f"{name} of River": peers.stream(name, made_rows) for name in THEIR_STREAMS}
     for name, (X, y) in sets.items():
         if name in in_order:
             streams[name] = X, y, []
@@ -458,7 +461,7 @@ def streams_of(sets: Mapping[str, tuple[Any, Any]], in_order: Sequence[str], pee
 def _parts(
     asked: argparse.Namespace, sets: Mapping[str, tuple[Any, Any]], peers: Peers | None
 ) -> Iterator[tuple[str, Figures]]:
-    streams = streams_of(sets, asked.in_order, peers)
+    streams = streams_of(sets, asked.in_order, peers, asked.made_rows)
     streams = {name: own for name, own in streams.items() if not asked.streams or name in asked.streams}
     calm = {name: own for name, own in sets.items() if name not in asked.in_order}
     parts: dict[str, Iterator[Figures]] = {

@@ -80,6 +80,7 @@ def contenders(dimension: int, kernel: Kernel = "linear", seed: int = 0) -> Iter
     yield "adaptive", plan.config(dimension, "adaptive", span_rows=LEAF)
     if kernel == "linear":
         yield "adaptive, default span", plan.config(dimension, "adaptive")
+        yield "adaptive, span 1600", plan.config(dimension, "adaptive", span_rows=8 * LEAF)
     for rows in HORIZONS:
         yield f"window {rows}", plan.config(dimension, "window", window_points=rows, span_rows=LEAF)
     yield "decay", plan.config(dimension, "decay", half_life_points=8 * LEAF, span_rows=LEAF)

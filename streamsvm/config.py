@@ -444,8 +444,8 @@ class CoresetConfig(Section):
     """Most leaves of a span by default."""
     SPAN_POINTS: ClassVar[int] = 100
     """Points of a leaf for each feature with which a span has so many leaves; with fewer, in proportion fewer leaves. A
-    pilot of few points screens badly: windows of ijcnn1 came 2 to 6 times as near with 2 leaves a span as with 8 where
-    a leaf has 25 points a feature, and nearest of all with 4 where it has 90."""
+    pilot of few points screens badly: windows of ijcnn1 came three to five times as near with 2 leaves a span as with 8
+    where a leaf had 18 to 45 points a feature, and nearest of all with 4 where it had 90."""
     LEAF_BUCKETS: ClassVar[int] = 3
     """Buckets' points of a leaf with window and decay under a memory budget: a dozen buckets share the rest, and each
     of them is made with the pilot of a leaf."""

@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -27,7 +27,6 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
-    ValidationError,
     model_validator,
 )
 
@@ -289,6 +288,13 @@ Gamma = Annotated[float, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
 
 
+class _Screens(NamedTuple):
+    """Whether leaves can be screened, and points of how many features; of 1 while that is not known."""
+
+    rows: bool
+    dimension: int = 1
+
+
 class CoresetConfig(Section):
     """How a partition's stream is summarised."""
 
@@ -371,8 +377,9 @@ class CoresetConfig(Section):
         default=None,
         description="Rows after which a bucket is made, unless `memory` is `all`. The first `leaf_rows` of them are "
         "held whole, and a model of these screens the others. A multiple of `leaf_rows`. Fewer rows follow a change "
-        "sooner and take more time. Default: eight leaves, at most an eighth of the window or half-life; one leaf "
-        "where leaves cannot be screened.",
+        "sooner and take more time. Default: eight leaves of 100 points a feature or more, fewer of smaller leaves "
+        "(of 50 points a feature four), at most an eighth of the window or half-life; one leaf where leaves cannot be "
+        "screened.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -434,7 +441,14 @@ class CoresetConfig(Section):
     )
 
     SPAN_LEAVES: ClassVar[int] = 8
-    """Leaves of a span by default."""
+    """Most leaves of a span by default."""
+    SPAN_POINTS: ClassVar[int] = 100
+    """Points of a leaf for each feature with which a span has so many leaves; with fewer, in proportion fewer leaves. A
+    pilot of few points screens badly: windows of ijcnn1 came three to five times as near with 2 leaves a span as with 8
+    where a leaf had 18 to 45 points a feature, and nearest of all with 4 where it had 90."""
+    LEAF_BUCKETS: ClassVar[int] = 3
+    """Buckets' points of a leaf with window and decay under a memory budget: a dozen buckets share the rest, and each
+    of them is made with the pilot of a leaf."""
     HORIZON_BUCKETS: ClassVar[int] = 24
     """Most buckets of a partition that never drops one: of 2,000 spans, every one that doubling makes. In a longer
     stream the oldest two become one again and again."""
@@ -536,16 +550,18 @@ class CoresetConfig(Section):
         """Rows of the window or half-life; None if it is one of time, or there is none."""
         return self.window_points or self.half_life_points
 
-    def _span_of(self, leaf: int, *, screened: bool) -> int:
+    def _span_of(self, leaf: int, screens: _Screens) -> int:
         """Return the rows of a span by default."""
-        leaves = self.SPAN_LEAVES if screened else 1
+        leaves = 1
+        if screens.rows:
+            leaves = max(1, min(self.SPAN_LEAVES, self.SPAN_LEAVES * leaf // (self.SPAN_POINTS * screens.dimension)))
         if self.length_rows is not None:
             leaves = max(1, min(leaves, self.length_rows // (memory.GRAIN * leaf)))
         return leaves * leaf
 
-    def _buckets_of(self, leaf: int, *, screened: bool) -> int:
+    def _buckets_of(self, leaf: int, screens: _Screens) -> int:
         """Return the most buckets of a structure that forgets, with leaves of so many rows."""
-        span = self.span_rows or self._span_of(leaf, screened=screened)
+        span = self.span_rows or self._span_of(leaf, screens)
         if self.window_points is not None:
             return memory.windowed_buckets(self.window_points, span)
         if self.half_life_points is not None:
@@ -555,7 +571,7 @@ class CoresetConfig(Section):
     @property
     def dyadic_buckets(self) -> int:
         """The most buckets of a structure that forgets; its span must be settled."""
-        return self._buckets_of(self.leaf_rows, screened=self.screens)
+        return self._buckets_of(self.leaf_rows, _Screens(self.screens))
 
     @property
     def bucket_audit_points(self) -> int:
@@ -564,15 +580,14 @@ class CoresetConfig(Section):
 
     def _settled_to_forget(self, points: PointsConfig, kernel: str, classes: int = 2) -> CoresetConfig:  # noqa: ARG002
         """Return this section with span and bucket that follow where something is forgotten."""
-        screened = self.screens and kernel == "linear"
-        chosen = self
+        screens, chosen = _Screens(self.screens and kernel == "linear", points.dimension), self
         budget = self.memory_points is not None or self.memory_bytes is not None
         if self.memory == "adaptive" and not budget and "bucket_points" not in self.model_fields_set:
             size = max(self.HORIZON_POINTS, 15 * points.dimension)
             chosen = _with_defaults(chosen, {"bucket_points": min(size, self.bucket_points)})
-        chosen = chosen._sizes_of_the_memory()._sizes_of_the_bytes(points)
+        chosen = chosen._sizes_of_the_memory(screens)._sizes_of_the_bytes(points, screens)
         leaf = chosen.leaf_rows
-        span = chosen.span_rows or chosen._span_of(leaf, screened=screened)
+        span = chosen.span_rows or chosen._span_of(leaf, screens)
         if span % leaf:
             raise ValueError(
                 f"coreset.span_rows = {span} is not a multiple of coreset.leaf_rows = {leaf}: give "
@@ -590,10 +605,11 @@ class CoresetConfig(Section):
     def _settled_by_the_memory(self) -> Self:
         return self._sizes_of_the_memory()
 
-    def _sizes_of_the_memory(self) -> Self:
+    def _sizes_of_the_memory(self, screens: _Screens | None = None) -> Self:
         """Compute those of `leaf_rows`, `bucket_points` and `audit_points` that are not given from `memory_points`.
 
-        If `structure` is not given either, `settled` does this later.
+        If `structure` is not given either, `settled` does this later; where something is forgotten, again, when it is
+        known what can be screened.
         """
         if self.memory_points is None or (self.structure is None and not self.forgets):
             return self
@@ -601,24 +617,30 @@ class CoresetConfig(Section):
         if "audit_points" not in self.model_fields_set:
             object.__setattr__(self, "audit_points", min(self.audit_points, int(own * self.AUDIT_SHARE)))
         points = own if self.forgets else own - self.audit_points
-        for name, size in zip(("leaf_rows", "bucket_points"), self._sizes_of(points), strict=True):
+        screens = screens or _Screens(self.screens)
+        sizes = self._sizes_of(points, screens)
+        for name, size in zip(("leaf_rows", "bucket_points"), sizes, strict=True):
             object.__setattr__(self, name, size)
         if min(self.leaf_rows, self.bucket_points) < 1 or self.partition_points > own:
             raise ValueError(
                 f"coreset.memory_points = {self.memory_points} is too little: each of coreset.max_partitions = "
-                f"{self.max_partitions} gets {own} points, too few for {self._of_these_sizes}. Raise it, "
+                f"{self.max_partitions} gets {own} points, too few for {self._of_these_sizes(screens)}. Raise it, "
                 "or lower max_partitions, leaf_rows, bucket_points or audit_points"
             )
         return self
 
-    @property
-    def _of_these_sizes(self) -> str:
+    def _of_these_sizes(self, screens: _Screens) -> str:
         if not self.forgets:
             return f"a {self.structure} of these sizes"
-        least = memory.smallest_budget(lambda points: min(self._sizes_of(points)) >= 1)
+        least = memory.smallest_budget(lambda points: min(self._sizes_of(points, screens)) >= 1)
         return f"coreset.memory = {self.memory}, which takes {least} a partition, {least * self.max_partitions} in all"
 
-    def _sizes_of(self, points: int) -> tuple[int, int]:
+    def _leaf_beside(self, bucket: int) -> int:
+        """Return the rows of a leaf beside buckets of so many points, where something is forgotten."""
+        leaf = bucket if self.memory == "adaptive" else self.LEAF_BUCKETS * bucket
+        return leaf if self.length_rows is None else max(1, min(leaf, self.length_rows // memory.GRAIN))
+
+    def _sizes_of(self, points: int, screens: _Screens) -> tuple[int, int]:
         """Return leaf and bucket of a structure that holds so many points."""
         leaf, bucket = (
             getattr(self, name) if name in self.model_fields_set else None for name in ("leaf_rows", "bucket_points")
@@ -626,7 +648,7 @@ class CoresetConfig(Section):
         if self.forgets:
             audit = self.bucket_audit_points
             return memory.dyadic_sizes(
-                points, lambda rows: self._buckets_of(rows, screened=self.screens), leaf, bucket, audit
+                points, lambda rows: self._buckets_of(rows, screens), self._leaf_beside, leaf, bucket, audit
             )
         if self.structure == "chain":
             return memory.chain_sizes(points, self.CHAIN_BUCKET_SHARE, leaf, bucket)
@@ -715,7 +737,7 @@ class CoresetConfig(Section):
         chosen = _with_defaults(self, {"structure": structure})
         return chosen._rule_of_merging()._sizes_of_the_memory()._sizes_of_the_bytes(points)
 
-    def _sizes_of_the_bytes(self, points: PointsConfig) -> CoresetConfig:
+    def _sizes_of_the_bytes(self, points: PointsConfig, screens: _Screens | None = None) -> CoresetConfig:
         if self.memory_bytes is None:
             return self
         rules = {"structure": self.structure, "buckets": self.buckets}
@@ -724,7 +746,11 @@ class CoresetConfig(Section):
         def of(memory_points: int) -> CoresetConfig | None:
             try:
                 made = CoresetConfig(**given, memory_points=memory_points)
-            except ValidationError:
+                if made.forgets and screens is not None:
+                    made = made._sizes_of_the_memory(screens)
+                    span = made.span_rows or made._span_of(made.leaf_rows, screens)
+                    made = _with_defaults(made, {"span_rows": span})
+            except ValueError:  # a ValidationError is one, too
                 return None
             return made if made.bucket_points >= self.LEAST_BUCKET or "bucket_points" in given else None
 

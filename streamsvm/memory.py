@@ -96,7 +96,12 @@ def dyadic_points(buckets: int, leaf: int, bucket: int, audit: int) -> int:
 
 
 def dyadic_sizes(
-    memory: int, buckets_of: Callable[[int], int], leaf: int | None, bucket: int | None, audit: int
+    memory: int,
+    buckets_of: Callable[[int], int],
+    leaf_beside: Callable[[int], int],
+    leaf: int | None,
+    bucket: int | None,
+    audit: int,
 ) -> tuple[int, int]:
     """Return leaf and bucket of a dyadic structure that holds `memory` points; parameters as of `counter_sizes`.
 
@@ -105,18 +110,19 @@ def dyadic_sizes(
     memory : int
     buckets_of : callable
         Returns the most buckets of a structure with leaves of so many rows.
+    leaf_beside : callable
+        Returns the rows of a leaf, where they are not given, beside buckets of so many points.
     leaf, bucket : int or None
-        A leaf is as large as a bucket where it is not given.
     audit : int
         As of `dyadic_points`; `memory` includes it.
     """
     found = memory // 4 if bucket is None else bucket
     while bucket is None and found:
-        own = found if leaf is None else leaf
+        own = leaf_beside(found) if leaf is None else leaf
         if dyadic_points(buckets_of(own), own, found, audit) <= memory:
             break
         found -= max(1, found // 100)
-    return found if leaf is None else leaf, found
+    return leaf_beside(found) if leaf is None else leaf, found
 
 
 def windowed_buckets(window: int, span: int) -> int:

@@ -31,6 +31,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/faults/test_copies.py::test_a_kill_leaves_no_version_without_its_copy_and_no_copy_without_its_version": (),
     "tests/faults/test_deadletters.py::test_an_outage_of_the_dead_letters_only_delays_them": (),
     "tests/faults/test_disk.py::test_a_daemon_goes_on_without_its_disk": (),
+    "tests/faults/test_forgetting.py::test_kills_of_a_trainer_that_forgets_change_nothing": ("adaptive",),
+    "tests/faults/test_forgetting.py::test_kills_within_a_screened_span_change_nothing": (),
     "tests/faults/test_frozen.py::test_a_frozen_trainer_whose_copy_went_on_is_fenced": (),
     "tests/faults/test_hostile_records.py::test_a_flood_ends_nothing_and_adds_up": ("4000",),
     "tests/faults/test_hostile_http.py::test_probes_are_answered_among_hostile_connections": ("http",),

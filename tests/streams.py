@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.points import Points, Rows
+from streamsvm.learning.cutting import Cut, LearnerState
+from streamsvm.points import Points, Position, Rows
 
 DIMENSION = 3
 
@@ -39,7 +41,7 @@ def rows_of(
     counts = np.ones(n, np.int64) if record_rows is None else record_rows
     assert counts.sum() == n
     offset = np.repeat(np.arange(len(counts)) + first_offset, counts)
-    row = np.concatenate([np.arange(count) for count in counts]) if n else np.empty(0, np.int64)
+    row = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
     last = np.zeros(n, np.bool_)
     last[np.cumsum(counts) - 1] = True
     return Rows(
@@ -51,4 +53,22 @@ def rows_of(
         accepted=np.ones(n, np.bool_) if accepted is None else accepted,
         points=points,
         leader_epoch=offset // 50,
+    )
+
+
+def snapshot_of(state: LearnerState, pending: Cut | LearnerState | None = None) -> Snapshot:
+    """Return what a checkpoint holds that knows a learner's state, perhaps a pending cut, and nothing of a daemon."""
+    return Snapshot(
+        name="m",
+        incarnation=1,
+        sequence=1,
+        topic="t",
+        topic_id="",
+        base=dict.fromkeys(state.partitions, Position(0)),
+        configuration={},
+        configuration_sha256="",
+        build={},
+        head=None,
+        learner=state,
+        pending=pending,
     )

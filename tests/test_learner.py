@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from streamsvm.checkpoint import format as checkpoint_codec
-from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
@@ -26,7 +25,7 @@ from streamsvm.model.kernels import LinearKernel
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.solvers import LibsvmSolver, Problem
-from tests.streams import gaussian, rows_of, small_config
+from tests.streams import gaussian, rows_of, small_config, snapshot_of
 
 STRUCTURES = ("tree", "chain")
 
@@ -38,23 +37,6 @@ def learner(base: dict[int, Position] | None = None, every: int = 2, **coreset: 
 def state_bytes(held: Learner) -> bytes:
     """Encode the whole state: what a checkpoint would hold, byte for byte."""
     return checkpoint_codec.encode(snapshot_of(held.state()))
-
-
-def snapshot_of(state: LearnerState) -> Snapshot:
-    return Snapshot(
-        name="m",
-        incarnation=1,
-        sequence=1,
-        topic="t",
-        topic_id="",
-        base={0: Position(0)},
-        configuration={},
-        configuration_sha256="",
-        build={},
-        head=None,
-        learner=state,
-        pending=None,
-    )
 
 
 def audit_bytes(cut: Cut) -> list[tuple[str, float, bytes]]:

@@ -80,6 +80,35 @@ def test_the_least_memory_that_is_named_is_enough() -> None:
     assert model(memory_points=least, **options).coreset.partition_points <= least
 
 
+@pytest.mark.parametrize(
+    ("leaf", "dimension", "leaves"), [(2_000, 8, 8), (2_000, 20, 8), (2_000, 40, 4), (200, 8, 2), (200, 50, 1)]
+)
+def test_leaves_of_few_points_a_feature_screen_fewer_rows(leaf: int, dimension: int, leaves: int) -> None:
+    """Eight leaves a span from 100 points a feature on; below in proportion."""
+    coreset = CoresetConfig(memory="adaptive", leaf_rows=leaf)
+    assert ModelConfig(points=PointsConfig(dimension=dimension), coreset=coreset).coreset.span_rows == leaves * leaf
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("dimension", [2, 40, 300])
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {"memory": "window", "window_points": 60_000},
+        {"memory": "decay", "half_life_points": 9_000},
+        {"memory": "adaptive"},
+    ],
+)
+def test_a_budget_is_kept_whatever_is_screened(memory: dict[str, Any], dimension: int, kernel: str) -> None:
+    """Spans that are shorter, for want of points a feature or of a linear kernel, make more buckets: smaller ones."""
+    points, svm = PointsConfig(dimension=dimension), SvmConfig(kernel=kernel)
+    budget = 30_000_000 + 400_000 * dimension
+    few = ModelConfig(points=points, svm=svm, coreset=CoresetConfig(memory_points=20_000, max_partitions=1, **memory))
+    assert few.coreset.partition_points <= 20_000
+    bytes_ = ModelConfig(points=points, svm=svm, coreset=CoresetConfig(memory_bytes=budget, max_partitions=1, **memory))
+    assert bytes_.coreset.largest_bytes(points) <= budget
+
+
 def test_a_fixed_penalty_is_refused() -> None:
     """C is of all rows together; alpha is not."""
     with pytest.raises(ValidationError, match=r"svm.C is fixed, but coreset.memory is adaptive.*give svm.alpha"):

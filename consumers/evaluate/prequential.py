@@ -197,7 +197,7 @@ def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = s
             f"--lag is {plan.lag}, but --leaf-rows is {plan.leaf_rows}",
             "Give a lag that divides the leaf, or a multiple of the leaf.",
         )
-    found = [_run(one, points, plan, step) for one in _contenders(points.dimension, plan)]
+    found = [run_entry(one, points, plan, step) for one in entries(points.dimension, plan)]
     every = max(plan.leaf_rows, (len(points) - plan.first) // 100)
     best = best_of_sgd([row for row, _, _ in found])
     at_lag = {
@@ -219,8 +219,8 @@ def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = s
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """A contender before it runs: its name, how it is made, and at which lag."""
+class Entry:
+    """A contender before it runs: its name, how it is made (None: it is not installed), and at which lag."""
 
     name: str
     begin: Callable[[], Contender] | None
@@ -229,12 +229,18 @@ class _Entry:
     note: str = ""
 
 
-def _contenders(dimension: int, plan: PrequentialPlan) -> Iterator[_Entry]:
+def entries(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
+    """Yield everyone who is compared: ours, then the others."""
+    yield from _ours(dimension, plan)
+    yield from others(dimension, plan)
+
+
+def _ours(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
     lag, leaf = plan.rows_of_lag, plan.leaf_rows
 
-    def ours(name: str, memory: MemoryName, note: str, **coreset: Any) -> _Entry:
+    def ours(name: str, memory: MemoryName, note: str, **coreset: Any) -> Entry:
         config = plan.config(dimension, memory, **coreset)
-        return _Entry(name, lambda: CoresetContender(config, leaf), lag, plan.kernel, note)
+        return Entry(name, lambda: CoresetContender(config, leaf), lag, plan.kernel, note)
 
     window, half_life = WINDOW_LEAVES * leaf, HALF_LIFE_LEAVES * leaf
     yield ours("all", "all", "everything since the beginning")
@@ -245,34 +251,39 @@ def _contenders(dimension: int, plan: PrequentialPlan) -> Iterator[_Entry]:
         default = plan.config(dimension, "adaptive").coreset.span_rows
         if default != leaf:
             yield ours("adaptive, default span", "adaptive", f"spans of {default:,} rows")
+
+
+def others(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
+    """Yield exact machines of the newest rows, SGD, the baselines, trees and forests."""
+    lag, leaf = plan.rows_of_lag, plan.leaf_rows
     for rows in EXACT_ROWS:
         name, svm = f"SVM of the last {rows:,}", SvmConfig(kernel=plan.kernel, alpha=plan.alpha)
-        yield _Entry(name, partial(_Exact, rows, leaf, svm), lag, plan.kernel, "trained each leaf")
+        yield Entry(name, partial(_Exact, rows, leaf, svm), lag, plan.kernel, "trained each leaf")
     lags = (lag,) if lag == AT_ONCE else (lag, AT_ONCE)
     for own in lags:
         for settings in SGD_SETTINGS:
-            yield _Entry("SGD", partial(_Sgd, settings, dimension, plan), own, "linear", str(settings))
-        yield _Entry("majority", _Majority, own)
-        yield _Entry("no-change", _NoChange, own, note="the newest label known")
+            yield Entry("SGD", partial(_Sgd, settings, dimension, plan), own, "linear", str(settings))
+        yield Entry("majority", _Majority, own)
+        yield Entry("no-change", _NoChange, own, note="the newest label known")
         yield _river("adaptive random forest", "forest", "ARFClassifier", own, plan.seed)
         yield _river("Hoeffding adaptive tree", "tree", "HoeffdingAdaptiveTreeClassifier", own, plan.seed)
     if importlib.util.find_spec("lightgbm") is None:
-        yield _Entry(_BOOSTED, None, lag, note="left out: lightgbm is not installed")
+        yield Entry(_BOOSTED, None, lag, note="left out: lightgbm is not installed")
     else:
-        yield _Entry(_BOOSTED, lambda: _Boosted(leaf, plan.seed), lag, note="its own defaults, trained each leaf")
+        yield Entry(_BOOSTED, lambda: _Boosted(leaf, plan.seed), lag, note="its own defaults, trained each leaf")
 
 
 _BOOSTED: Final = f"LightGBM of the last {TREE_ROWS:,}"
 
 
-def _river(name: str, module: str, kind: str, lag: int, seed: int) -> _Entry:
+def _river(name: str, module: str, kind: str, lag: int, seed: int) -> Entry:
     if importlib.util.find_spec("river") is None:
-        return _Entry(name, None, lag, note="left out: river is not installed")
-    return _Entry(name, lambda: _River(module, kind, seed), lag, note="River's own defaults")
+        return Entry(name, None, lag, note="left out: river is not installed")
+    return Entry(name, lambda: _River(module, kind, seed), lag, note="River's own defaults")
 
 
-def _run(
-    entry: _Entry, points: Points, plan: PrequentialPlan, step: Step
+def run_entry(
+    entry: Entry, points: Points, plan: PrequentialPlan, step: Step = silent
 ) -> tuple[PrequentialRow, Right | None, tuple[int, ...]]:
     """Return how a contender did, which rows it got right, and where short horizons took over."""
     row = PrequentialRow(contender=entry.name, kernel=entry.kernel, lag=entry.lag, note=entry.note)

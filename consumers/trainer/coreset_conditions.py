@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from streamsvm.choices import MemoryName
 from streamsvm.coreset.conditions import MEANINGS, Seldom
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -28,6 +29,13 @@ REMEDIES: Final[Mapping[str, str]] = {
 """What to do about each; the rows of a live stream come as they come."""
 
 
+OF_AGE: Final[Mapping[str, str]] = {
+    **REMEDIES,
+    "by_weight": "shuffle the rows at the producer if possible, or raise coreset.memory_points",
+    "shifted": "until the window, or some half-lives, have passed, models are of both worlds. If that is too long, "
+    "begin a new incarnation with a shorter coreset.window_points or half_life_points, or coreset.memory = adaptive",
+}
+"""The same where old rows are forgotten by their age: `coreset.memory` = window or decay."""
 MOST: Final = 0.5
 """Share of the weight above which short horizons count as having taken over."""
 CHANGED: Final = "the stream has changed: horizons shorter than a tenth of it did best on rows not learned yet"
@@ -35,10 +43,17 @@ FIND_OUT: Final = "find out what changed at the producer; the next models are of
 
 
 class Conditions:
-    """Says which conditions were met, seldom."""
+    """Says which conditions were met, seldom.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    memory : str
+        The option `coreset.memory`.
+    """
+
+    def __init__(self, memory: MemoryName = "all") -> None:
         self._seldom = Seldom()
+        self._remedies = OF_AGE if memory in {"window", "decay"} else REMEDIES
         self._is_short = False
 
     def tell_of_horizons(self, short: float | None) -> None:
@@ -66,5 +81,5 @@ class Conditions:
             As `streamsvm.coreset.reducers.base.Observed.counts` gives them.
         """
         for condition, count in self._seldom.due(counts):
-            what, remedy = MEANINGS[condition], REMEDIES[condition]
+            what, remedy = MEANINGS[condition], self._remedies[condition]
             log.warning("coreset_degraded", condition=condition, count=count, what=what, remedy=remedy)

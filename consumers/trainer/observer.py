@@ -62,7 +62,7 @@ class Observer:
         self._shown = components.board is not None
         self._board = components.board or TrainerBoard(settings, components.metrics)
         self._gauges = Gauges(components.metrics)
-        self._conditions = Conditions()
+        self._conditions = Conditions(settings.coreset.memory)
         self._outliers = OutlierLog(settings.input.topic)
         self._freshness: Freshness | None = None
         self._turns = Turns(self._clock.monotonic())

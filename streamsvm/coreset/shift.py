@@ -13,11 +13,13 @@ points for them; there exact gradients are compared instead (`streamsvm.coreset.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.structure import Bucket
 from streamsvm.points import Points, Weights
 
 APART: Final = 0.05
@@ -44,8 +46,7 @@ class ShiftWatch:
     """
 
     def __init__(self, dimension: int, classes: int = 2) -> None:
-        labels = (-1, 1) if classes == 2 else range(classes)
-        self._labels = {label: Moments.zero(dimension, classes) for label in labels}
+        self._labels = {label: Moments.zero(dimension, classes) for label in _labels(classes)}
 
     def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
         """Tell whether a leaf is shifted against what came before it, and add it to what came before.
@@ -58,12 +59,58 @@ class ShiftWatch:
             The points that the leaf holds.
         """
         found = is_shifted(before, leaf, effective(points.weight))
-        for label, seen in self._labels.items():
-            own = points.take(points.y == label)
-            moments = Moments.zero(points.dimension, len(seen.class_weight)).add(own)
-            found |= is_shifted(seen, moments, effective(own.weight))
-            self._labels[label] = seen.merge(moments)
+        for label, own, moments in _of_labels(points, len(leaf.class_weight)):
+            found |= is_shifted(self._labels[label], moments, effective(own.weight))
+            self._labels[label] = self._labels[label].merge(moments)
         return found
+
+
+class HeldWatch:
+    """Compares each leaf of a partition that forgets with what it still holds.
+
+    What was dropped is no reason for a warning, so nothing is carried along: the moments of each label are those of the
+    buckets' points, computed once for each bucket.
+    """
+
+    def __init__(self) -> None:
+        self._known: Mapping[tuple[int, int], tuple[Moments, ...]] = {}
+
+    def shifted(self, buckets: Sequence[Bucket], leaf: Moments, points: Points) -> bool:
+        """Tell whether a leaf is shifted against the buckets.
+
+        Parameters
+        ----------
+        buckets : sequence of Bucket
+        leaf : Moments
+            Exact.
+        points : Points
+            The points that the leaf holds.
+        """
+        classes = len(leaf.class_weight)
+        known = self._known
+        self._known = {
+            (bucket.level, bucket.index): known.get((bucket.level, bucket.index))
+            or tuple(moments for _, _, moments in _of_labels(bucket.points, classes))
+            for bucket in buckets
+        }
+        before = merge_all((bucket.extent.moments for bucket in buckets), points.dimension) if buckets else leaf
+        found = is_shifted(before, leaf, effective(points.weight))
+        for place, (_, own, moments) in enumerate(_of_labels(points, classes)):
+            seen = Moments.zero(points.dimension, classes)
+            for each in self._known.values():
+                seen = seen.merge(each[place])
+            found |= is_shifted(seen, moments, effective(own.weight))
+        return found
+
+
+def _labels(classes: int) -> Sequence[int]:
+    return (-1, 1) if classes == 2 else range(classes)
+
+
+def _of_labels(points: Points, classes: int) -> Iterator[tuple[int, Points, Moments]]:
+    for label in _labels(classes):
+        own = points.take(points.y == label)
+        yield label, own, Moments.zero(points.dimension, classes).add(own)
 
 
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:

@@ -38,6 +38,13 @@ REMEDIES: Final = {
     "strained": "raise memory_points",
 }
 """What to do about each condition of the coreset."""
+OF_AGE: Final = {
+    **REMEDIES,
+    "by_weight": "shuffle the rows if possible, or raise memory_points",
+    "shifted": "until the window, or some half-lives, have passed, models are of both worlds: take a shorter one if "
+    "that is too long, or memory='adaptive', which follows a change",
+}
+"""The same where rows are forgotten by their age."""
 
 
 class NoProbabilities(UserWarning):
@@ -138,9 +145,10 @@ class Stream:
         return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores)
 
     def _warn_of_the_coreset(self, stacklevel: int) -> None:
+        remedies = OF_AGE if self.config.coreset.memory in {"window", "decay"} else REMEDIES
         for condition, count in self._conditions.due(self.learner.observed().counts()):
             warnings.warn(
-                f"{MEANINGS[condition]} (count so far: {count}). What to do: {REMEDIES[condition]}",
+                f"{MEANINGS[condition]} (count so far: {count}). What to do: {remedies[condition]}",
                 CoresetWarning,
                 stacklevel=stacklevel + 1,
             )

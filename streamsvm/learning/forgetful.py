@@ -15,6 +15,8 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.dyadic import Dyadic
 from streamsvm.coreset.forgetting import Decay, Everything, Forgetting, TimeDecay, TimeWindow, Window
+from streamsvm.coreset.screening import turned
+from streamsvm.coreset.shift import HeldWatch
 from streamsvm.coreset.structure import NO_TIMES, Learned, Structure
 from streamsvm.learning.partition import (
     Forgetful,
@@ -27,7 +29,7 @@ from streamsvm.learning.partition import (
 )
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
-from streamsvm.points import Position, Rows
+from streamsvm.points import Points, Position, Rows
 
 LATEST_MS: Final = (1 << 53) - 1
 """Milliseconds since the epoch: the year 287,396."""
@@ -58,6 +60,7 @@ class ForgetfulPartition(Partition):
     def __init__(self, partition: int, base: Position, config: ModelConfig, task: Task) -> None:
         super().__init__(partition, base, config, task)
         self._times = np.empty(0, np.int64)
+        self._held_watch = HeldWatch()
         self._voting = Voting(self._span_rows) if config.coreset.memory == "adaptive" else None
 
     def _empty_structure(self) -> Structure:
@@ -140,7 +143,14 @@ class ForgetfulPartition(Partition):
             self._times = np.empty(0, np.int64)
 
     def _look_for_shift(self) -> None:
-        """Count nothing: a leaf unlike all before it is what this memory is for, and its shares or age say so."""
+        """Count a leaf unlike what is held, where age alone says what counts; shares follow a change by themselves."""
+        if self._voting is not None or not self.structure.reducer.observes:
+            return
+        screened, moments = self.leaf.screened, self.leaf.extent.moments
+        is_shifted = self._held_watch.shifted(self.structure.buckets, moments, self.leaf.points)
+        if screened is not None and not is_shifted:
+            is_shifted = turned(screened, Points.union([bucket.points for bucket in self.structure.known]))
+        self.structure.reducer.observed.shifted += is_shifted
 
     def _audit_of_the_span(self) -> tuple[Held, ...]:
         """Return the audit samples of the span that is full, clipped as it was learned."""

@@ -62,7 +62,7 @@ def takes_kernel(config: ModelConfig) -> bool:
     return config.svm.kernel != "linear" and config.coreset.reducer == "calibrated"
 
 
-def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig) -> Pilot:
+def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig, *, bounded: bool = True) -> Pilot:
     """Solve a node's own linear problem roughly (Alg. 1, lines 1 and 2), whatever kernel is trained.
 
     Parameters
@@ -74,6 +74,8 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     seen : Moments
         Of everything that the node is a part of: its partition up to that count, or a whole cut.
     config : SvmConfig
+    bounded : bool
+        False: the bound is 0 and takes no time, for who wants the rule only.
 
     Returns
     -------
@@ -91,7 +93,9 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     solution = linear_solver(len(points), points.dimension).solve(problem)
     assert solution.alpha is not None
     assert solution.coefficients is not None
-    bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, node.penalty))
+    bound = 0.0
+    if bounded:
+        bound = max(dual_bound(Z, points.y, upper, solution.alpha), mean_bound(Z, points.y, weighted, node.penalty))
     return node.pilot(solution.coefficients, solution.intercept, bound)
 
 

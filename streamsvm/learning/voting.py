@@ -172,7 +172,7 @@ def _expert(buckets: Sequence[Bucket], name: tuple[int, int, int], config: Model
     if len(points):
         points = UniformReducer().reduce(points, EXPERT_POINTS, generator(config.seed, Purpose.EXPERT, name), None)
         for own, seen in task.problems(points, moments):
-            pilot = linear_pilot(own, seen.weight, seen, config.svm)
+            pilot = linear_pilot(own, seen.weight, seen, config.svm, bounded=False)
             coefficients.append(pilot.coefficients / pilot.scale)
             intercepts.append(pilot.intercept - float(np.einsum("j,j->", coefficients[-1], pilot.mean)))
     else:

@@ -22,13 +22,13 @@ SEA_NOISE: Final = 0.1
 HYPERPLANE_NOISE: Final = 0.05
 
 
-def sea(n: int = 60_000, seed: int = 0) -> Stream:
+def sea(n: int = 60_000, seed: int = 0, borders: tuple[float, ...] = SEA_BORDERS) -> Stream:
     """Three features in [0, 10]; positive where the first two sum to at most 8, then 9, 7, 9.5; a tenth is noise."""
     random = np.random.default_rng(seed)
     X = random.uniform(0.0, 10.0, (n, 3))
-    concept = np.minimum(np.arange(n) * len(SEA_BORDERS) // n, len(SEA_BORDERS) - 1)
-    positive = X[:, 0] + X[:, 1] <= np.array(SEA_BORDERS)[concept]
-    changes = [int(np.searchsorted(concept, k)) for k in range(1, len(SEA_BORDERS))]
+    concept = np.minimum(np.arange(n) * len(borders) // n, len(borders) - 1)
+    positive = X[:, 0] + X[:, 1] <= np.array(borders)[concept]
+    changes = [int(np.searchsorted(concept, k)) for k in range(1, len(borders))]
     return X, _signs(positive ^ (random.random(n) < SEA_NOISE)), changes
 
 
@@ -135,7 +135,7 @@ def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
     return np.where(positive, 1, -1).astype(np.int8)
 
 
-MADE: Final[dict[str, Callable[[], Stream]]] = {
+MADE: Final[dict[str, Callable[[int], Stream]]] = {
     "SEA": sea,
     "Hyperplane": hyperplane,
     "AGRAWAL": agrawal,

@@ -1,12 +1,16 @@
 """Windows, half-lives and horizons: how near, how fast, how soon after a change.
 
-``python -m tests.benchmarks.forgetting [NAME=FILE ...] [--only PART ...] [--json]``
+``python -m tests.benchmarks.forgetting [NAME=FILE ...] [--only PART ...] [--peers PYTHON] [--json]``
 
 - ``streams``: prequential accuracy, labels a leaf late, of each memory and of windows of fixed length (the best of them
-  in hindsight is the mark), and rows until the accuracy after a change is within a point of where it ends up;
+  in hindsight is the mark), rows until the accuracy after a change is within a point of where it ends up, and the CPU
+  time of a row beside that of `all`. `--others`: exact machines of the newest rows, SGD and the baselines, too;
+  `--peers PYTHON`, an interpreter that has them: streams of River's own generators, River's trees and LightGBM;
+- ``changes``: the rows until then after each of 12 changes off the borders of leaves;
 - ``window``, ``decay``: gap to the exact optimum of the weighted rows, beside a fresh sample of as many points;
 - ``partitions``: the same stream dealt to four partitions;
-- ``rate``: rows a CPU second with the default span.
+- ``rate``: rows a CPU second with the default span;
+- ``length``: points held, the resident set and the bytes of a checkpoint while a stream goes on for `--rows` rows.
 
 Real sets are files of `X` and `y` (numpy), given as NAME=FILE; streams are made (`tests.benchmarks.changing`).
 """
@@ -15,18 +19,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.evaluate.prequential import CoresetContender, PrequentialPlan
-from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint.format import Snapshot
+from consumers.evaluate.plan import silent
+from consumers.evaluate.prequential import (
+    AT_ONCE,
+    CoresetContender,
+    PrequentialPlan,
+    PrequentialRow,
+    best_of_sgd,
+    others,
+    run_entry,
+)
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.learner import Learner
@@ -35,42 +50,43 @@ from streamsvm.learning.training import scaler_of, train
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
-from tests.benchmarks.changing import MADE, Stream, turned
+from tests.benchmarks.changing import MADE, SEA_BORDERS, Stream, sea, turned
+from tests.benchmarks.summaries import state_bytes
+from tests.streams import rows_of
 
 LEAF: Final = 200
 HORIZONS: Final = (1_600, 6_400, 25_600)
 SMOOTH: Final = 200
 """Rows over which accuracy is averaged where a recovery is looked for."""
+CHANGES: Final = 12
+ROWS: Final = 60_000
+"""Of each stream that a generator makes."""
+CHUNK: Final = 200_000
+"""Rows that are repeated where a stream is long."""
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+THEIR_STREAMS: Final = ("AGRAWAL", "Hyperplane")
+THEIRS: Final = {"forest": "River's adaptive random forest", "tree": "River's Hoeffding adaptive tree"}
+"""Contenders of the other interpreter that learn row by row."""
+BOOSTED: Final = "LightGBM of the last 10,000"
+Kernel = Literal["linear", "rbf"]
+Right = NDArray[np.bool_]
 Figures = dict[str, Any]
 
 
-def rows_of(points: Points, start: int, partition: int = 0) -> Rows:
-    """Return points as records of one row, without times."""
-    n = len(points)
-    return Rows(
-        partition=partition,
-        offset=np.arange(start, start + n),
-        row=np.zeros(n, np.int64),
-        last=np.ones(n, np.bool_),
-        time_ms=np.full(n, -1, np.int64),
-        accepted=np.ones(n, np.bool_),
-        points=points,
-        leader_epoch=np.full(n, -1, np.int64),
-    )
-
-
-def contenders(dimension: int) -> Iterator[tuple[str, ModelConfig]]:
+def contenders(dimension: int, kernel: Kernel = "linear", seed: int = 0) -> Iterator[tuple[str, ModelConfig]]:
     """Yield what is compared, by name."""
-    plan = PrequentialPlan(leaf_rows=LEAF)
+    plan = PrequentialPlan(leaf_rows=LEAF, kernel=kernel, seed=seed)
     yield "all", plan.config(dimension, "all")
     yield "adaptive", plan.config(dimension, "adaptive", span_rows=LEAF)
-    yield "adaptive, default span", plan.config(dimension, "adaptive")
+    if kernel == "linear":
+        yield "adaptive, default span", plan.config(dimension, "adaptive")
+        yield "adaptive, span 1600", plan.config(dimension, "adaptive", span_rows=8 * LEAF)
     for rows in HORIZONS:
         yield f"window {rows}", plan.config(dimension, "window", window_points=rows, span_rows=LEAF)
     yield "decay", plan.config(dimension, "decay", half_life_points=8 * LEAF, span_rows=LEAF)
 
 
-def prequential(stream: Stream, config: ModelConfig, partitions: int = 1) -> NDArray[np.bool_]:
+def prequential(stream: Stream, config: ModelConfig, partitions: int = 1) -> Right:
     """Return which rows were predicted right, each before it was learned; rows are dealt to partitions in turn."""
     X, y, _ = stream
     contender = CoresetContender(config, LEAF, partitions)
@@ -82,31 +98,173 @@ def prequential(stream: Stream, config: ModelConfig, partitions: int = 1) -> NDA
     return right
 
 
-def recovery(right: NDArray[np.bool_], changes: Sequence[int]) -> float | None:
-    """Return the median number of rows after a change until the accuracy is within a point of its later half's."""
+def recoveries(right: Right, changes: Sequence[int]) -> list[int]:
+    """Return for each change after how many rows the next 200 are within a point of the later half until the next."""
     found = []
     for begin, end in pairwise([*changes, len(right)]):
         later = right[(begin + end) // 2 : end].mean()
         smooth = np.convolve(right[begin:end], np.ones(SMOOTH) / SMOOTH, "valid")
         reached = np.flatnonzero(smooth >= later - 0.01)
-        found.append(float(reached[0]) if len(reached) else float(end - begin))
-    return float(np.median(found)) if found else None
+        found.append(int(reached[0]) if len(reached) else end - begin)
+    return found
 
 
-def of_streams(streams: Mapping[str, Stream], chosen: Sequence[str]) -> Iterator[Figures]:
+def recovery(right: Right, changes: Sequence[int]) -> float | None:
+    """Return the median of `recoveries`; None of a stream that does not change at once."""
+    return float(np.median(recoveries(right, changes))) if changes else None
+
+
+class Peers:
+    """The contenders and streams of another interpreter, `changing_peers.py`.
+
+    Parameters
+    ----------
+    python : str
+        The interpreter.
+    """
+
+    def __init__(self, python: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._process = subprocess.Popen(
+            [python, str(Path(__file__).with_name("changing_peers.py"))],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._process.communicate()
+        self._folder.cleanup()
+
+    def stream(self, name: str, rows: int) -> Stream:
+        """Return a stream of River's generator of this name."""
+        file = self._file("made.npz")
+        self._ask(f"make\t{name}\t{file}\t{rows} 0")
+        with np.load(file) as found:
+            return found["X"], found["y"], found["changes"].tolist()
+
+    def prequential(self, name: str, stream: Stream, lag: int) -> tuple[Right, float]:
+        """Return which rows a contender predicted right, and its CPU seconds."""
+        given, answer = self._file("stream.npz"), self._file("right.npy")
+        np.savez(given, X=stream[0], y=stream[1])
+        seconds = self._ask(f"run\t{name}\t{given}\t{answer}\t{lag} {LEAF} 0")
+        return np.load(answer), seconds
+
+    def _file(self, name: str) -> Path:
+        return Path(self._folder.name) / name
+
+    def _ask(self, line: str) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+        answered = self._process.stdout.readline()
+        if not answered:
+            raise SystemExit(f"the process of --peers ended with {self._process.wait()}")
+        told = json.loads(answered)
+        if "missing" in told:
+            raise SystemExit(f"the interpreter of --peers lacks a library: {told['missing']}")
+        return float(told["seconds"])
+
+
+def of_streams(
+    streams: Mapping[str, Stream],
+    chosen: Sequence[str],
+    kernel: Kernel,
+    peers: Peers | None,
+    *,
+    beside: bool,
+    seed: int = 0,
+) -> Iterator[Figures]:
     """Yield how each contender, or each of those that are named, does on each stream."""
     for name, stream in streams.items():
-        for contender, config in contenders(stream[0].shape[1]):
+        of_all: float | None = None
+        for contender, config in contenders(stream[0].shape[1], kernel, seed):
             if chosen and contender not in chosen:
                 continue
             begun = time.process_time()
             right = prequential(stream, config)
+            seconds = time.process_time() - begun
+            of_all = seconds if contender == "all" else of_all
+            times = None if of_all is None else round(seconds / of_all, 2)
+            told = contender if kernel == "linear" else f"{contender}, {kernel}"
+            yield {"stream": name, "contender": told, **_figures(right, stream, seconds), "times_all": times}
+        if beside:
+            yield from ({"stream": name, **figures} for figures in of_others(stream, kernel))
+        if peers is not None:
+            yield from ({"stream": name, **figures} for figures in of_peers(stream, peers))
+
+
+def _figures(right: Right, stream: Stream, seconds: float) -> Figures:
+    return {
+        "accuracy": round(100.0 * float(right[LEAF:].mean()), 2),
+        "recovery_rows": recovery(right, stream[2]),
+        "us_a_row": round(1e6 * seconds / len(right), 1),
+    }
+
+
+def of_others(stream: Stream, kernel: Kernel = "linear") -> Iterator[Figures]:
+    """Yield exact machines of the newest rows, the best SGD in hindsight and the baselines; no-change at once, too."""
+    X, y, _ = stream
+    points, plan = Points(X, y, np.ones(len(y))), PrequentialPlan(leaf_rows=LEAF, kernel=kernel)
+    found: list[tuple[PrequentialRow, Right, float]] = []
+    for entry in others(points.dimension, plan):
+        if entry.begin is None or entry.name.startswith(("adaptive", "Hoeffding", "LightGBM")):
+            continue  # those that the other interpreter runs
+        if entry.lag == AT_ONCE and entry.name != "no-change":
+            continue
+        begun = time.process_time()
+        row, right, _ = run_entry(entry, points, plan, silent)
+        assert right is not None
+        found.append((row, right, time.process_time() - begun))
+    best = {(row.contender, row.accuracy, row.lag) for row in best_of_sgd([row for row, _, _ in found])}
+    for row, right, seconds in found:
+        if (row.contender, row.accuracy, row.lag) in best:
+            best.discard((row.contender, row.accuracy, row.lag))
+            yield {"contender": _late(row.contender, row.lag), **_figures(right, stream, seconds), "note": row.note}
+
+
+def of_peers(stream: Stream, peers: Peers, lags: Sequence[int] = (LEAF,)) -> Iterator[Figures]:
+    """Yield River's trees at each lag, and LightGBM, which is grown after each leaf."""
+    for lag in lags:
+        for key, told in THEIRS.items():
+            right, seconds = peers.prequential(key, stream, lag)
+            yield {"contender": _late(told, lag), **_figures(right, stream, seconds)}
+    right, seconds = peers.prequential("lightgbm", stream, LEAF)
+    yield {"contender": BOOSTED, **_figures(right, stream, seconds)}
+
+
+def _late(contender: str, lag: int) -> str:
+    return f"{contender}, labels at once" if lag == AT_ONCE else contender
+
+
+def with_many_changes(sets: Mapping[str, tuple[Any, Any]]) -> Iterator[tuple[str, Stream]]:
+    """Yield streams of 12 changes, as many rows apart as are no multiple of a leaf."""
+    borders = tuple(SEA_BORDERS[at % len(SEA_BORDERS)] for at in range(CHANGES + 1))
+    yield "SEA", sea(ROWS, borders=borders)
+    for name, (X, y) in sets.items():
+        yield f"{name}, turned", turned(X, y, ROWS, CHANGES)
+
+
+def of_changes(sets: Mapping[str, tuple[Any, Any]], chosen: Sequence[str]) -> Iterator[Figures]:
+    """Yield after how many rows each contender is back, for each change."""
+    for name, stream in with_many_changes(sets):
+        for contender, config in contenders(stream[0].shape[1]):
+            if chosen and contender not in chosen:
+                continue
+            right = prequential(stream, config)
+            each = recoveries(right, stream[2])
             yield {
                 "stream": name,
                 "contender": contender,
                 "accuracy": round(100.0 * float(right[LEAF:].mean()), 2),
-                "recovery_rows": recovery(right, stream[2]),
-                "cpu_seconds": round(time.process_time() - begun, 1),
+                "median": float(np.median(each)),
+                "each": each,
+                "rows_into_a_leaf": [change % LEAF for change in stream[2]],
             }
 
 
@@ -143,7 +301,7 @@ def gaps(points: Points, weight: NDArray[np.float64], coreset: CoresetConfig) ->
     """Return the gap of a cut to the optimum of rows under the weights that they should have, and a fresh sample's."""
     config = ModelConfig(points=PointsConfig(dimension=points.dimension, dtype="float64"), coreset=coreset)
     learner = Learner(config, {0: Position(0)}, 1 << 30)
-    learner.learn(rows_of(points, 0))
+    learner.learn(rows_of(points))
     cut = learner.cut()
     counting = weight > 1e-6
     whole = points.take(counting).reweighted(weight[counting])
@@ -173,9 +331,12 @@ def of_windows(X: NDArray[np.float64], y: NDArray[np.int8], memory_points: int =
     )
     calm = Points(X[:n], y[:n], np.ones(n))
     yield {"what": "window, shuffled", **gaps(calm, weight, sizes)}
-    turning = X[:n].copy()
-    turning[-window // 2 :, ::2] = 2.0 * turning.mean(axis=0)[::2] - turning[-window // 2 :, ::2]
-    yield {"what": "window, turned inside", **gaps(Points(turning, y[:n], np.ones(n)), weight, sizes)}
+    mirrored = np.random.default_rng(1).permutation(X.shape[1])[: X.shape[1] // 2]
+    for share in (0.75, 0.5, 0.25):
+        turning, last = X[:n].copy(), int(share * window)
+        turning[-last:, mirrored] = 2.0 * turning.mean(axis=0)[mirrored] - turning[-last:, mirrored]
+        what = f"window, turned for its last {share:.0%}"
+        yield {"what": what, **gaps(Points(turning, y[:n], np.ones(n)), weight, sizes)}
     for half_life in (500, 2_000, 8_000):
         m = min(n, 60 * half_life)
         decayed = 0.5 ** (np.arange(m)[::-1] / half_life)
@@ -187,9 +348,9 @@ def of_windows(X: NDArray[np.float64], y: NDArray[np.int8], memory_points: int =
         yield {"what": f"decay, half-life {half_life}", **gaps(Points(X[:m], y[:m], np.ones(m)), decayed, coreset)}
 
 
-def of_rates(X: NDArray[np.float64], y: NDArray[np.int8], n: int = 2_000_000) -> Iterator[Figures]:
-    """Yield rows a CPU second of learning alone with default sizes, and the bytes of a checkpoint."""
-    chosen = np.random.default_rng(0).integers(0, len(y), 200_000)
+def long_streams(X: NDArray[np.float64], y: NDArray[np.int8], rows: int) -> Iterator[tuple[str, Learner, Points]]:
+    """Yield learners of each memory with default sizes, and the points that are repeated for them."""
+    chosen = np.random.default_rng(0).integers(0, len(y), min(CHUNK, rows))
     points = Points(X[chosen].astype(np.float32), y[chosen], np.ones(len(chosen)))
     for name, options in (
         ("all", {}),
@@ -198,49 +359,72 @@ def of_rates(X: NDArray[np.float64], y: NDArray[np.int8], n: int = 2_000_000) ->
         ("adaptive", {"memory": "adaptive"}),
     ):
         coreset = CoresetConfig(max_partitions=1, **options)
-        learner = Learner(ModelConfig(points=PointsConfig(dimension=X.shape[1]), coreset=coreset), {0: Position(0)}, n)
-        learner.learn(rows_of(points, 0))
-        begun, most = time.process_time(), 0
+        config = ModelConfig(points=PointsConfig(dimension=X.shape[1]), coreset=coreset)
+        yield name, Learner(config, {0: Position(0)}, rows), points
+
+
+def _learn(learner: Learner, rows: Rows) -> float:
+    """Learn rows, and return the CPU seconds of it."""
+    begun, done = time.process_time(), 0
+    while done < len(rows):
+        done = learner.learn(rows)
+        learner.decline_cut()
+    return time.process_time() - begun
+
+
+def of_rates(X: NDArray[np.float64], y: NDArray[np.int8], n: int = 2_000_000) -> Iterator[Figures]:
+    """Yield rows a CPU second of learning alone with default sizes, and the bytes of a checkpoint."""
+    for name, learner, points in long_streams(X, y, n):
+        _learn(learner, rows_of(points))
+        seconds, most = 0.0, 0
         for start in range(len(points), n, len(points)):
-            rows, done = rows_of(points, start), 0
-            while done < len(rows):
-                done = learner.learn(rows)
-                learner.decline_cut()
+            seconds += _learn(learner, rows_of(points, first_offset=start))
             most = max(most, learner.points_held)
-        seconds = time.process_time() - begun
         yield {
             "memory": name,
             "rows_per_cpu_s": round((n - len(points)) / seconds),
             "points_held": most,
-            "checkpoint_bytes": len(checkpoint.encode(_snapshot(learner))),
+            "checkpoint_bytes": state_bytes(learner),
         }
 
 
-def _snapshot(learner: Learner) -> Snapshot:
-    return Snapshot(
-        name="m",
-        incarnation=1,
-        sequence=1,
-        topic="in",
-        topic_id="",
-        base={},
-        configuration={},
-        configuration_sha256="",
-        build={},
-        head=None,
-        learner=learner.state(),
-        pending=None,
-    )
+def of_lengths(X: NDArray[np.float64], y: NDArray[np.int8], n: int, chosen: Sequence[str]) -> Iterator[Figures]:
+    """Yield what is held while a stream goes on whose features turn every 200,000 rows, at each tenfold length."""
+    for name, learner, points in long_streams(X, y, n):
+        if chosen and name not in chosen:
+            continue
+        turning = [points, Points(points.X * np.where(np.arange(points.dimension) % 2, -1, 1), points.y, points.weight)]
+        mark, most, seconds = 10 * len(points), 0, 0.0
+        for start in range(0, n, len(points)):
+            seconds += _learn(learner, rows_of(turning[start // len(points) % 2], first_offset=start))
+            most = max(most, learner.points_held)
+            done = start + len(points)
+            if done >= mark or done >= n:
+                mark *= 10
+                yield {
+                    "memory": name,
+                    "rows": done,
+                    "most_points_held": most,
+                    "rss_mib": round(int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES / 2**20, 1),
+                    "checkpoint_bytes": state_bytes(learner),
+                    "rows_per_cpu_s": round(done / seconds),
+                }
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("sets", nargs="*", metavar="NAME=FILE", help="files with X and y; the first for the gaps")
-    parser.add_argument("--only", nargs="*", default=["streams", "window", "partitions", "rate"])
+    parser.add_argument("--only", nargs="*", default=["streams", "changes", "window", "partitions", "rate", "length"])
     parser.add_argument("--in-order", nargs="*", default=["elec2"], help="sets that change by themselves")
     parser.add_argument("--streams", nargs="*", default=[], help="names of streams; all if left out")
     parser.add_argument("--contenders", nargs="*", default=[], help="names of contenders; all if left out")
+    parser.add_argument("--kernel", choices=("linear", "rbf"), default="linear", help="of the streams' contenders")
+    parser.add_argument("--made-rows", type=int, default=ROWS, help="of each stream made here (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of our samples on the streams (default %(default)s)")
+    parser.add_argument("--others", action="store_true", help="exact machines, SGD and the baselines beside them, too")
+    parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter that has river and lightgbm")
+    parser.add_argument("--rows", type=int, default=10_000_000, help="of the longest stream (default %(default)s)")
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args(arguments)
     sets = {}
@@ -248,29 +432,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
         name, _, path = given.partition("=")
         with np.load(Path(path)) as found:
             sets[name] = found["X"].astype(np.float64), np.where(found["y"] > 0, 1, -1).astype(np.int8)
-    streams: dict[str, Stream] = {name: made() for name, made in MADE.items()}
-    for name, (X, y) in sets.items():
-        if name in asked.in_order:
-            streams[name] = X, y, []
-        else:
-            streams[f"{name}, turned"] = turned(X, y)
-            order = np.random.default_rng(5).permutation(len(y))[:40_000]
-            streams[f"{name}, stationary"] = X[order], y[order], []
-    streams = {name: own for name, own in streams.items() if not asked.streams or name in asked.streams}
-    calm = [own for name, own in sets.items() if name not in asked.in_order]
-    parts: dict[str, Iterator[Figures]] = {
-        "streams": of_streams(streams, asked.contenders),
-        "partitions": of_partitions(streams),
-    }
-    if calm:
-        parts |= {"window": of_windows(*calm[0]), "rate": of_rates(*calm[0])}
-    for part in asked.only:
-        for figures in parts.get(part, iter(())):
+    with ExitStack() as stack:
+        peers = stack.enter_context(Peers(asked.peers)) if asked.peers else None
+        for part, figures in _parts(asked, sets, peers):
             line = {"part": part, **figures}
             print(
                 json.dumps(line) if asked.json else "  ".join(f"{key} {value}" for key, value in line.items()),
                 flush=True,
             )
+
+
+def streams_of(
+    sets: Mapping[str, tuple[Any, Any]], in_order: Sequence[str], peers: Peers | None, made_rows: int = ROWS
+) -> dict[str, Stream]:
+    """Return all streams by name."""
+    streams: dict[str, Stream] = {name: made(made_rows) for name, made in MADE.items()}
+    if peers is not None:
+        streams |= {f"{name} of River": peers.stream(name, made_rows) for name in THEIR_STREAMS}
+    for name, (X, y) in sets.items():
+        if name in in_order:
+            streams[name] = X, y, []
+        else:
+            streams[f"{name}, turned"] = turned(X, y)
+            order = np.random.default_rng(5).permutation(len(y))[:40_000]
+            streams[f"{name}, stationary"] = X[order], y[order], []
+    return streams
+
+
+def _parts(
+    asked: argparse.Namespace, sets: Mapping[str, tuple[Any, Any]], peers: Peers | None
+) -> Iterator[tuple[str, Figures]]:
+    streams = streams_of(sets, asked.in_order, peers, asked.made_rows)
+    streams = {name: own for name, own in streams.items() if not asked.streams or name in asked.streams}
+    calm = {name: own for name, own in sets.items() if name not in asked.in_order}
+    parts: dict[str, Iterator[Figures]] = {
+        "streams": of_streams(streams, asked.contenders, asked.kernel, peers, beside=asked.others, seed=asked.seed),
+        "partitions": of_partitions(streams),
+        "changes": of_changes(calm, asked.contenders),
+    }
+    if calm:
+        first = next(iter(calm.values()))
+        parts |= {
+            "window": of_windows(*first),
+            "rate": of_rates(*first),
+            "length": of_lengths(*first, asked.rows, asked.contenders),
+        }
+    for part in asked.only:
+        yield from ((part, figures) for figures in parts.get(part, iter(())))
 
 
 if __name__ == "__main__":

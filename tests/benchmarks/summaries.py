@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Purpose, UniformReducer, generator
@@ -27,7 +26,7 @@ from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import REDUCERS
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
-from tests.streams import rows_of
+from tests.streams import rows_of, snapshot_of
 
 BATCH: Final = 1_000
 """Points that SGD takes at once."""
@@ -114,32 +113,14 @@ def learned(coreset: CoresetConfig, svm: SvmConfig) -> Method:
             for part, rows in dealt.items():
                 learner.learn(rows.slice(ends[part], ends[part] + 1))
             seconds += time.thread_time() - begun
-        return Summary(learner.cut().points, held, _state_bytes(learner), seconds, learner.observed())
+        return Summary(learner.cut().points, held, state_bytes(learner), seconds, learner.observed())
 
     return run
 
 
-def _state_bytes(learner: Learner) -> int:
-    state = learner.state()
-    base = dict.fromkeys(state.partitions, Position(0))
-    return len(
-        checkpoint.encode(
-            Snapshot(
-                name="m",
-                incarnation=1,
-                sequence=1,
-                topic="t",
-                topic_id="",
-                base=base,
-                configuration={},
-                configuration_sha256="",
-                build={},
-                head=None,
-                learner=state,
-                pending=None,
-            )
-        )
-    )
+def state_bytes(learner: Learner) -> int:
+    """Return what a checkpoint of a learner takes."""
+    return len(checkpoint.encode(snapshot_of(learner.state())))
 
 
 def reservoir(memory: int) -> Method:

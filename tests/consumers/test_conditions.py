@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import structlog
 
-from consumers.trainer.coreset_conditions import REMEDIES, Conditions
+from consumers.trainer.coreset_conditions import OF_AGE, REMEDIES, Conditions
 from consumers.trainer.startup import unwise_memory
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.datasets import load_htru2
+from streamsvm.estimators import stream
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Points, Position
 from tests.streams import rows_of
@@ -34,6 +35,44 @@ def told(*counts: dict[str, int]) -> list[tuple[str, int]]:
 def test_every_condition_that_is_counted_has_words() -> None:
     """A new outcome that nobody explains would be exported and never said."""
     assert MEANINGS.keys() == REMEDIES.keys() == NONE.keys() - {"calibrated"}
+
+
+@pytest.mark.parametrize(
+    "memory", [{"memory": "window", "window_points": 16_000}, {"memory": "decay", "half_life_points": 16_000}]
+)
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, object], turns: bool) -> None:
+    """While both worlds are held, every leaf of the new one counts; what was forgotten is no reason any more."""
+    X, n = np.random.default_rng(4).normal(size=(80_000, 4)).astype(np.float32), 80_000
+    y = np.where(X[:, 0] + 0.3 * X[:, 1] > 0.0, 1, -1).astype(np.int8)
+    if turns:
+        y[40_000:] *= -1
+    config = ModelConfig(
+        points=PointsConfig(dimension=4),
+        coreset=CoresetConfig(leaf_rows=500, bucket_points=500, max_partitions=1, **memory),
+    )
+    learner, counts = Learner(config, {0: Position(0)}, 1 << 30), []
+    rows = rows_of(Points(X, y, np.ones(n)))
+    for end in (40_000, 48_000, 80_000):
+        learner.learn(rows.slice(int(learner.positions[0].offset), end))
+        counts.append(learner.observed().shifted)
+    assert counts[0] == 0
+    assert (counts[1] > 0) is turns
+    if memory["memory"] == "window" and turns:
+        learner.learn(rows_of(Points(X, y, np.ones(n)).take(slice(40_000, None)), first_offset=n))
+        assert learner.observed().shifted == counts[2]
+    told_of = Conditions(config.coreset.memory)
+    with structlog.testing.capture_logs() as logs:
+        told_of.tell(learner.observed().counts())
+    assert (
+        any("coreset.memory = adaptive" in line["remedy"] and "chain" not in line["remedy"] for line in logs) is turns
+    )
+
+
+def test_remedies_by_age_cover_the_same_conditions() -> None:
+    """In the trainer and in the estimator."""
+    assert REMEDIES.keys() == OF_AGE.keys() == stream.OF_AGE.keys()
+    assert not any("chain" in remedy for name, remedy in OF_AGE.items() if REMEDIES[name] != remedy)
 
 
 def test_a_condition_is_told_once_and_again_as_its_count_grows_tenfold() -> None:

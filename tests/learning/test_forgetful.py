@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.checkpoint import format as codec
-from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
@@ -28,7 +27,7 @@ from streamsvm.model.version import Memory, Version
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
 from streamsvm.verification.recomputation import Recomputation, missing_input
-from tests.streams import DIMENSION, gaussian, rows_of
+from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
 MEMORIES: list[dict[str, Any]] = [
     {"memory": "window", "window_points": 512},
@@ -61,27 +60,10 @@ def drifting(n: int, seed: int = 0) -> Points:
 
 def restarted(learner: Learner, config: ModelConfig, base: dict[int, Position]) -> Learner:
     """Return what a checkpoint of a learner makes."""
-    found = codec.decode(codec.encode(snapshot(learner.state())))
+    found = codec.decode(codec.encode(snapshot_of(learner.state())))
     again = Learner(config, base, NEVER)
     again.restore(found.learner)
     return again
-
-
-def snapshot(state: LearnerState, pending: Cut | LearnerState | None = None) -> Snapshot:
-    return Snapshot(
-        name="m",
-        incarnation=1,
-        sequence=1,
-        topic="in",
-        topic_id="",
-        base={},
-        configuration={},
-        configuration_sha256="",
-        build={},
-        head=None,
-        learner=state,
-        pending=pending,
-    )
 
 
 def content(cut: Cut) -> tuple[object, ...]:
@@ -130,12 +112,12 @@ def test_a_pending_cut_survives_a_checkpoint(memory: dict[str, Any]) -> None:
     taken = learner.take()
     then = taken.saved()
     fed(learner, rows_of(drifting(900)), ())
-    found = codec.decode(codec.encode(snapshot(learner.state(), then))).pending
+    found = codec.decode(codec.encode(snapshot_of(learner.state(), then))).pending
     assert isinstance(found, LearnerState)
     assert content(Learner(config, {0: Position(0), 1: Position(0)}, NEVER).taken_of(found).make()) == content(
         taken.make()
     )
-    made = codec.decode(codec.encode(snapshot(learner.state(), taken.make()))).pending
+    made = codec.decode(codec.encode(snapshot_of(learner.state(), taken.make()))).pending
     assert isinstance(made, Cut)
     assert content(made) == content(taken.make())
 

@@ -45,7 +45,7 @@ class EventSampler:
         self._config = PointsConfig(dimension=1, format="auto")
         self._format = format_
         self._parser = EventParser(
-            self._config, envelope, AvroReader(schemas, self._config, events=True), ProtobufReader(schemas)
+            self._config, envelope, AvroReader(schemas, self._config, events=()), ProtobufReader(schemas)
         )
         self.unreadable: Counter[str] = Counter()
 

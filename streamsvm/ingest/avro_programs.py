@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.features.paths import Path
-from streamsvm.ingest.field_slots import INTEGER, REAL, TRUTH
+from streamsvm.ingest.field_slots import INTEGER, REAL, TRUTH, Tree, tree_of
 from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
 from streamsvm.ingest.row import LARGEST_EXACT
 
@@ -126,32 +126,6 @@ def compile_fields(schema: Any, paths: Sequence[Path], *, least_bytes: int) -> P
     except (_Unsupported, ValueError):
         return None
     return Program(np.array(instructions, np.int32), max(1, least_bytes), many=False, symbols=tuple(written.symbols))
-
-
-Tree = dict[str, "Tree | int"]
-"""Keys of an object, and under each what is inside, or the place of the field among the paths."""
-
-
-def tree_of(paths: Sequence[Path]) -> Tree:
-    """Return paths as a tree.
-
-    Raises
-    ------
-    ValueError
-        If one leads into an array, or goes on where another one ends.
-    """
-    root: Tree = {}
-    for at, path in enumerate(paths):
-        inside = root
-        for step in path[:-1]:
-            found = inside.setdefault(str(step), {})
-            if isinstance(found, int):
-                raise ValueError("a path goes on where another one ends")
-            inside = found
-        if not all(isinstance(step, str) for step in path) or path[-1] in inside:
-            raise ValueError("a path leads into an array, or ends where another one goes on")
-        inside[str(path[-1])] = at
-    return root
 
 
 Role = Callable[[str, Any], None]

@@ -52,8 +52,8 @@ from streamsvm.ingest.avro_programs import (
     Program,
     compile_schema,
 )
-from streamsvm.ingest.decimals import DECLINED, EIGHT, HIGH_BITS, NONE, ONE, PADDING, byte, compiled, inlined, word
-from streamsvm.ingest.field_slots import REAL, Slots
+from streamsvm.ingest.decimals import DECLINED, EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
+from streamsvm.ingest.field_slots import REAL, Slots, is_text
 from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
 from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
@@ -320,7 +320,7 @@ def _scan(
                 elif read != LONG:  # text or bytes
                     if not 0 <= value <= np.int64(stop - at):
                         break
-                    if read == TEXT and not _is_text(at, at + np.uint64(value)):
+                    if read == TEXT and not is_text(at, at + np.uint64(value)):
                         break
                     at += np.uint64(value)
             elif read == DOUBLE:
@@ -487,37 +487,6 @@ def _entries(at, stop, count, kind, X, row, largest):  # type: ignore[no-untyped
         if at == DECLINED:
             return DECLINED
     return at if filled == dimension else DECLINED
-
-
-@compiled()
-def _is_text(at, stop):  # type: ignore[no-untyped-def]
-    """Tell whether bytes are UTF-8."""
-    while at < stop:
-        if stop - at >= EIGHT and not word(at) & HIGH_BITS:
-            at += EIGHT
-            continue
-        lead = byte(at)
-        at += ONE
-        if lead < 0x80:
-            continue
-        if 0xC2 <= lead < 0xE0:
-            more = 1
-        elif 0xE0 <= lead < 0xF0:
-            more = 2
-        elif 0xF0 <= lead < 0xF5:
-            more = 3
-        else:
-            return False
-        if np.int64(stop - at) < more:
-            return False
-        low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
-        high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        for _ in range(more):
-            if not low <= byte(at) <= high:
-                return False
-            low, high = 0x80, 0xBF
-            at += ONE
-    return True
 
 
 @inlined()

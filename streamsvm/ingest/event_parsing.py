@@ -90,17 +90,16 @@ class EventParser:
             return self._avro.event_of
         return _nothing
 
-    def scan(self, format_: str, run: Run) -> tuple[NDArray[np.bool_], Slots] | None:
-        """Return of which records a compiled reader read the fields, and these; None if it cannot read their format.
+    def scan_avro(self, run: Run) -> tuple[NDArray[np.bool_], Slots] | None:
+        """Return of which records the compiled reader of Avro read the fields, and these; None if it can read none.
 
         Raises
         ------
         TransientError
             If a schema is unavailable now.
         """
-        if format_ == "avro" and self.envelope in ("none", "connect"):
-            return self._avro.scan_fields(run.values, run.size)
-        return None
+        bare = self.envelope in ("none", "connect")
+        return self._avro.scan_fields(run.values, run.size) if bare else None
 
     def is_plain_json(self, format_: str) -> bool:
         """Tell whether a record is JSON with nothing around an event."""

@@ -24,6 +24,7 @@ from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expans
 from streamsvm.ingest.columns import RawRecord, Run
 from streamsvm.ingest.envelopes import Event, PassedOver
 from streamsvm.ingest.event_parsing import EventParser, Parsed, Row
+from streamsvm.ingest.event_scan import EventScanner
 from streamsvm.ingest.events import Absences, EventPoints, EventReader
 from streamsvm.ingest.json_fields import FieldsDecoder
 from streamsvm.ingest.row import encodable
@@ -51,6 +52,7 @@ class EventRecords:
         self._config = config
         self._parser = parser
         self._reader = reader
+        self._scanner = EventScanner(self._reader.paths)
         self._fields = FieldsDecoder(self._reader.paths)
         self._passed_over: Counter[str] = Counter()
 
@@ -86,7 +88,11 @@ class EventRecords:
 
         This only saves time: what it declines is parsed.
         """
-        scanned = self._parser.scan(format_, run)
+        scanned = None
+        if self._parser.is_plain_json(format_):
+            scanned = self._scanner.scan(run.values, run.size, self._parser.most_plain_bytes)
+        elif format_ == "avro":
+            scanned = self._parser.scan_avro(run)
         if scanned is None:
             return False
         read, slots = scanned

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric
 from streamsvm.features.paths import Path
-from streamsvm.ingest.decimals import EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
+from streamsvm.ingest.decimals import EIGHT, HIGH_BITS, NONE, ONE, PADDING, byte, compiled, inlined, word
 
 MISSING, INTEGER, REAL, TRUTH, TEXT = range(5)
 """Kinds of values. A slot that nothing was written into is missing."""
@@ -32,6 +32,32 @@ _MOST_STEPS: Final = 32
 _UNREAD: Final = np.iinfo(np.int64).min
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
+
+
+Tree = dict[str, "Tree | int"]
+"""Keys of an object, and under each what is inside, or the place of the field among the paths."""
+
+
+def tree_of(paths: Sequence[Path]) -> Tree:
+    """Return paths as a tree.
+
+    Raises
+    ------
+    ValueError
+        If one leads into an array, or goes on where another one ends.
+    """
+    root: Tree = {}
+    for at, path in enumerate(paths):
+        inside = root
+        for step in path[:-1]:
+            found = inside.setdefault(str(step), {})
+            if isinstance(found, int):
+                raise ValueError("a path goes on where another one ends")
+            inside = found
+        if not all(isinstance(step, str) for step in path) or path[-1] in inside:
+            raise ValueError("a path leads into an array, or ends where another one goes on")
+        inside[str(path[-1])] = at
+    return root
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +217,7 @@ def code_texts(
                 count += 1
                 break
             other = first[known]
-            if length[other] == size and _same(at, base + np.uint64(value[other]), size):
+            if length[other] == size and same(at, base + np.uint64(value[other]), size):
                 codes[event] = known
                 break
             place = (place + 1) & (_PLACES - 1)
@@ -216,7 +242,7 @@ def _hashed(at, size):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def _same(at, other, size):  # type: ignore[no-untyped-def]
+def same(at, other, size):  # type: ignore[no-untyped-def]
     """Tell whether so many bytes are the same at two addresses."""
     rest = np.uint64(size)
     while rest >= EIGHT:
@@ -226,6 +252,37 @@ def _same(at, other, size):  # type: ignore[no-untyped-def]
         other += EIGHT
         rest -= EIGHT
     return rest == NONE or ((word(at) ^ word(other)) & ((ONE << EIGHT * rest) - ONE)) == NONE
+
+
+@compiled()
+def is_text(at, stop):  # type: ignore[no-untyped-def]
+    """Tell whether bytes are UTF-8."""
+    while at < stop:
+        if stop - at >= EIGHT and not word(at) & HIGH_BITS:
+            at += EIGHT
+            continue
+        lead = byte(at)
+        at += ONE
+        if lead < 0x80:
+            continue
+        if 0xC2 <= lead < 0xE0:
+            more = 1
+        elif 0xE0 <= lead < 0xF0:
+            more = 2
+        elif 0xF0 <= lead < 0xF5:
+            more = 3
+        else:
+            return False
+        if np.int64(stop - at) < more:
+            return False
+        low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
+        high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
+        for _ in range(more):
+            if not low <= byte(at) <= high:
+                return False
+            low, high = 0x80, 0xBF
+            at += ONE
+    return True
 
 
 # ----------------------------------------------------------------------- times

@@ -46,12 +46,18 @@ class EventRecords:
     config : PointsConfig
     parser : EventParser
         Its reader of Avro reads the fields that `reader` does.
+
+    Attributes
+    ----------
+    few : int
+        See `FEW`; how many does not change the rows.
     """
 
     def __init__(self, reader: EventReader, config: PointsConfig, parser: EventParser) -> None:
         self._config = config
         self._parser = parser
         self._reader = reader
+        self.few = FEW
         self._scanner = EventScanner(self._reader.paths)
         self._fields = FieldsDecoder(self._reader.paths)
         self._passed_over: Counter[str] = Counter()
@@ -97,7 +103,7 @@ class EventRecords:
             return False
         read, slots = scanned
         declined = np.flatnonzero(~read).tolist()
-        if len(declined) * FEW > len(run):
+        if len(declined) * self.few > len(run):
             return False
         start = row = 0
         for index in [*declined, len(run)]:

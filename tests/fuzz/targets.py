@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fastavro
 import msgspec
@@ -49,6 +49,7 @@ from streamsvm.ingest.decoder import (
     Decoded,
     PointDecoder,
 )
+from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.framed import FRAME
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
@@ -136,7 +137,10 @@ def _decoder(place: str, *, labeled: bool, way: Way | None) -> PointDecoder:
     """Return a decoder; each place has one of its own, which has met other fields before."""
     if way is not None:
         config = OF_EVENTS.model_copy(update={"format": way.format})
-        return PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=RECIPE, envelope=way.envelope)
+        decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=RECIPE, envelope=way.envelope)
+        if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
+            cast(EventRecords, decoder._events).few = 0
+        return decoder
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
 
 
@@ -368,12 +372,13 @@ def _events_of_arrow(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list
     if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
         return ours, True
     names = pa.ipc.open_stream(value).schema.names
-    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in READ_OF_EVENTS])
+    read = READ_OF_EVENTS | ({"is_fraud"} if labeled else {"id"})  # a column that nobody reads may be damaged
+    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in read])
     rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
     return _event_rows_of([_as_json(row) for row in rows], labeled, ours), True
 
 
-READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"is_fraud", "weight", "id"})
+READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"weight"})
 
 
 def _as_json(value: Any) -> Any:

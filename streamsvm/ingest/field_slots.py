@@ -153,7 +153,7 @@ class Slots:
 def read_times(
     address: NDArray[np.int64], length: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
-    """Read times of ISO 8601 such as 2026-01-31T12:00:00.123+01:00; fraction and offset may be left out.
+    """Read times of ISO 8601 such as 2026-01-31T12:00:00.123+01:00; fraction and offset, or all but the date, may lack.
 
     Parameters
     ----------
@@ -288,8 +288,8 @@ def is_text(at, stop):  # type: ignore[no-untyped-def]
 # ----------------------------------------------------------------------- times
 
 _DASH, _COLON, _POINT, _COMMA, _TEE, _SPACE, _ZED, _PLUS, _ZERO = b"-:.,T Z+0"
-_SHORTEST, _LONGEST = 19, 35
-"""Characters of a time with seconds; with nine digits of a second and an offset."""
+_DATE, _SHORTEST, _LONGEST = 10, 19, 35
+"""Characters of a date; of a time with seconds; with nine digits of a second and an offset."""
 _DAYS_IN: Final = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _FIRST_YEAR, _LAST_YEAR = 2, 9_998
 """Beyond them an offset can lead out of the calendar; the general reader decides."""
@@ -304,9 +304,15 @@ def _times(
         micros[event], local[event] = 0, False
         if length[event] < 0:
             continue
-        if not _SHORTEST <= length[event] <= _LONGEST:
-            return False
         at, size = np.uint64(address[event]), length[event]
+        if size == _DATE:
+            days = _days(at)
+            if days == _UNREAD:
+                return False
+            micros[event], local[event] = days * 86_400_000_000, True
+            continue
+        if not _SHORTEST <= size <= _LONGEST:
+            return False
         seconds = _clock(at)
         if seconds == _UNREAD:
             return False
@@ -343,22 +349,29 @@ def _figure(at, first, count):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def _clock(at):  # type: ignore[no-untyped-def]
-    """Return the seconds of a date and a time of day, or `_UNREAD`."""
+def _days(at):  # type: ignore[no-untyped-def]
+    """Return the days of a date since the epoch, or `_UNREAD`."""
     year, month, day = _figure(at, 0, 4), _figure(at, 5, 2), _figure(at, 8, 2)
-    hour, minute, second = _figure(at, 11, 2), _figure(at, 14, 2), _figure(at, 17, 2)
-    between = byte(at + np.uint64(10))
     marked = byte(at + np.uint64(4)) == _DASH and byte(at + np.uint64(7)) == _DASH
-    marked &= byte(at + np.uint64(13)) == _COLON and byte(at + np.uint64(16)) == _COLON
-    marked &= between in (_TEE, _SPACE)
     if not (marked and _FIRST_YEAR <= year <= _LAST_YEAR and 1 <= month <= 12 and day >= 1):
         return _UNREAD
     leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    if day > _DAYS_IN[month - 1] + leap or not (0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59):
+    if day > _DAYS_IN[month - 1] + leap:
         return _UNREAD
     year -= month <= 2  # years from March on: the leap day is the last one
     of_year = (153 * (month - 3 if month > 2 else month + 9) + 2) // 5 + day - 1
-    days = 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+    return 365 * year + year // 4 - year // 100 + year // 400 + of_year - 719_468
+
+
+@inlined()
+def _clock(at):  # type: ignore[no-untyped-def]
+    """Return the seconds of a date and a time of day, or `_UNREAD`."""
+    days = _days(at)
+    hour, minute, second = _figure(at, 11, 2), _figure(at, 14, 2), _figure(at, 17, 2)
+    marked = byte(at + np.uint64(13)) == _COLON and byte(at + np.uint64(16)) == _COLON
+    marked &= byte(at + np.uint64(10)) in (_TEE, _SPACE)
+    if days == _UNREAD or not (marked and 0 <= hour <= 23 and 0 <= minute <= 59 and 0 <= second <= 59):
+        return _UNREAD
     return ((days * 24 + hour) * 60 + minute) * 60 + second
 
 

@@ -28,7 +28,7 @@ from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope, Recipe
-from streamsvm.ingest import avro_scan, json_rows, json_scan
+from streamsvm.ingest import avro_scan, event_scan, field_slots, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
@@ -163,7 +163,7 @@ class Decoded:
     passed_over: Mapping[str, int] = field(default_factory=dict)
 
 
-def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
+def warm_up(config: PointsConfig, *, labeled: bool, registry: bool, events: bool = False) -> None:
     """Compile, or load from numba's file cache, what a decoder of this configuration runs.
 
     Parameters
@@ -173,8 +173,14 @@ def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
         Whether a row must have `y`; the compiled parser of JSON reads such rows only.
     registry : bool
         Whether there is a source of Avro's schemas.
+    events : bool
+        Whether records are raw events.
     """
-    if labeled and config.format in ("auto", "json"):
+    if events:
+        field_slots.warm_up()
+        if config.format in ("auto", "json"):
+            event_scan.warm_up()
+    elif labeled and config.format in ("auto", "json"):
         json_scan.warm_up(config.numpy_dtype)
     if registry and config.format in ("auto", "avro"):
         avro_scan.warm_up()

@@ -65,7 +65,7 @@ def infer_topic(
         str | None, typer.Option(help="Field of the label. Default: the one called y, label, class or target.")
     ] = None,
     format_: Annotated[
-        Literal["auto", "json", "arrow", "avro", "json-schema"],
+        Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"],
         typer.Option("--format", help="Format of the records; auto: by their header content-type, else JSON."),
     ] = "auto",
     envelope: Annotated[
@@ -75,10 +75,12 @@ def infer_topic(
 ) -> None:
     """Print the same from the newest records of a topic, which are read without joining a consumer group.
 
-    Protobuf is not read here: its schema names the fields.
+    Of a Protobuf array only the first entry is looked at, and no map.
     """
     from consumers.streams.sampling import newest_events
 
+    if format_ == "protobuf" and envelope != "none":
+        raise ConfigurationError("infer-topic reads Protobuf without an envelope only", "Leave out --envelope.")
     events, unreadable = newest_events(settings, topic, format_, envelope, rows)
     if not events:
         why = ", ".join(f"{reason}: {count}" for reason, count in unreadable.most_common(3)) or "it is empty"

@@ -34,7 +34,7 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
     say("preparing the baseline")
     prequential.warm_up(config.points.numpy_dtype)
     say("preparing the parsers of records")
-    decoder.warm_up(config.points, labeled=True, registry=registry)
+    decoder.warm_up(config.points, labeled=True, registry=registry, events=config.features is not None)
 
 
 @dataclass(slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Coded, FieldValues, Numeric, count_missing, listed
+from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed
 from streamsvm.features.paths import Path, picked
 from streamsvm.features.recipe import (
     MISSING,
@@ -76,6 +76,8 @@ class FeatureColumns:
         One for each column, all different.
     paths : tuple of Path
         The fields that the columns need, each once.
+    texts_of_times : frozenset of Path
+        Those that are times of the format iso8601.
     """
 
     def __init__(self, recipe: Recipe) -> None:
@@ -93,6 +95,12 @@ class FeatureColumns:
                 self._parts.append((place, _Compiled(feature, recipe)))
             start = place.stop
         self.names = tuple(name for one in names.values() for name in one)
+        self.texts_of_times = frozenset(
+            path
+            for feature in recipe.of_fields
+            if isinstance(feature, Time) and feature.format == "iso8601"
+            for path in _paths_of(feature)
+        )
         self.paths = tuple(dict.fromkeys(path for feature in recipe.of_fields for path in _paths_of(feature)))
 
     @property
@@ -195,6 +203,7 @@ class _Compiled:
         self._indicates = feature.missing == "indicator"
         self._constant = feature.missing.constant if isinstance(feature.missing, Constant) else None
         self._of_numbers = isinstance(feature, Number)
+        self._of_texts_of_times = isinstance(feature, Time) and feature.format == "iso8601"
         self._fill = _FILLERS[type(feature)](feature, recipe)
         self._harmless: Any = _HARMLESS[type(feature)](feature)
 
@@ -208,10 +217,18 @@ class _Compiled:
             self._fill_distinct(out, only, faults)
         elif isinstance(only, Numeric):
             self._fill_missing(out, [only.array], only.missing, faults)
+        elif self._takes_instants(found):
+            self._fill_missing(out, found, _missing_of(found), faults)
         else:
             values = [listed(one) for one in found]
             missing = np.array([[value is None for value in one] for one in values]) if self._lacks(absent) else None
             self._fill_missing(out, values, missing, faults)
+
+    def _takes_instants(self, found: Sequence[FieldValues]) -> bool:
+        """Tell whether all fields are times that were read already, none of which gets a constant."""
+        if not (self._of_texts_of_times and all(isinstance(one, Instants) for one in found)):
+            return False
+        return self._constant is None or all(count_missing(one) == 0 for one in found)
 
     def _lacks(self, absent: Mapping[Path, int]) -> bool:
         return bool(absent.keys() & set(self._paths))
@@ -246,8 +263,17 @@ class _Compiled:
                 faults.by_row.setdefault(row, found.by_row[int(field.codes[row])])
 
 
-def _filled(values: Sequence[Any] | NDArray[Any], missing: NDArray[np.bool_], filler: Any) -> Any:
+def _missing_of(found: Sequence[Any]) -> NDArray[np.bool_] | None:
+    """Return where times are missing, shape (fields, n); None if nowhere."""
+    if all(one.missing is None for one in found):
+        return None
+    return np.array([np.zeros(len(one), np.bool_) if one.missing is None else one.missing for one in found])
+
+
+def _filled(values: Any, missing: NDArray[np.bool_], filler: Any) -> Any:
     """Return values with a filler where they are missing."""
+    if isinstance(values, Instants):
+        return replace(values, micros=np.where(missing, 0, values.micros), local=values.local & ~missing)
     if isinstance(values, np.ndarray):
         return np.where(missing, float(filler), values.astype(np.float64))
     return [filler if value is None else value for value in values]

@@ -5,7 +5,7 @@ Invariant: a field as arrays has the columns and the faults that the list of its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,16 +82,49 @@ class Numeric:
         return 0 if self.missing is None else int(self.missing.sum())
 
 
-FieldValues = Sequence[Any] | Coded | Numeric
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """Texts that are times in ISO 8601, read already.
+
+    Attributes
+    ----------
+    micros : ndarray of shape (n,), int64
+        Microseconds since the epoch. Meaningless where the field is missing.
+    local : ndarray of shape (n,), bool
+        Where the text has no offset, so that the microseconds are those of a zone's clocks.
+    missing : ndarray of shape (n,), bool, or None
+        Where the field is missing; None if nowhere.
+    texts : callable
+        Returns the texts, None where one is missing.
+    """
+
+    micros: NDArray[np.int64]
+    local: NDArray[np.bool_]
+    missing: NDArray[np.bool_] | None
+    texts: Callable[[], Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(self.micros)
+
+    def listed(self) -> Sequence[Any]:
+        """Return the text of each event, None where it is missing."""
+        return self.texts()
+
+    def count_missing(self) -> int:
+        """Return how many events lack the field."""
+        return 0 if self.missing is None else int(self.missing.sum())
+
+
+FieldValues = Sequence[Any] | Coded | Numeric | Instants
 
 
 def listed(field: FieldValues) -> Sequence[Any]:
     """Return the value of each event."""
-    return field.listed() if isinstance(field, Coded | Numeric) else field
+    return field.listed() if isinstance(field, Coded | Numeric | Instants) else field
 
 
 def count_missing(field: FieldValues) -> int:
     """Return how many events lack a field."""
-    if isinstance(field, Coded | Numeric):
+    if isinstance(field, Coded | Numeric | Instants):
         return field.count_missing()
     return sum(value is None for value in field) if type(None) in set(map(type, field)) else 0

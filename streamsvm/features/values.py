@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.features.fields import Instants
 from streamsvm.features.paths import Path, Unreachable, shown
 from streamsvm.features.recipe import LARGEST_NUMBER
 from streamsvm.features.zones import ZoneTable
@@ -146,18 +147,27 @@ _LATEST: Final = 253_402_300_800 * MICROSECONDS - 1
 _PER_UNIT: Final = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
 
-def times(values: Sequence[Any], path: Path, faults: Faults, format_: str, zone: ZoneTable) -> NDArray[np.int64]:
+def times(
+    values: Sequence[Any] | Instants, path: Path, faults: Faults, format_: str, zone: ZoneTable
+) -> NDArray[np.int64]:
     """Return times in microseconds since the epoch, shape (n,), from the year 1 to the year 9999.
 
     Parameters
     ----------
-    values : sequence
+    values : sequence or Instants
+        Of other formats than iso8601 a sequence.
     path : Path
     faults : Faults
     format_ : {"iso8601", "s", "ms", "us"}
     zone : ZoneTable
         The zone of texts that have no offset.
     """
+    if isinstance(values, Instants):
+        made = values.micros
+        if values.local.any():
+            made = made.copy()
+            made[values.local] = _of_zone(made[values.local], zone)
+        return made
     if format_ != "iso8601":
         return _counted(values, path, faults, _PER_UNIT[format_])
     if (alike := _alike(values)) is not None:

@@ -11,7 +11,7 @@ field.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,11 +22,12 @@ from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.features.fields import Coded, FieldValues, Numeric
+from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.features.paths import Path, Unreachable, shown
 from streamsvm.ingest.arrow import CELL_BYTES
 from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
 from streamsvm.ingest.bounds import refuse_expansion
+from streamsvm.ingest.field_slots import read_times
 
 TEXT_BYTES: Final = 5
 """Memory for each byte of a record: its columns, and texts of which a character may take four times its bytes."""
@@ -69,11 +70,11 @@ class ArrowEvents:
     def __len__(self) -> int:
         return self._rows
 
-    def fields(self) -> dict[Path, FieldValues]:
-        """Return each of the paths' values of all events."""
-        return {path: self._field(path) for path in self._paths}
+    def fields(self, times: Collection[Path] = ()) -> dict[Path, FieldValues]:
+        """Return each of the paths' values of all events; texts of `times` are read as times, where they are such."""
+        return {path: self._field(path, is_time=path in times) for path in self._paths}
 
-    def _field(self, path: Path) -> FieldValues:
+    def _field(self, path: Path, *, is_time: bool) -> FieldValues:
         column = self._columns.get(str(path[0]))
         for at, step in enumerate(path[1:], 1):
             if column is None:
@@ -81,7 +82,10 @@ class ArrowEvents:
             column = _inside(column, step, path[:at])
             if isinstance(column, Coded):
                 return column
-        return _all_missing(self._rows) if column is None else _values(column)
+        if column is None:
+            return _all_missing(self._rows)
+        found = _instants(column) if is_time and column.type in _TEXT else None
+        return _values(column) if found is None else found
 
 
 @lru_cache(maxsize=64)
@@ -172,6 +176,21 @@ def _values(column: Any) -> FieldValues:
     return _unreachable(column, f"it is {_told(kind)}, not a single value")
 
 
+def _instants(column: Any) -> Instants | None:
+    """Return texts as times; None if one is not as most are."""
+    _, offsets, texts = column.buffers()
+    if texts is None or not len(column):
+        return None
+    width = np.int32 if column.type == pa.string() else np.int64
+    begin = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    missing = _missing(column) if column.null_count else None
+    length = np.diff(begin) if missing is None else np.where(missing, -1, np.diff(begin))
+    micros, local = read_times(texts.address + begin[:-1], length)
+    if micros is None or local is None:
+        return None
+    return Instants(micros, local, missing, column.to_pylist)
+
+
 def _numeric(column: Any) -> Numeric:
     missing = None
     if column.null_count:
@@ -185,7 +204,7 @@ def _of_dictionary(column: Any) -> FieldValues:
     words = _values(column.dictionary) if column.dictionary.type not in _TEXT else None
     if isinstance(words, Coded):
         return _unreachable(column, "it is a dictionary of what is not a single value")
-    values = _texts(column.dictionary) if words is None else words.listed() if isinstance(words, Numeric) else words
+    values = _texts(column.dictionary) if words is None else listed(words)
     codes = column.indices
     if codes.null_count:
         codes = codes.cast(pa.int64()).fill_null(len(values))

@@ -27,9 +27,12 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
+from streamsvm.features.paths import Path
 from streamsvm.ingest import avro_scan
-from streamsvm.ingest.avro_scan import Program, Scanned, compile_schema
+from streamsvm.ingest.avro_programs import Program, compile_fields, compile_schema
+from streamsvm.ingest.avro_scan import Scanned
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.field_slots import Slots
 from streamsvm.ingest.framed import FRAME, KnownSchemas, framed_id, unknown
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.ingest.row import Point
@@ -123,6 +126,8 @@ class AvroReader:
     config : PointsConfig
     labeled : bool
         Whether a row must have `y`.
+    events : sequence of Path, optional
+        With it records are raw events, of which `scan_fields` reads these fields.
 
     Raises
     ------
@@ -131,7 +136,12 @@ class AvroReader:
     """
 
     def __init__(
-        self, schemas: Schemas | None, config: PointsConfig, *, labeled: bool = True, events: bool = False
+        self,
+        schemas: Schemas | None,
+        config: PointsConfig,
+        *,
+        labeled: bool = True,
+        events: Sequence[Path] | None = None,
     ) -> None:
         self._schemas = schemas
         self._config = config
@@ -199,7 +209,7 @@ class AvroReader:
             raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
-        if self._events:
+        if self._events is not None:
             self._keep_plain(value, schema)
         found: dict[str, Any] | list[dict[str, Any]] = datum
         return found
@@ -257,6 +267,43 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
+        grouped = self._grouped(values, size)
+        if grouped is None:
+            return None
+        kept, which, schemas, programs = grouped
+        found = avro_scan.scan(kept, size, programs, which, FRAME.size, self._config, largest, most_rows)
+        rows = np.bincount(which[found.rows > 0], found.rows[found.rows > 0], len(schemas)).astype(int)
+        return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
+
+    def scan_fields(
+        self, values: Sequence[bytes | None], size: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], Slots] | None:
+        """Read the declared fields of many raw events at once; None if no value is of a schema that a program reads.
+
+        What is declined may be valid or not; `datum_of` tells.
+
+        Returns
+        -------
+        ndarray of shape (n,), bool
+            Which values were read.
+        Slots
+            Their fields, in the order of those that this reader was made for.
+
+        Raises
+        ------
+        TransientError
+            If the registry cannot be asked now.
+        """
+        grouped = self._grouped(values, size)
+        if grouped is None or self._events is None:
+            return None
+        kept, which, _, programs = grouped
+        return avro_scan.scan_fields(kept, size, programs, which, FRAME.size, len(self._events))
+
+    def _grouped(
+        self, values: Sequence[bytes | None], size: NDArray[np.int64]
+    ) -> tuple[list[bytes], NDArray[np.int64], list[_Schema], list[Program]] | None:
+        """Return values, which schema each has (-1: to be declined), the schemas, and their programs."""
         readable = (size > FRAME.size) & (size <= self._config.max_record_bytes)
         kept = [value if good and value else b"" for value, good in zip(values, readable.tolist(), strict=True)]
         places: dict[bytes, int] = {}
@@ -275,9 +322,7 @@ class AvroReader:
         if not schemas:
             return None
         programs = [schema.program for schema in schemas if schema.program is not None]
-        found = avro_scan.scan(kept, size, programs, which, FRAME.size, self._config, largest, most_rows)
-        rows = np.bincount(which[found.rows > 0], found.rows[found.rows > 0], len(schemas)).astype(int)
-        return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
+        return kept, which, schemas, programs
 
     def _with_program(self, frame: bytes) -> _Schema | None:
         """Return the schema that a frame names; None if there is none, or no program for it.
@@ -364,8 +409,10 @@ class AvroReader:
         if not isinstance(record, dict) or record.get("type") != "record":
             raise ValueError("the schema is neither a record nor an array of records")
         row = self._fastavro.parse_schema(_bare(record))
-        if self._events:
-            return _Schema(parsed=parsed, row=row, many=many, features=(), cost=examined.of_a_row)
+        if self._events is not None:
+            least = examined.of_a_row.least_bytes
+            program = None if many or not self._events else compile_fields(parsed, self._events, least_bytes=least)
+            return _Schema(parsed=parsed, row=row, many=many, features=(), cost=examined.of_a_row, program=program)
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._config.feature_names
         if "x" in fields:

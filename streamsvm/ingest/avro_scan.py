@@ -15,59 +15,54 @@ Source: the Avro specification 1.12, "Binary Encoding", https://avro.apache.org/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
-from streamsvm.ingest.decimals import DECLINED, EIGHT, HIGH_BITS, NONE, ONE, PADDING, byte, compiled, inlined, word
-from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.avro_programs import (
+    BEGIN,
+    BLOCK,
+    BOOLEAN,
+    DEEPEST,
+    DOUBLE,
+    END,
+    ENUM,
+    FEATURE,
+    FIXED,
+    FLOAT,
+    JUMP,
+    LABEL,
+    LONG,
+    NEXT,
+    ROW,
+    SKIP,
+    SLOT,
+    SLOT_OF_SYMBOL,
+    SYMBOL,
+    TEXT,
+    TEXT_ID,
+    UNION,
+    VECTOR,
+    WEIGHT,
+    WORDS,
+    Program,
+    compile_schema,
+)
+from streamsvm.ingest.decimals import DECLINED, EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
+from streamsvm.ingest.field_slots import REAL, Slots, is_text
+from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
+from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
 
-MOST_INSTRUCTIONS: Final = 4_096
-"""Of a program: 80 KiB. A few named types that contain one another can stand for any number of them."""
-DEEPEST: Final = 32
-"""Arrays and maps open at once."""
-MOST_LEVELS: Final = 64
-"""Records, unions, arrays and maps within one another."""
-
-# What an instruction reads. Those up to VECTOR begin with an integer of variable length.
-LONG, ENUM, UNION, BYTES, TEXT, BLOCK, VECTOR = range(7)
-FLOAT, DOUBLE, BOOLEAN, FIXED, JUMP, NEXT, BEGIN, ROW, END, REFUSE = range(7, 17)
-# What becomes of it.
-SKIP, FEATURE, WEIGHT, LABEL, SYMBOL, WORDS, NUMBER_ID, TEXT_ID = range(8)
-NUMERIC: Final = {"int": LONG, "long": LONG, "float": FLOAT, "double": DOUBLE}
-PLAIN: Final = {**NUMERIC, "boolean": BOOLEAN, "bytes": BYTES, "string": TEXT}
-PRIMITIVES: Final = {*PLAIN, "null"}
-LEAST_BYTES: Final = {LONG: 1, FLOAT: 4, DOUBLE: 8}
 FOUR_BYTES: Final = np.uint64(4)
 SEVEN: Final = np.uint64(7)
 LONGEST: Final = np.uint64(63)
 LOW_SEVEN: Final = np.uint64(127)
 NO_ID, A_NUMBER = -2, -1
 """In place of an id's length."""
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """How the rows of a schema are read.
-
-    Attributes
-    ----------
-    instructions : ndarray of shape (k, 5), int32
-        What is read, an operand of that, what becomes of it, and two operands of that. Targets of jumps count from the
-        program's beginning.
-    least_row : int
-        Bytes that a valid row takes at least, without a header.
-    many : bool
-        Whether a record is an array of rows.
-    """
-
-    instructions: NDArray[np.int32]
-    least_row: int
-    many: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +128,64 @@ def scan(
     most_rows : int
         A record with more rows is declined.
     """
-    entry = np.cumsum([0, *(len(program.instructions) for program in programs[:-1])])
-    code = np.concatenate([program.instructions for program in programs]) if len(programs) > 1 else None
-    least = np.array([program.least_row for program in programs])
     most = np.array([most_rows if program.many else min(1, most_rows) for program in programs])
+    found, _ = _run(values, size, programs, which, skipped, config, largest, most, fields=0)
+    return found
+
+
+def scan_fields(
+    values: Sequence[bytes],
+    size: NDArray[np.int64],
+    programs: Sequence[Program],
+    which: NDArray[np.int64],
+    skipped: int,
+    fields: int,
+) -> tuple[NDArray[np.bool_], Slots]:
+    """Read so many fields of raw events, one of each record; as `scan`.
+
+    Returns
+    -------
+    ndarray of shape (n,), bool
+        Which records were read.
+    Slots
+        Of the records that were read, one after the other.
+    """
+    most = np.ones(len(programs), np.int64)
+    scanned, slots = _run(values, size, programs, which, skipped, _NO_POINTS, 0.0, most, fields=fields)
+    return scanned.rows > 0, slots
+
+
+_NO_POINTS: Final = PointsConfig(dimension=1, labels=(-1, 1))
+
+
+def _run(
+    values: Sequence[bytes],
+    size: NDArray[np.int64],
+    programs: Sequence[Program],
+    which: NDArray[np.int64],
+    skipped: int,
+    config: PointsConfig,
+    largest: float,
+    most: NDArray[np.int64],
+    *,
+    fields: int,
+) -> tuple[Scanned, Slots]:
+    entry = np.cumsum([0, *(len(program.instructions) for program in programs[:-1])])
     taken = which >= 0
+    buffer = b"".join([*(value if good else b"" for value, good in zip(values, taken.tolist(), strict=True)), PADDING])
+    code, buffer, symbols = _joined(programs, buffer)
+    least = np.array([program.least_row for program in programs])
     room = np.where(taken, np.minimum(most[which], size // least[which]), 0)
     n = int(room.sum())
-    X, weight = np.empty((n, config.dimension)), np.empty(n)  # of one dtype: the reader is compiled once
+    X, weight = np.empty((n, 0 if fields else config.dimension)), np.empty(n)  # one dtype: the reader is compiled once
     sign, ids, rows = np.empty(n, np.int8), np.empty((n, 2), np.int64), np.empty(len(size), np.int64)
-    buffer = b"".join([*(value if good else b"" for value, good in zip(values, taken.tolist(), strict=True)), PADDING])
+    kind, value, length = Slots.empty(fields, n)
     words, lengths = _words(config.labels)
     count = _scan(
         np.frombuffer(buffer, np.uint8),
         np.where(taken, size, 0),
         np.uint64(skipped),
-        programs[0].instructions if code is None else code,
+        code,
         np.where(taken, entry[which], -1),
         room,
         _numbers(config.labels),
@@ -160,9 +197,30 @@ def scan(
         weight,
         ids,
         rows,
+        symbols,
+        kind,
+        value,
+        length,
     )
     features = X[:count].astype(config.numpy_dtype, copy=False)
-    return Scanned(rows, features, sign[:count], weight[:count], ids[:count], buffer)
+    slots = Slots(kind[:, :count], value[:, :count], length[:, :count], buffer)
+    return Scanned(rows, features, sign[:count], weight[:count], ids[:count], buffer), slots
+
+
+def _joined(programs: Sequence[Program], buffer: bytes) -> tuple[NDArray[np.int32], bytes, NDArray[np.int64]]:
+    """Return the programs as one, the buffer with their symbols behind it, and where each is in it, shape (m, 2)."""
+    symbols = [symbol for program in programs for symbol in program.symbols]
+    if len(programs) == 1 and not symbols:
+        return programs[0].instructions, buffer, np.empty((0, 2), np.int64)
+    code = np.concatenate([program.instructions for program in programs])
+    start = first = 0
+    for program in programs:
+        own = code[start : start + len(program.instructions)]
+        own[own[:, 2] == SLOT_OF_SYMBOL, 4] += first
+        start, first = start + len(own), first + len(program.symbols)
+    lengths = np.array(list(map(len, symbols)), np.int64)
+    begin = len(buffer) + np.cumsum(lengths) - lengths
+    return code, b"".join([buffer, *symbols, PADDING]), np.column_stack([begin, lengths])
 
 
 def warm_up() -> None:
@@ -174,224 +232,6 @@ def warm_up() -> None:
     value = b"\x02" + np.float64(1.5).tobytes() + b"\x00"
     found = scan([value], np.array([len(value)]), [program], np.zeros(1, np.int64), 0, config, 2.0, 1)
     assert found.X.tolist() == [[1.5]]
-
-
-# ------------------------------------------------------------------------------------------------- schemas to programs
-
-
-class _Unsupported(Exception):
-    """The schema is left to the general reader."""
-
-
-def compile_schema(
-    schema: Any,
-    *,
-    many: bool,
-    features: tuple[str, ...],
-    config: PointsConfig,
-    labeled: bool,
-    least_bytes: int,
-) -> Program | None:
-    """Make a program of a schema; None if it is left to the general reader.
-
-    Parameters
-    ----------
-    schema : dict
-        That of points, or of arrays of points, as fastavro parsed it, without logical types.
-    many : bool
-        Whether it is that of arrays.
-    features : tuple of str
-        Fields that are the features; empty if the field x holds them.
-    config : PointsConfig
-    labeled : bool
-        Whether a row must have a label.
-    least_bytes : int
-        Bytes that a row takes at least, by its schema.
-    """
-    try:
-        written = _Compiler(config, features, labeled=labeled)
-        instructions = written.points(schema, many=many)
-    except _Unsupported:
-        return None
-    return Program(np.array(instructions, np.int32), max(1, least_bytes + written.least_of_x), many)
-
-
-class _Compiler:
-    """Writes the program of one schema."""
-
-    def __init__(self, config: PointsConfig, features: tuple[str, ...], *, labeled: bool) -> None:
-        self._config = config
-        self._features = {name: index for index, name in enumerate(features)}
-        self._labeled = labeled
-        self._code: list[list[int]] = []
-        self._named: dict[str, Any] = {}
-        self._depth = self._levels = self._values = 0
-        self.least_of_x = 0
-        """Bytes that x takes beyond those of an empty array."""
-        _require(len(self._features) == len(features) and not self._features.keys() & {"x", "y", "w", "id", "op"})
-
-    def points(self, schema: Any, *, many: bool) -> list[list[int]]:
-        if many:
-            self._name(schema)
-            self._repeated(lambda: self._row(schema["items"]))
-        else:
-            self._row(schema)
-        self._add(END)
-        return self._code
-
-    def _add(self, read: int, operand: int = 0, then: int = SKIP, first: int = 0, second: int = 0) -> int:
-        _require(len(self._code) < MOST_INSTRUCTIONS and abs(operand) < 1 << 31)
-        self._code.append([read, operand, then, first, second])
-        return len(self._code) - 1
-
-    def _row(self, record: Any) -> None:
-        record = self._name(record)
-        fields = {field["name"]: field["type"] for field in record["fields"]}
-        _require(len(fields) == len(record["fields"]))  # of two fields of one name the general reader takes the last
-        _require("x" in fields or bool(self._features))
-        _require("y" in fields or not self._labeled)
-        self._add(BEGIN)
-        for name, kind in fields.items():
-            if name == "x":
-                self._vector(self._name(kind))
-            elif name in self._features:
-                self._value(kind, self._feature(self._features[name]))
-            else:
-                roles = {"y": self._label, "w": self._weight, "id": self._id, "op": self._operation}
-                self._value(kind, roles.get(name))
-        self._add(ROW)
-
-    def _vector(self, kind: Any) -> None:
-        items = kind["items"]
-        entry = NUMERIC[items["type"] if isinstance(items, dict) else items]
-        self.least_of_x = 1 + self._config.dimension * LEAST_BYTES[entry]
-        self._add(VECTOR, entry)
-
-    def _value(self, schema: Any, role: Callable[[str, Any], None] | None) -> None:
-        """Read a value of any type: by its role, or to pass over it (None)."""
-        self._values += 1  # records of nothing take no instructions
-        self._levels += 1
-        _require(self._values <= MOST_INSTRUCTIONS and self._levels <= MOST_LEVELS)
-        schema = self._name(schema)
-        kind = schema["type"] if isinstance(schema, dict) else schema
-        if isinstance(kind, list):
-            self._union(kind, role)
-        elif isinstance(kind, dict):
-            self._value(kind, role)
-        elif role is not None:
-            role(kind, schema)
-        else:
-            self._pass_over(kind, schema)
-        self._levels -= 1
-
-    def _name(self, schema: Any) -> Any:
-        """Return what a schema is, where it is the name of an earlier one; remember it, where it has a name."""
-        if isinstance(schema, str):
-            return self._named.get(schema, schema)
-        if isinstance(schema, dict) and schema["type"] in ("record", "enum", "fixed"):
-            _require(schema["name"] not in PRIMITIVES)
-            self._named[schema["name"]] = schema
-        return schema
-
-    def _union(self, branches: list[Any], role: Callable[[str, Any], None] | None) -> None:
-        at = self._add(UNION, len(branches))
-        for _ in branches:
-            self._add(JUMP)
-        ends = []
-        for index, branch in enumerate(branches):
-            self._code[at + 1 + index][1] = len(self._code)
-            self._value(branch, role)
-            if index + 1 < len(branches):
-                ends.append(self._add(JUMP))
-        for end in ends:
-            self._code[end][1] = len(self._code)
-        for index in range(len(branches)):  # a branch of nothing but a jump
-            place = self._code[at + 1 + index]
-            while place[1] < len(self._code) and self._code[place[1]][0] == JUMP:
-                place[1] = self._code[place[1]][1]
-
-    def _repeated(self, item: Callable[[], None]) -> None:
-        _require(self._depth < DEEPEST)
-        self._depth += 1
-        at = self._add(BLOCK)
-        item()
-        self._add(NEXT, at)
-        self._code[at][1] = len(self._code)
-        self._depth -= 1
-
-    def _pass_over(self, kind: str, schema: Any) -> None:
-        if kind in PLAIN:
-            self._add(PLAIN[kind])
-        elif kind == "enum":
-            self._add(ENUM, len(schema["symbols"]))
-        elif kind == "fixed":
-            self._add(FIXED, schema["size"])
-        elif kind == "array":
-            self._repeated(lambda: self._value(schema["items"], None))
-        elif kind == "map":
-            self._repeated(lambda: self._entry(schema["values"]))
-        elif kind == "record":
-            for field in schema["fields"]:
-                self._value(field["type"], None)
-        else:
-            _require(kind == "null")
-
-    def _entry(self, values: Any) -> None:
-        self._add(TEXT)
-        self._value(values, None)
-
-    def _feature(self, index: int) -> Callable[[str, Any], None]:
-        def role(kind: str, schema: Any) -> None:  # noqa: ARG001
-            if kind in NUMERIC:
-                self._add(NUMERIC[kind], 0, FEATURE, index)
-            else:
-                self._add(REFUSE)
-
-        return role
-
-    def _weight(self, kind: str, schema: Any) -> None:  # noqa: ARG002
-        if kind in NUMERIC:
-            self._add(NUMERIC[kind], 0, WEIGHT)
-        elif kind != "null":
-            self._add(REFUSE)
-
-    def _operation(self, kind: str, schema: Any) -> None:  # noqa: ARG002
-        if kind != "null":
-            self._add(REFUSE)
-
-    def _id(self, kind: str, schema: Any) -> None:
-        if kind in ("int", "long"):
-            self._add(LONG, 0, NUMBER_ID)
-        elif kind == "string":
-            self._add(TEXT, 0, TEXT_ID)
-        elif kind == "enum" and self._labeled:
-            self._pass_over(kind, schema)
-        elif kind != "null":
-            self._add(REFUSE)
-
-    def _label(self, kind: str, schema: Any) -> None:
-        if not self._labeled and kind in (*NUMERIC, "boolean", "string", "enum", "null"):
-            self._pass_over(kind, schema)
-            return
-        labels = self._config.labels
-        form = type(labels[0])
-        if form is int and kind in NUMERIC and max(map(abs, labels)) < LARGEST_EXACT:  # type: ignore[arg-type]
-            self._add(NUMERIC[kind], 0, LABEL)
-        elif form is bool and kind == "boolean":
-            self._add(BOOLEAN, 0, LABEL)
-        elif form is str and kind == "string":
-            self._add(TEXT, 0, WORDS)
-        elif form is str and kind == "enum":
-            symbols = list(schema["symbols"])
-            negative, positive = (symbols.index(label) if label in symbols else -1 for label in labels)
-            self._add(ENUM, len(symbols), SYMBOL, negative, positive)
-        else:
-            self._add(REFUSE)
-
-
-def _require(condition: bool) -> None:
-    if not condition:
-        raise _Unsupported
 
 
 def _numbers(labels: tuple[Label, Label]) -> NDArray[np.float64]:
@@ -425,8 +265,12 @@ def _scan(
     weight: NDArray[np.float64],
     ids: NDArray[np.int64],
     rows: NDArray[np.int64],
+    symbols: NDArray[np.int64],
+    kinds: NDArray[np.uint8],
+    slots: NDArray[np.int64],
+    slot_lengths: NDArray[np.int64],
 ) -> int:
-    """Fill `rows`, and `X`, `sign`, `weight` and `ids` row after row; return how many rows there are."""
+    """Fill `rows`, and row after row `X`, `sign`, `weight`, `ids` and the slots; return how many rows there are."""
     base = np.uint64(buffer.ctypes.data)
     begin, left = np.empty(DEEPEST, np.int64), np.empty(DEEPEST, np.int64)
     row, stop = np.int64(0), base  # a literal 0 would have what it calls compiled once more
@@ -476,7 +320,7 @@ def _scan(
                 elif read != LONG:  # text or bytes
                     if not 0 <= value <= np.int64(stop - at):
                         break
-                    if read == TEXT and not _is_text(at, at + np.uint64(value)):
+                    if read == TEXT and not is_text(at, at + np.uint64(value)):
                         break
                     at += np.uint64(value)
             elif read == DOUBLE:
@@ -501,6 +345,8 @@ def _scan(
                 if row == last:
                     break
                 sign[row], weight[row], ids[row, 1] = 1, 1.0, NO_ID
+                for field in range(len(kinds)):
+                    kinds[field, row] = 0  # a record that was declined may have left something
                 continue
             elif read == ROW:
                 row += 1
@@ -554,6 +400,19 @@ def _scan(
                     sign[row] = -1
                 else:
                     break
+            elif then == SLOT:
+                kind = np.int64(code[at_code - 1, 4])
+                kinds[operand, row] = kind
+                if kind == TEXT_KIND:
+                    slots[operand, row], slot_lengths[operand, row] = np.int64(at - np.uint64(value) - base), value
+                elif kind == REAL:
+                    slots[operand, row] = np.float64(real).view(np.int64)
+                else:
+                    slots[operand, row] = np.int64(real) if read == BOOLEAN else value
+            elif then == SLOT_OF_SYMBOL:
+                symbol = np.int64(code[at_code - 1, 4]) + value
+                kinds[operand, row] = TEXT_KIND
+                slots[operand, row], slot_lengths[operand, row] = symbols[symbol, 0], symbols[symbol, 1]
             elif then == TEXT_ID:
                 ids[row, 0], ids[row, 1] = np.int64(at - np.uint64(value) - base), value
             else:
@@ -628,37 +487,6 @@ def _entries(at, stop, count, kind, X, row, largest):  # type: ignore[no-untyped
         if at == DECLINED:
             return DECLINED
     return at if filled == dimension else DECLINED
-
-
-@compiled()
-def _is_text(at, stop):  # type: ignore[no-untyped-def]
-    """Tell whether bytes are UTF-8."""
-    while at < stop:
-        if stop - at >= EIGHT and not word(at) & HIGH_BITS:
-            at += EIGHT
-            continue
-        lead = byte(at)
-        at += ONE
-        if lead < 0x80:
-            continue
-        if 0xC2 <= lead < 0xE0:
-            more = 1
-        elif 0xE0 <= lead < 0xF0:
-            more = 2
-        elif 0xF0 <= lead < 0xF5:
-            more = 3
-        else:
-            return False
-        if np.int64(stop - at) < more:
-            return False
-        low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
-        high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        for _ in range(more):
-            if not low <= byte(at) <= high:
-                return False
-            low, high = 0x80, 0xBF
-            at += ONE
-    return True
 
 
 @inlined()

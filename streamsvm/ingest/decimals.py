@@ -93,7 +93,7 @@ def word(typing: Any, at: Any) -> Any:  # noqa: ARG001
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def _zeros_below(typing: Any, marks: Any) -> Any:  # noqa: ARG001
+def zeros_below(typing: Any, marks: Any) -> Any:  # noqa: ARG001
     """Return how many zero bits stand below the lowest one; 64 where there is none."""
 
     def count(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
@@ -160,7 +160,7 @@ def _digits(word):  # type: ignore[no-untyped-def]
 @inlined()
 def _before(marks):  # type: ignore[no-untyped-def]
     """Return how many bytes stand before the first one that is marked; 8 where there is none."""
-    return _zeros_below(marks) >> THREE
+    return zeros_below(marks) >> THREE
 
 
 @inlined()

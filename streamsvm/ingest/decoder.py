@@ -28,7 +28,7 @@ from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope, Recipe
-from streamsvm.ingest import avro_scan, json_rows, json_scan
+from streamsvm.ingest import avro_scan, event_scan, field_slots, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
@@ -37,7 +37,7 @@ from streamsvm.ingest.columns import RawRecord, Run, by_partition
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
 from streamsvm.ingest.event_parsing import EventParser
 from streamsvm.ingest.event_records import EventRecords
-from streamsvm.ingest.events import NO_ABSENCES, Absences
+from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
     DEEPEST_NESTING,
@@ -163,7 +163,7 @@ class Decoded:
     passed_over: Mapping[str, int] = field(default_factory=dict)
 
 
-def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
+def warm_up(config: PointsConfig, *, labeled: bool, registry: bool, events: bool = False) -> None:
     """Compile, or load from numba's file cache, what a decoder of this configuration runs.
 
     Parameters
@@ -173,8 +173,14 @@ def warm_up(config: PointsConfig, *, labeled: bool, registry: bool) -> None:
         Whether a row must have `y`; the compiled parser of JSON reads such rows only.
     registry : bool
         Whether there is a source of Avro's schemas.
+    events : bool
+        Whether records are raw events.
     """
-    if labeled and config.format in ("auto", "json"):
+    if events:
+        field_slots.warm_up()
+        if config.format in ("auto", "json"):
+            event_scan.warm_up()
+    elif labeled and config.format in ("auto", "json"):
         json_scan.warm_up(config.numpy_dtype)
     if registry and config.format in ("auto", "avro"):
         avro_scan.warm_up()
@@ -213,18 +219,15 @@ class PointDecoder:
         self._config = config
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
-        self._avro = AvroReader(schemas, config, labeled=labeled, events=recipe is not None)
+        reader = None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
+        fields = None if reader is None else reader.paths
+        self._avro = AvroReader(schemas, config, labeled=labeled, events=fields)
         self._protobuf = ProtobufReader(schemas, needed=recipe is not None and config.format == "protobuf")
         self._unread = UnreadFields()
         self._events: EventRecords | None = None
-        if recipe is not None:
-            self._events = EventRecords(
-                recipe,
-                config,
-                LARGEST_FEATURE[config.dtype],
-                labeled=labeled,
-                parser=EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf),
-            )
+        if recipe is not None and reader is not None:
+            parser = EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf)
+            self._events = EventRecords(reader, config, parser)
         self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
         self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
@@ -13,6 +16,7 @@ from streamsvm.ingest import json_rows
 from streamsvm.ingest.arrow_events import ArrowEvents
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.bounds import refuse_size
+from streamsvm.ingest.columns import Run
 from streamsvm.ingest.content_types import format_of_media_type
 from streamsvm.ingest.envelopes import (
     TOMBSTONE,
@@ -25,6 +29,7 @@ from streamsvm.ingest.envelopes import (
     is_bare,
     opened,
 )
+from streamsvm.ingest.field_slots import Slots
 from streamsvm.ingest.framed import unframed
 from streamsvm.ingest.protobuf import ProtobufReader
 
@@ -84,6 +89,17 @@ class EventParser:
         if format_ == "avro" and self.envelope in ("none", "connect"):
             return self._avro.event_of
         return _nothing
+
+    def scan_avro(self, run: Run) -> tuple[NDArray[np.bool_], Slots] | None:
+        """Return of which records the compiled reader of Avro read the fields, and these; None if it can read none.
+
+        Raises
+        ------
+        TransientError
+            If a schema is unavailable now.
+        """
+        bare = self.envelope in ("none", "connect")
+        return self._avro.scan_fields(run.values, run.size) if bare else None
 
     def is_plain_json(self, format_: str) -> bool:
         """Tell whether a record is JSON with nothing around an event."""

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
-from streamsvm.features.fields import listed
+from streamsvm.features.fields import FieldValues, listed
 from streamsvm.features.paths import Path, Unreachable, picked
-from streamsvm.features.recipe import Recipe
 from streamsvm.features.values import Fault
 from streamsvm.ingest.arrow_events import ArrowEvents
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
@@ -25,6 +24,7 @@ from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expans
 from streamsvm.ingest.columns import RawRecord, Run
 from streamsvm.ingest.envelopes import Event, PassedOver
 from streamsvm.ingest.event_parsing import EventParser, Parsed, Row
+from streamsvm.ingest.event_scan import EventScanner
 from streamsvm.ingest.events import Absences, EventPoints, EventReader
 from streamsvm.ingest.json_fields import FieldsDecoder
 from streamsvm.ingest.row import encodable
@@ -33,6 +33,8 @@ from streamsvm.points import Points
 
 READ_TOGETHER: Final = 4 << 20
 """Bytes of records whose parsed events are held at once; several times as much memory."""
+FEW: Final = 64
+"""Of so many records a compiled reader may decline one; if it declines more, all of them are parsed."""
 
 
 class EventRecords:
@@ -40,27 +42,23 @@ class EventRecords:
 
     Parameters
     ----------
-    recipe : Recipe
+    reader : EventReader
     config : PointsConfig
-    largest : float
-        Largest magnitude of a feature.
-    labeled : bool
-        Whether an event must have a label.
     parser : EventParser
+        Its reader of Avro reads the fields that `reader` does.
+
+    Attributes
+    ----------
+    few : int
+        See `FEW`; how many does not change the rows.
     """
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        config: PointsConfig,
-        largest: float,
-        *,
-        labeled: bool,
-        parser: EventParser,
-    ) -> None:
+    def __init__(self, reader: EventReader, config: PointsConfig, parser: EventParser) -> None:
         self._config = config
         self._parser = parser
-        self._reader = EventReader(recipe, config, largest, labeled=labeled)
+        self._reader = reader
+        self.few = FEW
+        self._scanner = EventScanner(self._reader.paths)
         self._fields = FieldsDecoder(self._reader.paths)
         self._passed_over: Counter[str] = Counter()
 
@@ -87,16 +85,47 @@ class EventRecords:
         TransientError
             If a schema is unavailable now.
         """
-        together = self._parser.is_plain_json(format_)
         for part in _portions(run):
-            if not (together and self._add_together(part, builder)):
+            if not (self._add_scanned(format_, part, builder) or self._add_together(format_, part, builder)):
                 self._add_parsed(format_, part, builder)
 
-    def _add_together(self, run: Run, builder: RowsBuilder) -> bool:
-        """Add records of one JSON object each, all at once; False where one has to be looked at by itself."""
-        fields = self._fields.read(run.values, self._parser.most_plain_bytes)
-        if fields is None:
+    def _add_scanned(self, format_: str, run: Run, builder: RowsBuilder) -> bool:
+        """Add records by a compiled reader where it can; False, with no effect, if it declines more than a few.
+
+        This only saves time: what it declines is parsed.
+        """
+        scanned = None
+        if self._parser.is_plain_json(format_):
+            scanned = self._scanner.scan(run.values, run.size, self._parser.most_plain_bytes)
+        elif format_ == "avro":
+            scanned = self._parser.scan_avro(run)
+        if scanned is None:
             return False
+        read, slots = scanned
+        declined = np.flatnonzero(~read).tolist()
+        if len(declined) * self.few > len(run):
+            return False
+        start = row = 0
+        for index in [*declined, len(run)]:
+            if start < index:
+                part = run.slice(start, index)
+                fields = slots.slice(row, row := row + len(part)).fields(self._reader.paths, self._reader.times)
+                if not self._add_fields(part, fields, builder):
+                    self._add_parsed(format_, part, builder)
+            if index < len(run):
+                self._add_parsed(format_, run.slice(index, index + 1), builder)
+            start = index + 1
+        return True
+
+    def _add_together(self, format_: str, run: Run, builder: RowsBuilder) -> bool:
+        """Add records of one JSON object each, all at once; False where one has to be looked at by itself."""
+        if not self._parser.is_plain_json(format_):
+            return False
+        fields = self._fields.read(run.values, self._parser.most_plain_bytes)
+        return fields is not None and self._add_fields(run, fields, builder)
+
+    def _add_fields(self, run: Run, fields: Mapping[Path, FieldValues], builder: RowsBuilder) -> bool:
+        """Add records of one event each, whose fields are given; False, with no effect, if one is at fault."""
         try:
             made = self._reader.read_fields(fields, len(run))
         except MemoryError:
@@ -169,7 +198,9 @@ class EventRecords:
                 raise too_many_rows(count, config.max_rows_per_record)
             refuse_expansion(count * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
             with blaming_the_record():
-                made = self._reader.read_fields(rows.fields(), count) if isinstance(rows, ArrowEvents) else None
+                made = None
+                if isinstance(rows, ArrowEvents):
+                    made = self._reader.read_fields(rows.fields(self._reader.times), count)
         except InvalidPoint as error:
             self._add_singles(run, [error], builder)
             return

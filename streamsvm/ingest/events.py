@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.features.columns import columns_of
-from streamsvm.features.fields import Coded, FieldValues, Numeric, listed
+from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.features.paths import Path, picked, shown
 from streamsvm.features.recipe import EventTime, Recipe
 from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
@@ -85,6 +85,8 @@ class EventReader:
     ----------
     paths : tuple of Path
         The fields that are read, each once.
+    times : frozenset of Path
+        Those that are times written as text.
     """
 
     def __init__(self, recipe: Recipe, config: PointsConfig, largest: float, *, labeled: bool) -> None:
@@ -103,6 +105,9 @@ class EventReader:
         self._label_types = {int, float} if kind is int else {kind}
         others = (label.field if label and labeled else None, recipe.weight, None if labeled else recipe.id)
         timed = None if recipe.time is None else recipe.time.field
+        self.times = self._columns.texts_of_times
+        if recipe.time is not None and recipe.time.format == "iso8601":
+            self.times |= {recipe.time.field}
         self.paths = tuple(dict.fromkeys((*self._columns.paths, *(one for one in (*others, timed) if one is not None))))
 
     def take_absences(self) -> Absences:
@@ -148,7 +153,7 @@ class EventReader:
                 faults.by_row.setdefault(row, Fault("missing_field", "events.label is not configured"))
             return np.ones(rows, np.int8)
         field = fields[label.field]
-        coded = field.coded() if isinstance(field, Numeric) else field
+        coded = field.coded() if isinstance(field, Numeric) else field if isinstance(field, Coded) else listed(field)
         values, codes = (coded.values, coded.codes) if isinstance(coded, Coded) else (coded, None)
         made = self._signs_of_values(values)
         signs = made if codes is None else made[codes]
@@ -205,8 +210,13 @@ class EventReader:
 
     def _times_of(self, fields: Mapping[Path, FieldValues], time: EventTime, faults: Faults) -> NDArray[np.int64]:
         """Return milliseconds since the epoch, -1 where an event does not say."""
-        values = listed(fields[time.field])
+        field = fields[time.field]
         zone = ZoneTable(UTC_TABLE if time.zone == UTC_NAME else self._recipe.zones[time.zone])
+        if isinstance(field, Instants) and field.missing is None and time.format == "iso8601":
+            made = times(field, time.field, faults, time.format, zone) // (MICROSECONDS // 1_000)
+            if not len(made) or made.min() >= 0:
+                return made
+        values = listed(field)
         filler = _EPOCH if time.format == "iso8601" else 0
         given = [filler if value is None else value for value in values]
         made = times(given, time.field, faults, time.format, zone) // (MICROSECONDS // 1_000)

@@ -140,8 +140,8 @@ def _scan(
     at = np.uint64(buffer.ctypes.data)
     for row in range(len(size)):
         end = at + np.uint64(size[row])
-        stop = _record(_skip(at), X, others, row, largest)
-        accepted[row] = stop != DECLINED and _skip(stop) == end
+        stop = _record(skip(at), X, others, row, largest)
+        accepted[row] = stop != DECLINED and skip(stop) == end
         at = end + ONE
 
 
@@ -156,16 +156,16 @@ def _scan_array(
     """Fill `X` and `others`, which are y and weight of each row; return the number of rows, or -1."""
     start = np.uint64(buffer.ctypes.data)
     end = start + np.uint64(size)
-    at = _skip(start)
+    at = skip(start)
     if byte(at) != OPEN_LIST:
         return -1
     for row in range(len(X)):
-        at = _record(_skip(at + ONE), X, others, row, largest)
+        at = _record(skip(at + ONE), X, others, row, largest)
         if at == DECLINED:
             return -1
-        at = _skip(at)
+        at = skip(at)
         if byte(at) == CLOSE_LIST:
-            return row + 1 if _skip(at + ONE) == end else -1
+            return row + 1 if skip(at + ONE) == end else -1
         if byte(at) != COMMA:
             return -1
     return -1
@@ -179,23 +179,23 @@ def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
         return DECLINED
     seen = 0
     while True:
-        at = _skip(at + ONE)
+        at = skip(at + ONE)
         field = _field(at)
         if not field or seen & field:
             return DECLINED
         seen |= field
-        at = _skip(at + (FOUR if field == ID_FIELD else THREE))
+        at = skip(at + (FOUR if field == ID_FIELD else THREE))
         if byte(at) != COLON:
             return DECLINED
-        at = _skip(at + ONE)
+        at = skip(at + ONE)
         if field == X_FIELD:
             if byte(at) != OPEN_LIST:
                 return DECLINED
             for index in range(X.shape[1]):
-                at, entry = number(_skip(at + ONE))
+                at, entry = number(skip(at + ONE))
                 if at == DECLINED or not abs(entry) <= largest:
                     return DECLINED
-                at = _skip(at)
+                at = skip(at)
                 if byte(at) != (COMMA if index + 1 < X.shape[1] else CLOSE_LIST):
                     return DECLINED
                 X[row, index] = entry
@@ -206,7 +206,7 @@ def _record(at, X, others, row, largest):  # type: ignore[no-untyped-def]
             at, others[0 if field == Y_FIELD else 1, row] = number(at)
         if at == DECLINED:
             return DECLINED
-        at = _skip(at)
+        at = skip(at)
         if byte(at) == CLOSE:
             break
         if byte(at) != COMMA:
@@ -247,7 +247,7 @@ def _identity(at):  # type: ignore[no-untyped-def]
 
 
 @inlined()
-def _skip(at):  # type: ignore[no-untyped-def]
+def skip(at):  # type: ignore[no-untyped-def]
     """Skip whitespace."""
     while byte(at) == SPACE or TAB <= byte(at) <= NEWLINE or byte(at) == RETURN:
         at += ONE

@@ -14,7 +14,7 @@ Sources: the Protobuf encoding, https://protobuf.dev/programming-guides/encoding
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,7 +22,7 @@ from itertools import islice
 from typing import Any, Final
 
 from streamsvm.errors import ConfigurationError, InvalidPoint
-from streamsvm.features.paths import Path, Unreachable
+from streamsvm.features.paths import DEEPEST, Path, Unreachable
 from streamsvm.ingest import proto_files
 from streamsvm.ingest.bounds import refuse_expansion
 from streamsvm.ingest.framed import FRAME, KnownSchemas, framed_id, unknown
@@ -42,6 +42,9 @@ LEAST_MESSAGE: Final = 2
 MOST_COMPILED: Final = 64
 """Pairs of a message and paths that are kept for a schema."""
 
+MOST_PATHS: Final = 1_000
+"""Of a message, for whoever looks at a sample."""
+
 Event = dict[str, Any]
 Convert = Callable[[Any], Any]
 Wanted = dict[str | int, "Wanted"]
@@ -55,6 +58,7 @@ class _Schema:
     file: Any
     for_a_byte: float
     compiled: dict[tuple[tuple[int, ...], tuple[Path, ...]], tuple[Any, Convert]] = field(default_factory=dict)
+    paths: dict[tuple[int, ...], tuple[Path, ...]] = field(default_factory=dict)
 
 
 class ProtobufReader:
@@ -119,6 +123,24 @@ class ProtobufReader:
             raise InvalidPoint("malformed_protobuf", f"the message does not fit its schema: {what}") from None
         event: Event = convert(message)
         return event
+
+    def paths_of(self, value: bytes) -> tuple[Path, ...]:
+        """Return the paths of the single values that a value's message can have, of an array those of its first one.
+
+        Raises
+        ------
+        InvalidPoint
+            If the schema, or the message in it, is unknown or cannot be read.
+        TransientError
+            If the registry cannot be asked now.
+        """
+        schema = self._known.of(framed_id(value, "malformed_protobuf"))
+        indexes, _ = _indexes(value)
+        if indexes not in schema.paths:
+            if len(schema.paths) >= MOST_COMPILED:
+                schema.paths.clear()
+            schema.paths[indexes] = tuple(islice(_paths(_descriptor(schema.file, indexes), ()), MOST_PATHS))
+        return schema.paths[indexes]
 
     def _look_up(self, schema_id: int) -> tuple[_Schema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
@@ -233,8 +255,20 @@ def _messages(outer: Any) -> list[Any]:
 
 def _compiled(file: Any, indexes: tuple[int, ...], paths: tuple[Path, ...]) -> tuple[Any, Convert]:
     """Return the class of a message, and what makes an event of one."""
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.message_factory import GetMessageClass
+
+    descriptor = _descriptor(file, indexes)
+    wanted: Wanted = {}
+    for path in paths:
+        inside = wanted
+        for step in path:
+            inside = inside.setdefault(step, {})
+    return GetMessageClass(descriptor), _of_message(descriptor, wanted)
+
+
+def _descriptor(file: Any, indexes: tuple[int, ...]) -> Any:
+    """Return the descriptor of the message of a file that the indexes lead to."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
     plain = FileDescriptorProto()
     file.CopyToProto(plain)
@@ -244,13 +278,19 @@ def _compiled(file: Any, indexes: tuple[int, ...], paths: tuple[Path, ...]) -> t
             raise InvalidPoint("malformed_protobuf", f"the schema has no message of the indexes {list(indexes)}")
         names.append(within[index].name)
         within = within[index].nested_type
-    descriptor = file.pool.FindMessageTypeByName(".".join(([file.package] if file.package else []) + names))
-    wanted: Wanted = {}
-    for path in paths:
-        inside = wanted
-        for step in path:
-            inside = inside.setdefault(step, {})
-    return GetMessageClass(descriptor), _of_message(descriptor, wanted)
+    return file.pool.FindMessageTypeByName(".".join(([file.package] if file.package else []) + names))
+
+
+def _paths(descriptor: Any, outer: Path, *within: str) -> Iterator[Path]:
+    """Yield the paths of single values of a message; not into maps, nor into a message that holds itself."""
+    for found in descriptor.fields:
+        kind, path = found.message_type, (*outer, found.name, *((0,) if found.is_repeated else ()))
+        if found.type == found.TYPE_BYTES or len(path) > DEEPEST or (kind is not None and kind.GetOptions().map_entry):
+            continue
+        if kind is None or kind.full_name == "google.protobuf.Timestamp" or kind.full_name in _WRAPPERS:
+            yield path
+        elif kind.full_name not in within:
+            yield from _paths(kind, path, kind.full_name, *within)
 
 
 def _of_message(descriptor: Any, wanted: Wanted) -> Convert:

@@ -31,7 +31,7 @@ class EventSampler:
     Parameters
     ----------
     format_ : PointsFormat
-        Of the records; not protobuf, of which a message is only read by the fields that are asked for.
+        Of the records; protobuf without an envelope only.
     envelope : Envelope
     schemas : Schemas or None
 
@@ -44,9 +44,9 @@ class EventSampler:
     def __init__(self, format_: PointsFormat, envelope: Envelope, schemas: Schemas | None) -> None:
         self._config = PointsConfig(dimension=1, format="auto")
         self._format = format_
-        self._parser = EventParser(
-            self._config, envelope, AvroReader(schemas, self._config, events=True), ProtobufReader(schemas)
-        )
+        self._protobuf = ProtobufReader(schemas, needed=format_ == "protobuf")
+        avro = AvroReader(schemas, self._config, events=())
+        self._parser = EventParser(self._config, envelope, avro, self._protobuf)
         self.unreadable: Counter[str] = Counter()
 
     def events(self, records: Iterable[RawRecord]) -> Iterator[Event]:
@@ -73,7 +73,8 @@ class EventSampler:
         format_ = format_of(record.headers) if self._format == "auto" else self._format
         if format_ == "arrow":
             return _of_arrow(record.value or b"", self._config)
-        found = self._parser.parsed(format_, record.value, record.headers, ())
+        paths = self._protobuf.paths_of(record.value or b"") if format_ == "protobuf" else ()
+        found = self._parser.parsed(format_, record.value, record.headers, paths)
         return found if isinstance(found, list) else [found]
 
 

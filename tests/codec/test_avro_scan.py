@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import TransientError
-from streamsvm.ingest import avro_scan
+from streamsvm.ingest import avro_programs
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro
@@ -388,7 +388,7 @@ def test_schemas_that_are_too_large_are_left_to_the_general_reader() -> None:
             both([framed(body)], Shelf({1: json.dumps(row)}), CONFIG.model_copy(update={"max_record_bytes": 10**6}))
             == []
         )
-    assert avro_scan.MOST_INSTRUCTIONS < 2**13
+    assert avro_programs.MOST_INSTRUCTIONS < 2**13
 
 
 def test_a_block_that_announces_any_number_of_items_takes_no_memory() -> None:

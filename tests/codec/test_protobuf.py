@@ -10,8 +10,11 @@ import pytest
 
 from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.errors import InvalidPoint, TransientError
+from streamsvm.features.inference import proposal
+from streamsvm.features.paths import picked
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from streamsvm.ingest.protobuf import ProtobufReader
+from streamsvm.ingest.sampling import EventSampler
 from tests.codec.protobuf_payments import (
     FRAME,
     INSTALLED,
@@ -46,6 +49,20 @@ def decoder(recipe: Any = RECIPE, shelf: Any = SHELF, *, labeled: bool = True, *
 
 def decoded(*values: bytes, **options: Any) -> Decoded:
     return decoder(**options).decode([Raw(value, at) for at, value in enumerate(values)])
+
+
+def test_a_sample_has_every_single_value_of_a_message() -> None:
+    """So that a proposal can be made of it as of JSON: nested fields, the first entry of an array, no map, no bytes."""
+    sampler = EventSampler("protobuf", "none", SHELF)
+    events = [payment(index) for index in range(60)]
+    found = list(sampler.events(Raw(value, at) for at, value in enumerate([*map(in_protobuf, events), b"nonsense"])))
+    assert dict(sampler.unreadable) == {"malformed_protobuf": 1}
+    assert [event["card"].get("country") for event in found] == [event["card"]["country"] for event in events]
+    for path in (("amount",), ("channel",), ("ts",), ("customer", "since"), ("is_fraud",)):
+        assert picked(found, path) == picked(events, path)
+    assert picked(found, ("items", 0, "price")) == picked(events, ("items", 0, "price"))
+    proposed = {one.path for one in proposal(found, ("is_fraud",)).fields if one.options is not None}
+    assert {("amount",), ("channel",), ("vip",), ("card", "country")} <= proposed
 
 
 @pytest.mark.parametrize("labeled", [True, False])

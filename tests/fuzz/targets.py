@@ -19,9 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import fastavro
 import msgspec
@@ -39,7 +39,7 @@ from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import PointsConfig, PointsFormat, points_of
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Envelope
+from streamsvm.features.recipe import Cross, Envelope
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import (
     DEEPEST_NESTING,
@@ -49,6 +49,7 @@ from streamsvm.ingest.decoder import (
     Decoded,
     PointDecoder,
 )
+from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.framed import FRAME
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
@@ -86,7 +87,8 @@ class Target:
 
 
 def kept(name: str, *also: Path) -> Callable[[], Sequence[bytes]]:
-    """Return the corpus of a target: its kept files, and others."""
+    """Return the corpus of a target: its kept files, and others; that of what it is the flat form of."""
+    name = name.removesuffix("-flat")
 
     def read() -> Sequence[bytes]:
         found = [path.read_bytes() for path in (*sorted((CORPUS / name).glob("*")), *also)]
@@ -100,6 +102,12 @@ def kept(name: str, *also: Path) -> Callable[[], Sequence[bytes]]:
 
 RECIPE: Final = payments()
 PLAIN_RECIPE: Final = RECIPE.plain()
+FLAT: Final = msgspec.structs.replace(
+    RECIPE,
+    features=tuple(one for one in RECIPE.features if isinstance(one, Cross) or all(type(s) is str for s in one.field)),
+)
+"""Without the field inside an array, which the compiled readers of events leave to others."""
+PLAIN_FLAT: Final = FLAT.plain()
 OF_EVENTS: Final = PointsConfig(**points_of(RECIPE), dtype="float64", max_rows_per_record=20)
 LABELED: Final = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=20)
 ODD_FIELDS: Final = [
@@ -129,14 +137,19 @@ class Way:
 
     format: PointsFormat = "auto"
     envelope: Envelope = "none"
+    flat: bool = False
 
 
 @cache
 def _decoder(place: str, *, labeled: bool, way: Way | None) -> PointDecoder:
     """Return a decoder; each place has one of its own, which has met other fields before."""
     if way is not None:
-        config = OF_EVENTS.model_copy(update={"format": way.format})
-        return PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=RECIPE, envelope=way.envelope)
+        recipe = FLAT if way.flat else RECIPE
+        config = PointsConfig(**points_of(recipe), dtype="float64", max_rows_per_record=20, format=way.format)
+        decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe, envelope=way.envelope)
+        if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
+            cast(EventRecords, decoder._events).few = 0
+        return decoder
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
 
 
@@ -298,18 +311,20 @@ def _depth(value: bytes) -> int:
     return deepest
 
 
-def _event_rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+def _event_rows(
+    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
+) -> tuple[list[Row] | None, bool]:
     """Return what the second evaluation of the recipe makes of a record; ours where it agrees but for the last bits."""
     if _depth(value) > DEEPEST_NESTING:
         return [None], True
     parsed, certain = _loads(value)
     if parsed is None:
         return None, True
-    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours), certain
+    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours, recipe), certain
 
 
-def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row]) -> list[Row]:
-    found = [_event_row(event, labeled=labeled) for event in events]
+def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row], recipe: Any = PLAIN_RECIPE) -> list[Row]:
+    found = [_event_row(event, recipe, labeled=labeled) for event in events]
     if not found or len(found) > OF_EVENTS.max_rows_per_record:
         return [None]
     if len(found) == len(ours):
@@ -368,12 +383,16 @@ def _events_of_arrow(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list
     if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
         return ours, True
     names = pa.ipc.open_stream(value).schema.names
-    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in READ_OF_EVENTS])
-    rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    read = READ_OF_EVENTS | ({"is_fraud"} if labeled else {"id"})  # a column that nobody reads may be damaged
+    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in read])
+    try:
+        rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    except UnicodeDecodeError:  # a name in a struct that nobody reads: pyarrow makes a dictionary of all or nothing
+        return ours, True
     return _event_rows_of([_as_json(row) for row in rows], labeled, ours), True
 
 
-READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"is_fraud", "weight", "id"})
+READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"weight"})
 
 
 def _as_json(value: Any) -> Any:
@@ -387,10 +406,12 @@ def _as_json(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str | None) else [[]]
 
 
-def _events_of_avro(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+def _events_of_avro(
+    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
+) -> tuple[list[Row] | None, bool]:
     """Return what fastavro makes of a record."""
     data = _avro_data(value)
-    return (None if data is None else _event_rows_of(data, labeled, ours)), True
+    return (None if data is None else _event_rows_of(data, labeled, ours, recipe)), True
 
 
 def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
@@ -410,7 +431,7 @@ def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[l
     return _event_rows_of([told], labeled, ours), True
 
 
-def _event_row(event: Any, *, labeled: bool) -> Row:
+def _event_row(event: Any, recipe: Any, *, labeled: bool) -> Row:
     if not isinstance(event, dict) or not _is_text(json.dumps(event, ensure_ascii=False)):
         return None
     weight, mark, label = event.get("weight"), event.get("id"), event.get("is_fraud")
@@ -422,7 +443,7 @@ def _event_row(event: Any, *, labeled: bool) -> Row:
     if not labeled and not (is_mark and (not isinstance(mark, int) or abs(mark) < 1 << 63)):
         return None
     try:
-        made = columns(PLAIN_RECIPE, event)
+        made = columns(recipe, event)
     except Rejected:
         return None
     return tuple(made.values()), (2 * bool(label) - 1 if labeled else None), 1.0 if weight is None else _float(weight)
@@ -757,11 +778,17 @@ EVENT_BINARY_WORDS: Final = (
 RECORDS: Final[dict[str, tuple[Sequence[bytes], Callable[[Sequence[bytes]], list[str]], Sequence[str]]]] = {
     "json": (JSON_WORDS, _records((), _json_rows), ("one-1.json.point", "many-1.json.point")),
     "event": (EVENT_WORDS, _records((), _event_rows, way=Way()), ()),
+    "event-flat": (EVENT_WORDS, _records((), partial(_event_rows, recipe=PLAIN_FLAT), way=Way(flat=True)), ()),
     "event-connect": (EVENT_WORDS, _records((), _around(_of_connect), way=Way(envelope="connect")), ()),
     "event-debezium": (EVENT_WORDS, _records((), _around(_of_debezium), way=Way(envelope="debezium")), ()),
     "event-cloudevents": (EVENT_WORDS, _records((), _around(_of_cloud_events), way=Way(envelope="cloudevents")), ()),
     "event-arrow": (EVENT_BINARY_WORDS, _records(ARROW, _events_of_arrow, way=Way()), ()),
     "event-avro": (EVENT_BINARY_WORDS, _records((), _events_of_avro, way=Way("avro")), ()),
+    "event-avro-flat": (
+        EVENT_BINARY_WORDS,
+        _records((), partial(_events_of_avro, recipe=PLAIN_FLAT), way=Way("avro", flat=True)),
+        (),
+    ),
     "arrow": (BINARY_WORDS, _records(ARROW, _arrow_rows), ("many-1.arrow.point", "many-1.arrow32.point")),
     "avro": (BINARY_WORDS, _records(AVRO, _avro_rows), ("one-1.avro.point", "many-1.avro.point")),
 }

@@ -33,6 +33,8 @@ COUNTS = {
     "event-cloudevents": 2_000,
     "event-arrow": 1_000,
     "event-avro": 1_000,
+    "event-flat": 1_500,
+    "event-avro-flat": 1_500,
     "event-protobuf": 1_000,
     "model": 3_000,
     "checkpoint": 2_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -54,8 +55,15 @@ def scikit_learns_own_failures(estimator: STDASVR | STDAOneClassSVM) -> dict[str
     expected_failed_checks=scikit_learns_own_failures,
 )
 def test_scikit_learns_checks(estimator: STDASVR | STDAOneClassSVM, check: object) -> None:
-    """scikit-learn's checks pass, but for those that its own class fails, too."""
-    check(estimator)  # type: ignore[operator]
+    """scikit-learn's checks pass, but for those that its own class fails, too.
+
+    Some have features of 100 give or take 1: a cubic kernel's values are 1e12 there, so that rounding alone is beyond
+    the tolerance. LIBSVM does not notice; ours says so, which no check forbids.
+    """
+    with warnings.catch_warnings():
+        if estimator.kernel == "poly":
+            warnings.filterwarnings("ignore", "the solver ended before the KKT gap met tol", ConvergenceWarning)
+        check(estimator)  # type: ignore[operator]
 
 
 @pytest.fixture(scope="module")

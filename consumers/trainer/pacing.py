@@ -2,14 +2,15 @@
 
 Under `latest` a model is always due where the input never ends, and training without a pause would take half of a
 processor from reading, for a dozen versions a second. So training takes a share of the time, `training.share`: after a
-model that took t seconds the next one begins t / share - t seconds later, or as soon as the loop has waited t seconds
-for records: then there is nothing that training could keep from being read.
+model that took t seconds the next one begins t / share - t seconds later, or as soon as the loop has waited for
+records: in vain, or for t seconds in all. Then there is little that training could keep from being read.
 
 Invariant: it delays what is trained, never what is learned; under `every` nothing is delayed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 
@@ -38,9 +39,9 @@ class Pace:
         self._ended = self._monotonic()
         self._took, self._waited = self._ended - self._begun, 0.0
 
-    def waited(self, seconds: float) -> None:
-        """Note how long the loop waited for records that did not come, or not as many as it would have taken."""
-        self._waited += seconds
+    def waited(self, seconds: float, *, came: int) -> None:
+        """Note how long the loop waited for records, of which fewer came than it would have taken, or none."""
+        self._waited += seconds if came else math.inf
 
     @property
     def ready(self) -> bool:

@@ -152,8 +152,9 @@ class Trainer:
         """Read, and note how long nothing, or not enough, came."""
         most, clock = self._settings.input.batch_records, self._components.clock.monotonic
         begun = clock()
-        if life.intake.read(most, BUSY_POLL_S if life.pipeline.training else POLL_S) < most:
-            self._pace.waited(clock() - begun)
+        came = life.intake.read(most, BUSY_POLL_S if life.pipeline.training else POLL_S)
+        if came < most:
+            self._pace.waited(clock() - begun, came=came)
 
     def _assign(self, life: Life) -> None:
         """Read on from the learner's positions; while behind the head, only the partitions that are behind."""

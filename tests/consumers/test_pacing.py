@@ -42,14 +42,16 @@ def test_an_idle_loop_withholds_nothing() -> None:
     clock.now += 3.0
     pace.end()
     assert not pace.ready
-    pace.waited(2.9)
+    pace.waited(2.9, came=10)
     assert not pace.ready
-    pace.waited(0.2)
+    pace.waited(0.2, came=10)
     assert pace.ready
     pace.begin()
     clock.now += 1.0
     pace.end()
     assert not pace.ready  # waiting counts since the last model
+    pace.waited(0.1, came=0)
+    assert pace.ready  # nothing is there to be read
 
 
 def test_without_a_pause() -> None:

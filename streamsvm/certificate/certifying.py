@@ -26,8 +26,8 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
 
 KEEP: Final = 10_000
-"""Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in each
-partition, and from the second read on three times that: one survey for each of `STEPS`."""
+"""Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in
+each, and from the second read on three times that: one survey for each of `STEPS`."""
 STEPS: Final = (1.0, 0.25, 0.0625)
 """How far from the best machine so far towards the newest bound's the machines of a later look stand."""
 SUMS_BYTES: Final = 256 << 20

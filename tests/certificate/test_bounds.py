@@ -168,7 +168,7 @@ OVERFLOWS = {
 
 @pytest.mark.parametrize("what", OVERFLOWS)
 def test_an_overflow_is_never_a_bound(what: str) -> None:
-    """Light rows far away whose margins overflow: their loss is not 0, and a sum of finite numbers may not be finite."""
+    """Light rows far away whose margins overflow: their loss is not 0, and sums of finite numbers may not be finite."""
     row, coefficients, scale, weight = OVERFLOWS[what]
     d = len(row)
     points = Points(np.array([row, [0.0] * d]), np.array([1, -1], np.int8), np.array([weight, 1.0]))

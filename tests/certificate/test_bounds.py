@@ -18,7 +18,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
-from tests.certificate.hostile import Case, Float, case, violations
+from tests.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
 
 CASES = 60
 
@@ -30,6 +30,13 @@ def test_no_bound_is_violated(first: int) -> None:
     for number in range(first, first + 10):
         made = case(number)
         assert violations(made, made.bounds()) == [], number
+
+
+@pytest.mark.parametrize("number", [*range(1, 6), *range(7, 17)])
+def test_no_bound_of_several_reads_is_violated(number: int) -> None:
+    """Magnitudes that a trainer accepts, up to its limits; `--hostile` takes more of them."""
+    with np.errstate(all="ignore"):
+        assert violations_of_reads(wild(number), 3) == []
 
 
 @pytest.mark.filterwarnings("ignore:Solver terminated early")

@@ -904,6 +904,9 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     all_of_them = run("verify", "--certificate", "--all", *servers, *models)
     assert all_of_them.returncode == 78
     assert "--certificate and --all" in error_of(all_of_them)
+    of_nothing = run("verify", "--reads", "3", *servers, *models)
+    assert of_nothing.returncode == 78
+    assert "--keep and --reads are of a certificate" in error_of(of_nothing)
 
 
 def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,6 +94,11 @@ def verify(
     _require(survey, settings, number, after.others)
     if keep and number is None:
         number = max(survey.found.keys() - survey.retired.keys(), default=None)
+        if number is None:
+            raise ConfigurationError(
+                f"every version of {settings.name} is retired: none is left to have a certificate",
+                "Certify the next one that is published.",
+            )
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
     with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:

@@ -167,9 +167,9 @@ def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
     }
 
 
-def retired_record(forged: Forged, number: int) -> Message:
-    """Return the record by which readers know that a version is retired."""
-    value = encode_retired(Retired(1, (), (number,)))
+def retired_record(forged: Forged, *numbers: int) -> Message:
+    """Return the record by which readers know that versions are retired."""
+    value = encode_retired(Retired(1, (), numbers))
     return Message(forged.settings.output.aliases_topic, value, retired_key("m").encode(), partition=0)
 
 
@@ -361,6 +361,18 @@ def test_what_was_proven_stays_proven_when_the_log_loses_rows(
     assert len(calls) == 2
     assert row.outcome is Outcome.IDENTICAL
     assert row.certificate == once is not None
+
+
+def test_no_certificate_where_every_version_is_retired(trained: Settings, connection: Connection) -> None:
+    """Nothing would be proven, and the exit status would be that of success."""
+    forged = Forged(trained, connection)
+    tombstones = [
+        Message(forged.settings.output.models_topic, None, f"m@{number}".encode(), partition=0)
+        for number in range(1, 6)
+    ]
+    settings = forged.store(*tombstones, retired_record(forged, *range(1, 6)))
+    with pytest.raises(ConfigurationError, match="every version of m is retired"):
+        verify(Cluster(connection), settings, keep=64)
 
 
 def test_what_cannot_have_a_certificate_is_refused(settings: Settings, connection: Connection) -> None:

@@ -685,10 +685,13 @@ def verify_command(
             help="Prove how far one version, --version or the newest, can be from the best model over all its rows.",
         ),
     ] = False,
-    keep: Annotated[int, typer.Option(min=64, metavar="ROWS", help="Rows that a certificate keeps whole.")] = 10_000,
+    keep: Annotated[
+        int | None, typer.Option(min=64, metavar="ROWS", help="Rows that a certificate keeps whole; 10000 by default.")
+    ] = None,
     reads: Annotated[
-        int, typer.Option(min=1, help="How often a certificate reads the input at most; more can prove more.")
-    ] = 1,
+        int | None,
+        typer.Option(min=1, help="How often a certificate reads the input at most, 1 by default; more can prove more."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
@@ -699,6 +702,7 @@ def verify_command(
     """
     from consumers.host.runtime import configure_logging, connect
     from consumers.verify.verify import progress_bar, summary_line, verify
+    from streamsvm.certificate.certifying import KEEP
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -708,12 +712,15 @@ def verify_command(
         raise ConfigurationError(
             "--certificate and --all are both given", "A certificate is of one version: give its --version."
         )
+    if not certificate and (keep is not None or reads is not None):
+        raise ConfigurationError(
+            "--keep and --reads are of a certificate, and none is asked for", "Give --certificate, too."
+        )
+    rows = (KEEP if keep is None else keep) if certificate else 0
     with progress_bar(settings.name) as progress:
         cluster = Cluster(connect(settings, "verify"))
         with cluster.keeping():
-            report = verify(
-                cluster, settings, number=version, keep=keep if certificate else 0, reads=reads, progress=progress
-            )
+            report = verify(cluster, settings, number=version, keep=rows, reads=reads or 1, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

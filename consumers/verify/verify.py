@@ -21,6 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
+from streamsvm.build import build
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
@@ -68,7 +69,8 @@ def verify(
     number : int, optional
         The one version to recompute; the places of all are checked anyway. Default: all.
     keep : int
-        Rows to keep for a certificate of the one version, by default the newest; 0: none is asked for.
+        Rows to keep for a certificate of the one version, by default the newest; 0: none is asked for. A version that
+        differs from its recomputation has none.
     reads : int
         How often the input is read for the certificate at most: more prove more where one is not enough.
     progress : callable, optional
@@ -92,6 +94,11 @@ def verify(
     _require(survey, settings, number, after.others)
     if keep and number is None:
         number = max(survey.found.keys() - survey.retired.keys(), default=None)
+        if number is None:
+            raise ConfigurationError(
+                f"every version of {settings.name} is retired: none is left to have a certificate",
+                "Certify the next one that is published.",
+            )
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
     with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
@@ -174,12 +181,14 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed, keep: int, rea
     try:
         certifier = certifier_of(version, keep) if keep else None
         recomputed = replayed.value(version, auditor.placed(version), certifier)
-        certificate = None if certifier is None else replayed.certificate(version, certifier, reads)
+        form = format_of(record.value)
+        parts = differences(record.value, recomputed, form)
+        certificate = None
+        if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
+            certificate = replayed.certificate(version, certifier, reads)
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error))
     else:
-        form = format_of(record.value)
-        parts = differences(record.value, recomputed, form)
         auditor.close(number, record.offset, faults, version=version, parts=parts, form=form, certificate=certificate)
     return version
 
@@ -230,10 +239,7 @@ class _Replayed:
     def certificate(self, version: Version, certifier: Certifier, reads: int) -> Certificate:
         """Return the certificate of the version whose value was just returned, by so many reads at most.
 
-        Raises
-        ------
-        NotRecomputable
-            If the log lost its input meanwhile.
+        If the log loses its input meanwhile: what was proven before.
         """
         recomputation = self._recomputation
         while True:
@@ -243,7 +249,11 @@ class _Replayed:
             self._drop()
             if certifier.done or certificate.reads >= reads:
                 return certificate
-            recomputation = self._advanced(version, certifier)
+            try:
+                recomputation = self._advanced(version, certifier)
+                recomputation.require_all(version)
+            except NotRecomputable:
+                return certificate
 
     def _advanced(self, version: Version, certifier: Certifier | None) -> Recomputation:
         """Return a learner that stands at a version's cut."""
@@ -267,8 +277,9 @@ class _Replayed:
         missing = missing_input(version, self._ids[topic], self._logs[topic])
         if missing:
             raise NotRecomputable(missing)
-        if self._recomputation is not None and self._source is not None and self._recomputation.admits(version):
-            return self._recomputation, self._source
+        present = None if certifier is not None else self._recomputation  # a certifier sees all rows, or none
+        if present is not None and self._source is not None and present.admits(version):
+            return present, self._source
         self._drop()
         self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier)
         self._threads.enter_context(limited(self._recomputation.config.svm))

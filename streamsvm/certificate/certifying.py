@@ -8,8 +8,11 @@ bundle method (Lemarechal, Nemirovskii and Nesterov 1995), and at rows' resoluti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 from typing import Final
 
 import numpy as np
@@ -23,7 +26,8 @@ from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points
 
 KEEP: Final = 10_000
-"""Rows that are kept by default, in all partitions together at the end; while rows are read, twice as many in each."""
+"""Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in
+each, and from the second read on three times that: one survey for each of `STEPS`."""
 STEPS: Final = (1.0, 0.25, 0.0625)
 """How far from the best machine so far towards the newest bound's the machines of a later look stand."""
 SUMS_BYTES: Final = 256 << 20
@@ -43,7 +47,8 @@ class Certificate:
     bound : float
         That of no model is below this, with the same scaler, C and class weights.
     gap : float or None
-        (objective - bound) / bound; None where the bound is 0 and says nothing.
+        (objective - bound) / bound, not rounded down; None where the bound is 0 or the objective infinite: that says
+        nothing.
     reached : float
         The least objective that was met: at most `objective`, and less where a better machine was found on the way.
     rows : int
@@ -64,21 +69,27 @@ class Certificate:
 
     def __str__(self) -> str:
         rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
+        if not math.isfinite(self.objective):
+            return f"nothing is proven: over {rows} the objective is beyond what float64 holds"
+        objective = f"its objective is at most {_digits(Fraction(self.objective), 9, ROUND_CEILING):.9g}"
         if self.gap is None:
-            return f"nothing is proven: over {rows} the objective is at most {self.objective:.6g}, and the bound is 0"
+            return f"nothing is proven over {rows}: {objective}, and the bound is 0"
+        gap, bound = self.gap, _digits(Fraction(self.bound), 9, ROUND_FLOOR)
         return (
-            f"proven within {percent(self.gap)} of the best possible model over {rows}: its objective is at most "
-            f"{self.objective:.9g}, and that of no model is below {self.bound:.9g}"
+            f"proven within {percent(gap)} of the best possible model over {rows}: {objective}, and that of no model "
+            f"is below {bound:.9g}"
         )
 
 
 def percent(gap: float) -> str:
     """Return a gap for people: two digits, never rounded down."""
-    for raised in (1.0, 1.05):
-        shown = f"{100.0 * raised * gap:.1e}" if gap < 1e-5 else f"{100.0 * raised * gap:.2g}"
-        if float(shown) >= 100.0 * gap:
-            break
-    return f"{shown} %"
+    shown = _digits(100 * Fraction(gap), 2, ROUND_CEILING)
+    return f"{shown:.1e} %" if gap < 1e-5 else f"{shown:.2g} %"
+
+
+def _digits(value: Fraction, digits: int, rounding: str) -> float:
+    """Return what, shown with so many significant digits, is a number rounded in one direction."""
+    return float(Context(prec=digits, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 class Certifier:
@@ -150,7 +161,7 @@ class Certifier:
         self._found = Certificate(
             objective=objective,
             bound=bound,
-            gap=(objective - bound) / bound if bound > 0.0 else None,
+            gap=_gap(objective, bound),
             reached=one.upper if before is None else min(before.reached, one.upper),
             rows=one.rows,
             kept=one.kept,
@@ -170,6 +181,17 @@ class Certifier:
         scaler = self._objective.scaler
         whole = joined([survey.surveyed() for survey in surveys.values()], scaler, self._keep)
         return bounds_of(whole, self._objective, machine)
+
+
+def _gap(objective: float, bound: float) -> float | None:
+    if not (bound > 0.0 and math.isfinite(objective)):
+        return None
+    exact = (Fraction(objective) - Fraction(bound)) / Fraction(bound)
+    try:
+        nearest = float(exact)
+    except OverflowError:
+        return None
+    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
 def _between(one: LinearMachine, other: LinearMachine, step: float) -> LinearMachine:

@@ -102,7 +102,7 @@ def look(
         slack[i] = 1.0 - y[i] * decision
         nearness[i] = abs(slack[i]) / math.sqrt(square)
         add(total[label], u)
-        if slack[i] > 0.0:
+        if slack[i] > 0.0 or not math.isfinite(slack[i]):  # an overflow makes the sum infinite or NaN: nothing is told
             add(hinge[label], u * slack[i])
         number = stratum_of(y[i], slack[i])
         for k in range(m):

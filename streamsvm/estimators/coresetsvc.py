@@ -455,8 +455,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
-        Takes a pass over the rows; see `streamsvm.certificate`. Rows count as they are given: an outlier that was
-        clipped in learning is not clipped here.
+        Takes a pass over the rows; see `streamsvm.certificate`. Rows count as they are given, in the type in which the
+        first rows were learned (float32 or float64): an outlier that was clipped in learning is not clipped here.
 
         Parameters
         ----------

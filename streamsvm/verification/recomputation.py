@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -179,13 +180,8 @@ class Recomputation:
         NotRecomputable
             If the log never stood at its cut, or has fewer rows up to there than it had then.
         """
-        self._require_standing(positions(version.lineage.cut))
+        self.require_all(version)
         cut = self._learner.cut()
-        if cut.rows < version.stream.rows:
-            raise NotRecomputable(
-                f"{self.topic} holds {cut.rows:,} rows up to the version's cut, but the version was made from "
-                f"{version.stream.rows:,}: records in between were removed; an input topic must not be compacted"
-            )
         made = make(cut, self.config, self._in_force(version))
         self._remember(made.tuning)
         origin = Origin(
@@ -200,6 +196,22 @@ class Recomputation:
         )
         return model_codec.encode(version_of(made, self.config, origin))
 
+    def require_all(self, version: Version) -> None:
+        """See that all rows of a version were learned, once its cut is reached.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log never stood at its cut, or has fewer rows up to there than it had then.
+        """
+        self._require_standing(positions(version.lineage.cut))
+        rows = sum(learned.rows for learned in self._learner.learned().values())
+        if rows < version.stream.rows:
+            raise NotRecomputable(
+                f"{self.topic} holds {rows:,} rows up to the version's cut, but the version was made from "
+                f"{version.stream.rows:,}: records in between were removed; an input topic must not be compacted"
+            )
+
     def _require_standing(self, cut: Positions) -> None:
         for partition, at in self.positions.items():
             if at != cut[partition]:
@@ -210,8 +222,8 @@ class Recomputation:
                 )
 
 
-def certifier_of(version: Version, keep: int) -> Certifier:
-    """Return what looks at the rows of a version for its certificate.
+def certifier_of(version: Version, keep: int) -> Certifier | None:
+    """Return what looks at the rows of a version for its certificate; None if no configuration makes such a version.
 
     Raises
     ------
@@ -220,14 +232,16 @@ def certifier_of(version: Version, keep: int) -> Certifier:
     NotRecomputable
         If this build does not know its configuration.
     """
-    config = configuration_of(version.lineage)
+    config, model, fit = configuration_of(version.lineage), version.model, version.fit
+    if model.dimension != config.points.dimension or not 0.0 < fit.C < math.inf:
+        return None
     if config.coreset.forgets:
         raise ConfigurationError(
             f"{version.key} forgets (coreset.memory = {config.coreset.memory}): a certificate is of all rows alike",
             "Certify a version of a model that forgets nothing.",
         )
     partitions = [part.partition for part in version.lineage.cut]
-    return Certifier(version.model, version.fit, partitions, config.points.numpy_dtype, keep)
+    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep)
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:

@@ -32,10 +32,13 @@ from tests.benchmarks import coreset
 from tests.benchmarks.coreset import ORDERS, Case
 from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import learned
-from tests.certificate.hostile import case, violations
+from tests.certificate.hostile import case, violations, violations_of_reads, wild
 
 BATCH: Final = 1_000
 ROUNDS: Final = 5
+WILD_ONE_OF: Final = 100
+"""Hostile streams for each one of extreme magnitudes, over which the solver takes its time."""
+WILD_READS: Final = 3
 ROUNDING: Final = 1e-12
 """Of plain sums in float64, on either side of which a bound may lie."""
 
@@ -167,8 +170,12 @@ def hostile(count: int) -> dict[str, Any]:
             found = made.bounds()
             wrong += [f"case {number}: {what}" for what in violations(made, found)]
             gaps.append(np.inf if found.gap is None else found.gap)
+        with np.errstate(all="ignore"):
+            for number in range(count // WILD_ONE_OF):
+                wrong += [f"wild case {number}: {what}" for what in violations_of_reads(wild(number), WILD_READS)]
     return {
         "cases": count,
+        "wild_cases": count // WILD_ONE_OF,
         "violated": len(wrong),
         "violations": wrong[:20],
         "within_a_millionth": float(np.mean(np.array(gaps) < 1e-6)),

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from sklearn.svm import SVC
 
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
+from streamsvm.certificate.certifying import Certifier
 from streamsvm.certificate.survey import LEAST_KEPT, Survey, joined
-from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.model.fit import Fit
+from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]
@@ -101,6 +103,85 @@ def case(number: int) -> Case:
         near = made.by_libsvm()
         made = Case(parts, objective, LinearMachine(near.coefficients * (1 + 1e-4), near.intercept), made.batches)
     return made
+
+
+def wild(number: int) -> Case:
+    """Return a stream of magnitudes that no other test has: what the numbers that a trainer accepts can come to.
+
+    Features from subnormal ones to 1e99, offsets of 1e16 that no scaler takes away, rows of zeros, weights of 1e-15 to
+    1e15, more partitions than rows, margins that cancel, machines of up to 1e150.
+    """
+    random = np.random.default_rng([11, number])
+    n, d = int(random.choice([1, 2, 3, 10, 70, 130])), int(random.integers(1, 5))
+    X = random.standard_normal((n, d)) * 10.0 ** random.choice([0, 0, -8, 8, -150, -318, 40, 99], d)
+    if random.random() < 0.4:
+        X += random.choice([0.0, 1e8, 1e16], d)
+    if d > 1 and random.random() < 0.5:
+        X[:, -1] = X[:, 0] * random.choice([1.0, -1.0, 1.0 + 2e-16])
+    if random.random() < 0.4:
+        X[random.random(n) < random.choice([0.1, 0.9, 1.0])] = 0.0
+    X = np.clip(X, -1e100, 1e100)
+    far = np.abs(X).max(axis=0) + 1e-300
+    signs = np.where(random.standard_normal(n) + X @ (1.0 / far) > 0, 1, -1).astype(np.int8)
+    weight = [np.ones(n), 10.0 ** random.uniform(-15, 15, n), random.choice([1e-15, 1e15], n)][int(random.integers(3))]
+    scaler = Scaler.identity(d)
+    if random.random() < 0.5:
+        scaler = Scaler.standard(X.mean(axis=0), X.var(axis=0))
+    elif random.random() < 0.3:
+        scaler = Scaler(10.0 ** random.uniform(-100, 100, d), 10.0 ** random.uniform(-100, 100, d))
+    if random.random() < 0.25:
+        X = np.clip(X, -3e38, 3e38).astype(np.float32)
+    points = Points(X, signs, weight)
+    if random.random() < 0.5:
+        points = points.take(np.argsort(X[:, 0], kind="stable"))
+    weights = 10.0 ** random.uniform(-6, 6, 2)
+    objective = Objective(scaler, float(10.0 ** random.choice([-20, -4, 0, 2])), (float(weights[0]), float(weights[1])))
+    borders = np.sort(random.integers(0, n + 1, int(random.choice([0, 1, 4, n + 6]))))
+    w = random.standard_normal(d) * random.choice([1.0, 1e8, 1e20]) / (np.abs(scaler.transform(X)).max(axis=0) + 1e-300)
+    if d > 1 and random.random() < 0.3:
+        w[-1] = -w[0] * (1.0 + random.choice([0.0, 1e-10]))
+    machine = LinearMachine(np.clip(w, -1e150, 1e150), float(random.choice([0.0, 1.0, random.normal(), 1e10])))
+    parts = [points.take(rows) for rows in np.split(np.arange(n), borders)]
+    return Case(parts, objective, machine, int(random.integers(1, 5)))
+
+
+def violations_of_reads(made: Case, reads: int) -> list[str]:
+    """Compare what several reads prove with exact objectives: of all machines looked under, and of those of w = 0."""
+    objective, wrong, d = made.objective, list[str](), made.whole.dimension
+    fit = Fit(
+        C=objective.C,
+        gamma=None,
+        points=1,
+        weight=1.0,
+        support_vectors=0,
+        objective=0.0,
+        dual_objective=None,
+        kkt_gap=None,
+        iterations=0,
+        converged=True,
+        class_weight=objective.class_weight,
+    )
+    certifier = Certifier(
+        Model(objective.scaler, made.machine), fit, range(len(made.parts)), made.whole.X.dtype, LEAST_KEPT
+    )
+    machines, own = [LinearMachine(np.zeros(d), b) for b in (-1.0, 0.0, 1.0)], made.exactly(made.machine)
+    looked: list[Fraction] = []
+    for read in range(reads):
+        for partition, part in enumerate(made.parts):
+            for rows in np.array_split(np.arange(len(part)), made.batches):
+                certifier.look(partition, part.take(rows))
+        looked += [made.exactly(machine) for machine, _ in certifier._looks if np.isfinite(machine.coefficients).all()]
+        found = certifier.certificate()
+        if found.objective < own:
+            wrong.append(f"the objective is {float(own)}, the upper bound {found.objective}")
+        if found.reached < min(looked):
+            wrong.append(f"read {read}: no machine was as good as {found.reached}")
+        least = min([*looked, *map(made.exactly, machines)])
+        if found.bound > least:
+            wrong.append(f"read {read}: an objective, {float(least)}, is below {found.bound}")
+        if certifier.done:
+            break
+    return wrong
 
 
 def violations(made: Case, found: Bounds) -> list[str]:

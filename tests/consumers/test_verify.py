@@ -26,11 +26,12 @@ from streamsvm.learning import training
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Audit
-from streamsvm.model.machine import LinearMachine
+from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.model.pointers import Alias, Head, Retired, encode_alias, encode_head, encode_retired, retired_key
-from streamsvm.model.version import PartitionCut, Version
+from streamsvm.model.version import PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.verification.differences import differences
+from streamsvm.verification.recomputation import NotRecomputable, Recomputation
 from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
@@ -166,9 +167,9 @@ def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
     }
 
 
-def retired_record(forged: Forged, number: int) -> Message:
-    """Return the record by which readers know that a version is retired."""
-    value = encode_retired(Retired(1, (), (number,)))
+def retired_record(forged: Forged, *numbers: int) -> Message:
+    """Return the record by which readers know that versions are retired."""
+    value = encode_retired(Retired(1, (), numbers))
     return Message(forged.settings.output.aliases_topic, value, retired_key("m").encode(), partition=0)
 
 
@@ -296,6 +297,82 @@ def test_a_certificate_in_words(trained: Settings, connection: Connection) -> No
     plain = report.plain()["versions"]
     assert plain[1]["certificate"]["rows"] == 80
     assert "certificate" not in plain[0]
+
+
+@pytest.mark.parametrize(
+    "forge",
+    [
+        lambda version: replace(version, fit=replace(version.fit, C=-1.0)),
+        lambda version: replace(version, fit=replace(version.fit, C=2.0 * version.fit.C)),
+        lambda version: replace(
+            version,
+            model=replace(
+                version.model, scaler=Scaler.identity(1), machine=LinearMachine(np.ones(1), 0.0), probability=None
+            ),
+        ),
+    ],
+    ids=["a negative C", "another C", "another dimension"],
+)
+def test_a_forged_version_has_no_certificate(
+    trained: Settings, connection: Connection, forge: Callable[[Version], Version]
+) -> None:
+    """It would be a proof of a problem that the forger chose; what is wrong is said as ever."""
+    forged = Forged(trained, connection)
+    forged.change(3, forge)
+    forged.rechain()
+    report = verify(Cluster(connection), forged.store(), number=3, keep=64)
+    assert report.rows[2].outcome is Outcome.DIFFERS, report.rows[2]
+    assert report.rows[2].certificate is None
+
+
+def test_a_certificate_begins_with_its_own_reading(trained: Settings, connection: Connection) -> None:
+    """A forged version that claims more rows than there are comes before the right one, all of whose rows are seen."""
+
+    def more_rows(stream: StreamSummary) -> StreamSummary:
+        return msgspec.structs.replace(stream, rows=stream.rows + 1)
+
+    forged = Forged(trained, connection)
+    right = forged.versions[2]
+    forged.change(3, lambda version: replace(version, stream=more_rows(version.stream)))
+    settings = forged.store(
+        Message(forged.settings.output.models_topic, right.value, right.key, right.headers, partition=0)
+    )
+    rows = verify(Cluster(connection), settings, number=3, keep=64).rows
+    one, other = (row.certificate for row in rows if row.number == 3)
+    assert one is None
+    assert other is not None
+    assert other.rows == 120
+
+
+def test_what_was_proven_stays_proven_when_the_log_loses_rows(
+    trained: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second read that lacks rows would prove too little of a machine; the first one's certificate is returned."""
+    once = verify(Cluster(connection), trained, number=2, keep=64).rows[1].certificate
+    calls: list[object] = []
+
+    def require(self: Recomputation, version: Version) -> None:
+        calls.append(self)
+        if len(calls) > 1:
+            raise NotRecomputable("records in between were removed")
+
+    monkeypatch.setattr(Recomputation, "require_all", require)
+    row = verify(Cluster(connection), trained, number=2, keep=64, reads=5).rows[1]
+    assert len(calls) == 2
+    assert row.outcome is Outcome.IDENTICAL
+    assert row.certificate == once is not None
+
+
+def test_no_certificate_where_every_version_is_retired(trained: Settings, connection: Connection) -> None:
+    """Nothing would be proven, and the exit status would be that of success."""
+    forged = Forged(trained, connection)
+    tombstones = [
+        Message(forged.settings.output.models_topic, None, f"m@{number}".encode(), partition=0)
+        for number in range(1, 6)
+    ]
+    settings = forged.store(*tombstones, retired_record(forged, *range(1, 6)))
+    with pytest.raises(ConfigurationError, match="every version of m is retired"):
+        verify(Cluster(connection), settings, keep=64)
 
 
 def test_what_cannot_have_a_certificate_is_refused(settings: Settings, connection: Connection) -> None:
@@ -839,6 +916,9 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     all_of_them = run("verify", "--certificate", "--all", *servers, *models)
     assert all_of_them.returncode == 78
     assert "--certificate and --all" in error_of(all_of_them)
+    of_nothing = run("verify", "--reads", "3", *servers, *models)
+    assert of_nothing.returncode == 78
+    assert "--keep and --reads are of a certificate" in error_of(of_nothing)
 
 
 def test_speed_on_many_versions(real_broker: TestBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

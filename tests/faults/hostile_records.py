@@ -460,7 +460,8 @@ class Attack:
         chunk, before = self._chunk(), self._site.said()
         self._send(chunk, records, per_s)
         self._settle(chunk, before)
-        return [round(float(value), 3) for value in np.quantile(chunk.latencies_s(), [0.5, 0.99, 1.0])]
+        latencies = chunk.latencies_s()  # none, if the scorer answered nothing: that is an escape already
+        return [round(float(value), 3) for value in np.quantile(latencies, [0.5, 0.99, 1.0])] if latencies else []
 
     def chunk(self, size: int) -> None:
         """Feed so many records, and account for them."""

@@ -7,6 +7,7 @@ import io
 import json
 import struct
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -42,6 +43,7 @@ from tests.streams import DIMENSION, gaussian
 
 MEGABYTE = 1_000_000
 TIMEOUT_S = 0.5
+SOON_S = 20.0
 Client = Callable[..., SchemaRegistry]
 
 
@@ -117,7 +119,13 @@ def test_an_answer_that_drips_is_given_up(registry: HostileRegistry, client: Cli
     with pytest.raises(RegistryUnavailable, match="no whole answer came within"):
         schemas.schema(1)
     registry.answer = text(POINT)
-    assert schemas.schema(1) == POINT
+    until = time.monotonic() + SOON_S
+    while True:
+        try:
+            assert schemas.schema(1) == POINT
+            break
+        except RegistryUnavailable:  # on a busy machine no answer may come within the second that is waited for it
+            assert time.monotonic() < until
     assert dripping.ended.wait(DRIPS_S + 20.0)
     assert not dripping.through
 

@@ -716,11 +716,13 @@ def verify_command(
         raise ConfigurationError(
             "--keep and --reads are of a certificate, and none is asked for", "Give --certificate, too."
         )
-    rows = (KEEP if keep is None else keep) if certificate else 0
+    rows_to_keep = 0
+    if certificate:
+        rows_to_keep = KEEP if keep is None else keep
     with progress_bar(settings.name) as progress:
         cluster = Cluster(connect(settings, "verify"))
         with cluster.keeping():
-            report = verify(cluster, settings, number=version, keep=rows, reads=reads or 1, progress=progress)
+            report = verify(cluster, settings, number=version, keep=rows_to_keep, reads=reads or 1, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

@@ -93,12 +93,7 @@ def verify(
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number, after.others)
     if keep and number is None:
-        number = max(survey.found.keys() - survey.retired.keys(), default=None)
-        if number is None:
-            raise ConfigurationError(
-                f"every version of {settings.name} is retired: none is left to have a certificate",
-                "Certify the next one that is published.",
-            )
+        number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
     with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
@@ -159,6 +154,23 @@ def _require(survey: VersionSurvey, settings: Settings, number: int | None, othe
         if number in survey.retired:
             retired += f" at offset {survey.retired[number]}"
         raise ConfigurationError(f"version {number} of {name} {retired}; the newest is {survey.newest}")
+
+
+def _newest_that_stands(survey: VersionSurvey, settings: Settings) -> int:
+    """Return the number of the newest version that is not retired.
+
+    Raises
+    ------
+    ConfigurationError
+        If all are retired.
+    """
+    standing = survey.found.keys() - survey.retired.keys()
+    if not standing:
+        raise ConfigurationError(
+            f"every version of {settings.name} is retired, so no certificate can be made",
+            "Publish a new version, and certify that.",
+        )
+    return max(standing)
 
 
 def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeout_s: float) -> Iterator[Record]:

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from streamsvm.certificate.survey import Surveyed
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.svm.feasible import balanced
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.solvers import StdaSolver
 
@@ -40,9 +41,6 @@ TOLERANCE: Final = 1e-9
 MAX_ITERATIONS: Final = 10_000_000
 LARGEST_PENALTY: Final = 1e150
 """C k W up to which, with features up to `LARGEST_FEATURE`, no sum of products overflows."""
-MOST_MULTIPLES: Final = 2**50
-"""Of the unit of alpha in the greatest alpha: sums of some thousand of them are exact in Python's integers anyway, and
-each stays exact in float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,33 +178,6 @@ def _dual(Z: Float, y: NDArray[np.int8], alpha: Float, spread: Float) -> float:
     # Some d + 4 roundings are left, each of a part of one of the two terms.
     value = total - 0.5 * square - (Z.shape[1] + 4.0) * EPS * (total + square)
     return float(value) if value >= 0.0 else 0.0  # no objective is below 0; NaN: an overflow
-
-
-def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
-    """Return multipliers none of which is greater than before, and whose sums over both labels are exactly equal.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,), int8
-    alpha : ndarray of shape (n,), float64
-        Not negative.
-    """
-    greatest = float(alpha.max(initial=0.0))
-    if greatest == 0.0:
-        return alpha
-    unit = 2.0 ** (math.frexp(greatest)[1] - 1) / MOST_MULTIPLES
-    multiples = np.floor(alpha / unit).astype(np.int64)
-    positive = y > 0
-    sums = [sum(multiples[side].tolist()) for side in (positive, ~positive)]
-    excess = abs(sums[0] - sums[1])
-    heavier = np.flatnonzero(positive if sums[0] > sums[1] else ~positive)
-    for at in heavier[np.argsort(-multiples[heavier], kind="stable")]:
-        taken = min(excess, int(multiples[at]))
-        multiples[at] -= taken
-        excess -= taken
-        if not excess:
-            break
-    return np.asarray(multiples * unit, dtype=np.float64)
 
 
 def _primal(surveyed: Surveyed, objective: Objective, machine: LinearMachine) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from typing import Final
 
@@ -19,10 +19,12 @@ import numpy as np
 
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
 from streamsvm.certificate.kernels import STRATA
-from streamsvm.certificate.survey import LEAST_KEPT, MOST_OTHERS, Survey, joined
+from streamsvm.certificate.survey import MOST_OTHERS, Survey, joined
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.certified import gap_of, percent, rounded
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Points
 
 KEEP: Final = 10_000
@@ -71,25 +73,14 @@ class Certificate:
         rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
         if not math.isfinite(self.objective):
             return f"nothing is proven: over {rows} the objective is beyond what float64 holds"
-        objective = f"its objective is at most {_digits(Fraction(self.objective), 9, ROUND_CEILING):.9g}"
+        objective = f"its objective is at most {rounded(Fraction(self.objective), 9, ROUND_CEILING):.9g}"
         if self.gap is None:
             return f"nothing is proven over {rows}: {objective}, and the bound is 0"
-        gap, bound = self.gap, _digits(Fraction(self.bound), 9, ROUND_FLOOR)
+        gap, bound = self.gap, rounded(Fraction(self.bound), 9, ROUND_FLOOR)
         return (
             f"proven within {percent(gap)} of the best possible model over {rows}: {objective}, and that of no model "
             f"is below {bound:.9g}"
         )
-
-
-def percent(gap: float) -> str:
-    """Return a gap for people: two digits, never rounded down."""
-    shown = _digits(100 * Fraction(gap), 2, ROUND_CEILING)
-    return f"{shown:.1e} %" if gap < 1e-5 else f"{shown:.2g} %"
-
-
-def _digits(value: Fraction, digits: int, rounding: str) -> float:
-    """Return what, shown with so many significant digits, is a number rounded in one direction."""
-    return float(Context(prec=digits, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator)))
 
 
 class Certifier:
@@ -123,7 +114,8 @@ class Certifier:
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
         self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)
-        self._objective = Objective(model.scaler, fit.C, fit.class_weight)
+        negative, positive = fit.class_weight
+        self._objective = Objective(model.scaler, fit.C, (negative, positive))
         self._best, self._others = model.machine, list[LinearMachine]()
         self._found: Certificate | None = None
         self._looks: list[tuple[LinearMachine, dict[int, Survey]]] = []
@@ -161,7 +153,7 @@ class Certifier:
         self._found = Certificate(
             objective=objective,
             bound=bound,
-            gap=_gap(objective, bound),
+            gap=gap_of(objective, bound),
             reached=one.upper if before is None else min(before.reached, one.upper),
             rows=one.rows,
             kept=one.kept,
@@ -170,6 +162,11 @@ class Certifier:
         self._others.append(told.best)
         self._begin(_between(self._best, told.best, step) for step in STEPS)
         return self._found
+
+    @property
+    def best(self) -> LinearMachine:
+        """The machine whose objective is `Certificate.reached`."""
+        return self._best
 
     @property
     def done(self) -> bool:
@@ -181,17 +178,6 @@ class Certifier:
         scaler = self._objective.scaler
         whole = joined([survey.surveyed() for survey in surveys.values()], scaler, self._keep)
         return bounds_of(whole, self._objective, machine)
-
-
-def _gap(objective: float, bound: float) -> float | None:
-    if not (bound > 0.0 and math.isfinite(objective)):
-        return None
-    exact = (Fraction(objective) - Fraction(bound)) / Fraction(bound)
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return None
-    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
 
 
 def _between(one: LinearMachine, other: LinearMachine, step: float) -> LinearMachine:

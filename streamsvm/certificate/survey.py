@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from streamsvm.certificate.kernels import STRATA, add_pairs, look, put_away
 from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]
 Strata = NDArray[np.int64]
 
-LEAST_KEPT: Final = 64
 MOST_OTHERS: Final = 5
 """Each doubles the strata."""
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import (
@@ -22,6 +26,7 @@ from streamsvm.kafka import (
     Tail,
     TopicSpec,
 )
+from streamsvm.kafka.client import Link, make_admin
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
@@ -78,6 +83,39 @@ def test_marks_are_told_again_after_the_broker_was_killed() -> None:
             marks.stable([("t", 0)])
         broker.start()
         eventually(lambda: stable_now(marks) == {("t", 0): 0}, "they are told again")
+
+
+class Electing:
+    """An admin client whose first answer comes from a broker that does not yet know of its leadership."""
+
+    def __init__(self, admin: AdminClient, code: int) -> None:
+        self._admin, self._code, self._asked = admin, code, 0
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **options: Any) -> dict[TopicPartition, Future[Any]]:
+        self._asked += 1
+        if self._asked > 1:
+            return self._admin.list_offsets(asked, **options)
+        answers: dict[TopicPartition, Future[Any]] = {at: Future() for at in asked}
+        for answer in answers.values():
+            answer.set_exception(KafkaException(KafkaError(self._code)))
+        return answers
+
+    def poll(self, timeout_s: float) -> int:
+        return self._admin.poll(timeout_s)
+
+
+@pytest.mark.parametrize("code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_LEADER_EPOCH])
+def test_a_leader_of_this_moment_is_asked_again(broker: TestBroker, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic that was made a moment ago has a leader that may not know of it yet."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(2))
+    made = make_admin(broker.connection, Link(broker.connection))
+    electing = Electing(made, code)
+    monkeypatch.setattr("streamsvm.kafka.log.make_admin", lambda *_: electing)
+    assert Marks(broker.connection).stable([(topic, 0)]) == {(topic, 0): 2}
+    electing = Electing(made, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    with pytest.raises(ConfigurationError):
+        Marks(broker.connection).stable([(topic, 0)])
 
 
 def stable_now(marks: Marks) -> dict[Place, int] | None:

@@ -1,0 +1,224 @@
+"""The structures of all partitions: what they hold, and cuts of them, whoever learns the rows.
+
+`streamsvm.learning.learner` learns rows itself; `streamsvm.learning.combiner` adopts what others learned. Neither knows
+I/O, clock or threads.
+
+Invariant: what a cut is made from is fixed when it is taken, and is never a promise about a later state.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.forgetting import Horizon
+from streamsvm.coreset.outliers import Tally
+from streamsvm.coreset.reducers.base import Observed
+from streamsvm.coreset.structure import Bucket, Learned
+from streamsvm.learning.cutting import Cut, Cutter, DueCut, LearnerState, Met, TakenCut
+from streamsvm.learning.forgetful import partition_of
+from streamsvm.learning.partition import OpenLeaf, Partition
+from streamsvm.learning.tasks import Task, task_of
+from streamsvm.points import Position, Positions
+
+SHORT: Final = 10
+"""A horizon is short if it has less than one part in so many of its partition's rows."""
+
+
+class Partitions:
+    """The structures of all partitions, and when a cut of them is due.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    base : mapping of partition to Position
+        Where each partition begins.
+    every_leaves : int
+        Leaves completed, over all partitions, after which a cut is due.
+    task : Task, optional
+        What the labels are for; to tell two classes apart.
+    """
+
+    def __init__(self, config: ModelConfig, base: Positions, every_leaves: int, task: Task | None = None) -> None:
+        self._config = config
+        self._task = task or task_of(config)
+        self._cutter = Cutter(config, self._task, every_leaves)
+        self._of_cuts = Observed()
+        self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
+
+    def _begun(self, partition: int, base: Positions) -> Partition:
+        return partition_of(partition, base[partition], self._config, self._task)
+
+    @property
+    def positions(self) -> dict[int, Position]:
+        """The next row to learn of each partition."""
+        return {partition: held.position for partition, held in self._partitions.items()}
+
+    def position(self, partition: int) -> Position:
+        """Return the next row to learn of one partition."""
+        return self._partitions[partition].position
+
+    @property
+    def cut_due(self) -> bool:
+        """Whether `take`, `cut` or `decline_cut` is due."""
+        return self._cutter.due
+
+    @property
+    def leaves_since_cut(self) -> int:
+        """Leaves completed since the last cut was taken or declined."""
+        return self._cutter.leaves
+
+    @property
+    def points_held(self) -> int:
+        """Points held now: buckets, open leaves and audit samples together."""
+        return sum(held.points_held for held in self._partitions.values())
+
+    @property
+    def audit_points_held(self) -> int:
+        """Points of the audit samples."""
+        return sum(len(reservoir) for held in self._partitions.values() for reservoir in held.audit)
+
+    @property
+    def points_accepted(self) -> int:
+        """Valid points learned since the base."""
+        return sum(held.count for held in self._partitions.values())
+
+    @property
+    def rows(self) -> int:
+        """Rows seen since the base, rejected ones included."""
+        return sum(held.learned.rows for held in self._partitions.values())
+
+    @property
+    def rows_elsewhere(self) -> int:
+        """Rows that others have learned by now and did not hand over yet."""
+        return 0
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the valid points learned since the base."""
+        return sum(float(held.learned.class_weight.sum()) for held in self._partitions.values())
+
+    @property
+    def leaves_sealed(self) -> int:
+        """Leaves sealed since the base."""
+        return sum(held.structure.sealed for held in self._partitions.values())
+
+    def buckets(self) -> dict[int, tuple[Bucket, ...]]:
+        """Return the buckets of each partition, the oldest first."""
+        return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+
+    def learned(self) -> dict[int, Learned]:
+        """Return the totals of all rows that each partition learned since the base."""
+        return {partition: held.learned for partition, held in self._partitions.items()}
+
+    def short_share(self) -> float | None:
+        """Return which share of a cut's weight horizons shorter than a tenth of their partition's rows have now.
+
+        Of the partition where it is greatest; None where nothing is forgotten, or the horizon is chosen by people.
+        """
+        if self._config.coreset.memory != "adaptive":
+            return None
+        learned = self.learned()
+        return max(
+            sum(one.share for one in horizons if SHORT * one.rows < learned[partition].rows)
+            for partition, horizons in self.horizons().items()
+        )
+
+    def horizons(self) -> dict[int, tuple[Horizon, ...]]:
+        """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
+        if not self._config.coreset.forgets:
+            return dict.fromkeys(self._partitions, ())
+        standings = {partition: held.standing() for partition, held in self._partitions.items()}
+        now_ms = max(standing.now_ms for standing in standings.values())
+        return {partition: standing.horizons(now_ms) for partition, standing in standings.items()}
+
+    def open_leaves(self) -> dict[int, OpenLeaf]:
+        """Return how full each partition's open leaf is; costs nothing that grows with the points."""
+        return {partition: held.open_leaf() for partition, held in self._partitions.items()}
+
+    def observed(self) -> Observed:
+        """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
+        whole = Observed()
+        for observed in (self._of_cuts, *(held.observed for held in self._partitions.values())):
+            whole.add(observed)
+        return whole
+
+    @property
+    def rows_clipped(self) -> int:
+        """Accepted rows of which clipping changed a feature, since this learner was made."""
+        return sum(held.clipped for held in self._partitions.values()) + self.outliers().rows
+
+    def outliers(self) -> Tally:
+        """Return what `coreset.max_leverage` drew in since this learner was made."""
+        whole = Tally()
+        for held in self._partitions.values():
+            whole.add(held.tally)
+        return whole
+
+    def _anything_sealed(self) -> bool:
+        """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
+        return any(held.sealed_count for held in self._partitions.values())
+
+    def take(self) -> TakenCut:
+        """Take a cut at the present positions; the next one is due `every_leaves` leaves later.
+
+        Nothing is copied or computed: `TakenCut.make` does that, in any thread.
+        """
+        return self._cutter.take({partition: held.standing() for partition, held in self._partitions.items()})
+
+    def cut(self) -> Cut:
+        """Take a cut and make it at once."""
+        cut = self.take().make()
+        self.note(cut.met)
+        return cut
+
+    def note(self, met: Met | None) -> None:
+        """Take in what making a cut met, for `observed` and `outliers`."""
+        if met is None:
+            return
+        self._of_cuts.add(met.observed)
+        for partition, (sealed, tally) in met.first_leaves.items():
+            self._partitions[partition].note_first_leaf(sealed, tally)
+
+    def taken_of(self, state: LearnerState) -> TakenCut:
+        """Return the cut that was taken where a learner of the same configuration had this state."""
+        standings = {}
+        for partition in sorted(state.partitions):
+            saved = state.partitions[partition]
+            held = partition_of(partition, saved.position, self._config, self._task)
+            held.restore(saved)
+            standings[partition] = held.standing()
+        return TakenCut(standings, self._config, self._task)
+
+    def points_beyond(self, cut: DueCut) -> int:
+        """Return how many points a cut keeps in memory besides those that are held here."""
+        return cut.points_beyond(self._partitions)
+
+    def decline_cut(self) -> None:
+        """Pass over a due cut, as during replay."""
+        self._cutter.decline()
+
+    def call_for_cut(self) -> None:
+        """Let a cut be due at the present positions, whatever was counted: leaves may stand in no version yet."""
+        if self._anything_sealed():
+            self._cutter.call()
+
+    def extend(self, base: Positions) -> None:
+        """Take up partitions that are new; they change no other partition's structure."""
+        assert not base.keys() & self._partitions.keys()
+        added = {partition: self._begun(partition, base) for partition in base}
+        self._partitions = dict(sorted({**self._partitions, **added}.items()))
+
+    def state(self) -> LearnerState:
+        """Return everything a checkpoint needs; later rows do not change it."""
+        return LearnerState(
+            {partition: held.state() for partition, held in self._partitions.items()},
+            self._cutter.leaves,
+        )
+
+    def restore(self, state: LearnerState) -> None:
+        """Put a checkpoint's state in place; a partition that it does not know stays at its base."""
+        assert state.partitions.keys() <= self._partitions.keys()
+        self._cutter.leaves = state.leaves_since_cut
+        for partition, saved in state.partitions.items():
+            self._partitions[partition].restore(saved)

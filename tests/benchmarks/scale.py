@@ -1,0 +1,440 @@
+"""One process beside several workers on a real broker: `python -m tests.benchmarks.scale --workers 1,2 --json`.
+
+The trainer as it is deployed, at default settings, from its first turn until every point of a filled topic is learned;
+then it is stopped, and its last checkpoint holds what it has learned. `rate` is points a second of the wall,
+`cpu_us_a_point` the processor time of all processes, workers and trainer with its training thread, over all points. The
+broker's is not in it.
+
+`bytes_equal` says whether everything that was learned, each partition's record and each bucket's, and the model that is
+trained on the union of them, has the bytes of what one process learned of the same topic.
+
+With `--group-workers` there are rows of workers of their own, too (`streamsvm worker --ordinal K --of N`), beside a
+trainer that adopts what they leave in the coresets topic: the time of each process from when it was prepared until the
+trainer has adopted every point, and `published_share`, the bytes that were left over those of the input. The wall ends
+when the trainer has the last manifest, which comes up to a second after the last point was learned.
+
+Where each worker has no core of its own, the wall says little of how workers share the work. So there are also the
+processor time of each worker over its own points, and what the slowest one would do with a core for itself:
+`slowest_worker_rate`, its points over its own seconds of processor time. Runs take turns; figures are medians.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import Producer
+from threadpoolctl import threadpool_limits
+
+from consumers.host.runtime import Health, configure_logging, spare_the_collector
+from consumers.metrics import TRAINER, Metrics
+from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
+from consumers.trainer.components import Components
+from consumers.trainer.trainer import Trainer
+from consumers.trainer.workers.coresets_topic import topic_spec
+from consumers.trainer.workers.crew import owner
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.records import Sender
+from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import train
+from tests.benchmarks.ingest import FORMATS, child, headers_of, make, values_of
+from tests.benchmarks.timing import Lap, Stopwatch
+from tests.brokers.jvm import JvmBroker
+
+RECORDS: Final[Mapping[str, str]] = {"json": "json", "arrow": "arrow-4096"}
+"""One point a record, or 4,096 rows of one."""
+ROUNDS: Final = 3
+TIMEOUT_S: Final = 600.0
+
+
+def points_of(n: int, format_: str, partitions: int) -> int:
+    """Return about n points: as many whole records in each partition."""
+    whole = FORMATS[RECORDS[format_]] * partitions
+    return max(1, n // whole) * whole
+
+
+def topic_of(format_: str, partitions: int) -> str:
+    return f"scale.{format_}.{partitions}"
+
+
+def fill(connection: Connection, format_: str, n: int, dimension: int, partitions: int) -> int:
+    """Put n points into a new topic, record by record over its partitions; lz4. Return the bytes of all values."""
+    size = 0
+    Cluster(connection).create([TopicSpec(topic_of(format_, partitions), partitions)])
+    X, y = make(n, dimension)
+    producer = Producer({**connection.options, "compression.type": "lz4", "linger.ms": 20})
+    headers = list(headers_of(RECORDS[format_]))
+    for index, value in enumerate(values_of(RECORDS[format_], X, y)):
+        size += len(value)
+        while True:
+            try:
+                producer.produce(topic_of(format_, partitions), value, partition=index % partitions, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if index % 100 == 0:
+            producer.poll(0)
+    assert producer.flush(TIMEOUT_S) == 0
+    producer.close()
+    return size
+
+
+# ----------------------------------------------------------------------------------------------------------- one run
+
+
+class _Start(Health):
+    """Starts the watch when the trainer begins to read."""
+
+    watch: Stopwatch | None = None
+
+    def __init__(self) -> None:
+        super().__init__(stuck_after_s=TIMEOUT_S)
+
+    def require(self, condition: str, missing: str) -> None:
+        super().require(condition, missing)
+        if condition == "start" and not missing:
+            self.watch = Stopwatch()
+
+
+class _Finish(Metrics):
+    """The trainer's metrics; stops it when every point is learned."""
+
+    def __init__(self, n: int, start: _Start, stop: threading.Event) -> None:
+        super().__init__(TRAINER)
+        self._n, self._start, self._stop = n, start, stop
+        self._seen = 0
+        self.lap: Lap | None = None
+
+    def increase(self, name: str, amount: float = 1.0, **labels: str) -> None:
+        super().increase(name, amount, **labels)
+        if name == "streamsvm_input_rows":
+            self._seen += int(amount)
+            if self.lap is None and self._seen >= self._n and self._start.watch is not None:
+                self.lap = self._start.watch.lap()
+                self._stop.set()
+
+
+def run(
+    connection: Connection, format_: str, n: int, dimension: int, partitions: int, workers: int, number: int
+) -> dict[str, Any]:
+    """Run the trainer over a filled topic; return its times, and the digest of what it has learned."""
+    with tempfile.TemporaryDirectory() as directory:
+        settings = Settings(
+            name=f"scale-{number}",
+            kafka={"bootstrap.servers": connection.servers},
+            input=InputConfig(topic=topic_of(format_, partitions)),
+            points=PointsConfig(dimension=dimension),
+            training=TrainingConfig(workers=workers),
+            output=OutputConfig(models_topic=f"scale-models-{os.getpid()}-{number}"),
+            checkpoint=CheckpointConfig(directory=Path(directory)),
+            log=LogConfig(level="error"),
+        )
+        stop, start = threading.Event(), _Start()
+        metrics = _Finish(n, start, stop)
+        alarm = threading.Timer(TIMEOUT_S, stop.set)
+        alarm.start()
+        try:
+            components = Components(cluster=Cluster(connection), metrics=metrics, health=start, stop=stop)
+            Trainer(settings, components).run()
+        finally:
+            alarm.cancel()
+        learned = _learned(Path(directory))
+    lap = metrics.lap
+    assert lap is not None, f"{format_}: not every point was learned within {TIMEOUT_S:.0f} s"
+    assert sum(state.learned.rows for state in learned.partitions.values()) == n
+    cpu_s = metrics.values("streamsvm_worker_cpu_seconds")
+    shares = [sum(owner(p, workers) == worker for p in range(partitions)) / partitions for worker in range(workers)]
+    return {
+        "wall_s": lap.wall_s,
+        "trainer_cpu_s": lap.cpu_s,
+        "worker_cpu_s": [cpu_s.get((str(worker),), 0.0) for worker in range(workers)] if workers > 1 else [],
+        "worker_points": [round(n * share) for share in shares] if workers > 1 else [],
+        "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
+        "digest": digest_of(learned, settings.models()),
+    }
+
+
+class _Adopted(_Finish):
+    """The metrics of a trainer that adopts; stops it when it has adopted every point, each of weight 1."""
+
+    def put(self, name: str, value: float, **labels: str) -> None:
+        super().put(name, value, **labels)
+        if (
+            name == "streamsvm_coreset_weight"
+            and value >= self._n
+            and self.lap is None
+            and self._start.watch is not None
+        ):
+            self.lap = self._start.watch.lap()
+            self._stop.set()
+
+
+def _cpu_s(pid: int) -> float:
+    """Return the processor time that a process has had by now."""
+    after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def run_group(
+    connection: Connection, format_: str, n: int, dimension: int, partitions: int, workers: int, number: int
+) -> dict[str, Any]:
+    """Run a trainer that adopts, and workers of their own, over a filled topic; as `run`, with the bytes left."""
+    name = f"scale-group-{os.getpid()}-{number}"
+    with tempfile.TemporaryDirectory() as directory, ExitStack() as stack:
+        settings = Settings(
+            name=name,
+            kafka={"bootstrap.servers": connection.servers},
+            input=InputConfig(topic=topic_of(format_, partitions)),
+            points=PointsConfig(dimension=dimension),
+            training=TrainingConfig(from_coresets=True),
+            output=OutputConfig(models_topic=f"{name}-models"),
+            checkpoint=CheckpointConfig(directory=Path(directory), interval_s=1.0),
+            log=LogConfig(level="error"),
+        )
+        stop, start = threading.Event(), _Start()
+        metrics = _Adopted(n, start, stop)
+        alarm = threading.Timer(TIMEOUT_S, stop.set)
+        alarm.start()
+        stack.callback(alarm.cancel)
+        cluster = Cluster(connection)
+        cluster.create([topic_spec(settings, partitions), TopicSpec(settings.input.dead_letters)])
+        processes = [_worker(stack, settings, worker, workers) for worker in range(workers)]
+        begun = [_cpu_s(process.pid) for process in processes]
+        components = Components(cluster=cluster, metrics=metrics, health=start, stop=stop)
+        Trainer(settings, components).run()
+        cpu_s = [_cpu_s(process.pid) - before for process, before in zip(processes, begun, strict=True)]
+        learned = _learned(Path(directory))
+        left = sum(
+            len(record.key or b"") + len(record.value or b"")
+            for partition in range(partitions)
+            for record in cluster.read_to_end(settings.coresets_topic, partition, timeout_s=TIMEOUT_S)
+        )
+    lap = metrics.lap
+    assert lap is not None, f"{format_}: not every point was adopted within {TIMEOUT_S:.0f} s"
+    assert sum(state.learned.rows for state in learned.partitions.values()) == n
+    shares = [sum(owner(p, workers) == worker for p in range(partitions)) / partitions for worker in range(workers)]
+    return {
+        "wall_s": lap.wall_s,
+        "trainer_cpu_s": lap.cpu_s,
+        "worker_cpu_s": cpu_s,
+        "worker_points": [round(n * share) for share in shares],
+        "versions": metrics.registry.get_sample_value("streamsvm_model_version"),
+        "published_bytes": left,
+        "digest": digest_of(learned, settings.models()),
+    }
+
+
+def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subprocess.Popen[str]:
+    """Start a worker, and wait until everything is compiled and it asks for its partitions."""
+    points = settings.points
+    assert points is not None
+    options = {
+        "name": settings.name,
+        "bootstrap-servers": settings.kafka["bootstrap.servers"],
+        "input-topic": settings.input.topic,
+        "points-dimension": points.dimension,
+        "worker-publish-after-s": 1,
+        "ordinal": ordinal,
+        "of": of,
+        "http-port": 0,
+        "log-format": "json",
+    }
+    given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
+    command = [sys.executable, "-m", "consumers", "worker", *given]
+    process = stack.enter_context(
+        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if '"worker_started"' in line:
+            break
+    else:
+        raise RuntimeError(f"worker {ordinal} ended")
+    rest = threading.Thread(target=process.stderr.read, daemon=True)
+    rest.start()
+    stack.callback(rest.join)
+    stack.callback(process.terminate)
+    return process
+
+
+def _learned(directory: Path) -> LearnerState:
+    with CheckpointDirectory(FileSystem(directory), 3) as checkpoints:
+        newest = next(one.snapshot for one in checkpoints.generations() if one.snapshot is not None)
+    return newest.learner
+
+
+def digest_of(state: LearnerState, config: ModelConfig) -> str:
+    """Hash each partition's record, those of its buckets, and the model of the cut of all of them."""
+    digest = hashlib.sha256()
+    for partition, own in sorted(state.partitions.items()):
+        buckets, value = Sender().encode(partition, own)
+        for part in (*buckets, value):
+            digest.update(part)
+    cut = Learner(config, {}, 1).taken_of(state).make()
+    trained = train(cut.points, cut.moments, config.svm)
+    digest.update(cut.points.sha256().encode())
+    digest.update(trained.model.machine.coefficients.tobytes())  # type: ignore[union-attr]
+    return digest.hexdigest()
+
+
+def serve(servers: str) -> None:
+    """Answer each line of `FORMAT N DIMENSION PARTITIONS WORKERS GROUP` with a run; GROUP 1: workers of their own."""
+    configure_logging(LogConfig(level="error"))
+    spare_the_collector()
+    connection = Connection(options={"bootstrap.servers": servers})
+    runs = itertools.count()
+    with threadpool_limits(1):
+        for line in sys.stdin:
+            format_, *numbers = line.split()
+            n, dimension, partitions, workers, group = map(int, numbers)
+            chosen = run_group if group else run
+            print(json.dumps(chosen(connection, format_, n, dimension, partitions, workers, next(runs))), flush=True)
+
+
+# ------------------------------------------------------------------------------------------------------------- running
+
+
+def measure(
+    n: int,
+    dimension: int,
+    partitions: Sequence[int],
+    formats: Sequence[str],
+    workers: Sequence[int],
+    rounds: int,
+    group: Sequence[int] = (),
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one topic after the other; one process always runs, for it has the bytes to compare with."""
+    each = list(dict.fromkeys([(1, 0), *((number, 0) for number in workers), *((number, 1) for number in group)]))
+    with ExitStack() as stack:
+        broker = JvmBroker()
+        stack.callback(broker.stop)
+        broker.start()
+        connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+        command = [sys.executable, "-m", "tests.benchmarks.scale", "--serve", broker.bootstrap_servers]
+        ours = child(stack, cores, command)
+        for format_, count in itertools.product(formats, partitions):
+            points = points_of(n, format_, count)
+            size = fill(connection, format_, points, dimension, count)
+            runs: dict[tuple[int, int], list[dict[str, Any]]] = {one: [] for one in each}
+            for turn in range(rounds + 1):  # the first is not measured: caches, and the broker's own compiler
+                for number, own in each if turn % 2 else reversed(each):
+                    runs[number, own].append(ours.ask(format_, points, dimension, count, number, own))
+            reference = runs[1, 0][0]["digest"]
+            one = statistics.median(points / run["wall_s"] for run in runs[1, 0][1:])
+            for number, own in (*((number, 0) for number in workers), *((number, 1) for number in group)):
+                found = row(number, count, format_, points, dimension, runs[number, own][1:], size if own else 0)
+                equal = all(run["digest"] == reference for run in runs[number, own])
+                yield {**found, "bytes_equal": equal, "times_one": round(found["rate"] / one, 2)}
+
+
+def row(
+    workers: int,
+    partitions: int,
+    format_: str,
+    points: int,
+    dimension: int,
+    runs: Sequence[Mapping[str, Any]],
+    size: int = 0,
+) -> dict[str, Any]:
+    """Return the medians of some runs; of workers of their own with the bytes of the input."""
+    slowest = [
+        min(own / cpu_s for own, cpu_s in zip(run["worker_points"], run["worker_cpu_s"], strict=True) if cpu_s)
+        for run in runs
+        if run["worker_cpu_s"]
+    ]
+    each = [
+        [cpu_s / own * 1e6 for own, cpu_s in zip(run["worker_points"], run["worker_cpu_s"], strict=True) if own]
+        for run in runs
+    ]
+    cpu = [(run["trainer_cpu_s"] + sum(run["worker_cpu_s"])) / points * 1e6 for run in runs]
+    left = [run["published_bytes"] / size for run in runs] if size else []
+    return {
+        "workers": workers,
+        "group": bool(size),
+        "published_share": round(statistics.median(left), 4) if left else None,
+        "partitions": partitions,
+        "format": format_,
+        "rate": round(statistics.median(points / run["wall_s"] for run in runs)),
+        "cpu_us_a_point": round(statistics.median(cpu), 4),
+        "trainer_cpu_us_a_point": round(statistics.median(run["trainer_cpu_s"] / points * 1e6 for run in runs), 4),
+        "worker_cpu_us_a_point": [round(statistics.median(own), 4) for own in zip(*each, strict=True)],
+        "slowest_worker_rate": round(statistics.median(slowest)) if slowest else None,
+        "versions": sorted({int(run["versions"]) for run in runs}),
+        "points": points,
+        "dimension": dimension,
+        "rounds": len(runs),
+    }
+
+
+def lines(rows: Sequence[Mapping[str, Any]], load: float) -> Iterator[str]:
+    """Yield the table as text."""
+    cores = len(os.sched_getaffinity(0))
+    yield f"One process and workers, {cores} cores for everything, load average {load:.1f} at the start"
+    yield ""
+    yield (
+        f"{'format':<7}{'part.':>6}{'workers':>8}{'points':>12}{'points/s':>12}{'x one':>7}{'CPU us/pt':>11}"
+        f"{'trainer':>9}  {'each worker, own points':<26}{'slowest/CPU s':>14}{'left':>7}  bytes equal"
+    )
+    for one in rows:
+        each = " ".join(f"{cpu:.3f}" for cpu in one["worker_cpu_us_a_point"]) or "-"
+        alone = "-" if one["slowest_worker_rate"] is None else f"{one['slowest_worker_rate']:,}"
+        left = "-" if one["published_share"] is None else f"{one['published_share']:.1%}"
+        workers = f"{one['workers']}{' own' if one['group'] else ''}"
+        yield (
+            f"{one['format']:<7}{one['partitions']:>6}{workers:>8}{one['points']:>12,}{one['rate']:>12,}"
+            f"{one['times_one']:>7.2f}{one['cpu_us_a_point']:>11.3f}{one['trainer_cpu_us_a_point']:>9.3f}  {each:<26}"
+            f"{alone:>14}{left:>7}  {'yes' if one['bytes_equal'] else 'NO'}"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, and print a table or JSON."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scale", description=__doc__.splitlines()[0])
+    parser.add_argument("--workers", default="1,2", help="numbers of workers, with commas (%(default)s)")
+    parser.add_argument("--group-workers", default="", help="numbers of workers of their own, with commas")
+    parser.add_argument("--partitions", default="2,8", help="partitions of the input (%(default)s)")
+    parser.add_argument("--format", default="json,arrow", help="formats of the records (%(default)s)")
+    parser.add_argument("--points", type=int, default=2_000_000, help="points of a topic (%(default)s)")
+    parser.add_argument("--dimension", type=int, default=8, help="features of a point (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="measured rounds (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--into", default="", metavar="FILE", help="also write the table")
+    parser.add_argument("--serve", default="", metavar="SERVERS", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.serve:
+        serve(options.serve)
+        return
+    formats = options.format.split(",")
+    unknown = [name for name in formats if name not in RECORDS]
+    if unknown:
+        parser.error(f"unknown format {unknown[0]!r}; known are {', '.join(RECORDS)}")
+    load = os.getloadavg()[0]
+    partitions, workers = ([int(part) for part in given.split(",")] for given in (options.partitions, options.workers))
+    group = [int(part) for part in options.group_workers.split(",") if part]
+    rows = list(measure(options.points, options.dimension, partitions, formats, workers, options.rounds, group))
+    table = "\n".join(lines(rows, load)) + "\n"
+    if options.into:
+        Path(options.into).write_text(table, encoding="utf-8")
+    report = {"benchmark": "scale", "cores": len(os.sched_getaffinity(0)), "load_average": load, "rows": rows}
+    print(json.dumps(report, indent=2) if options.json else table, end="\n" if options.json else "")
+
+
+if __name__ == "__main__":
+    main()

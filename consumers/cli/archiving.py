@@ -1,0 +1,361 @@
+"""`streamsvm model build` and `streamsvm archive`: models of the past, and what they are made of."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import time
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from consumers.host.untrusted_text import printable
+from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
+from streamsvm.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from consumers.settings import Settings
+    from consumers.verify.building import Builder, Stretch
+    from streamsvm.kafka import Connection
+    from streamsvm.points import Position
+
+app = typer.Typer(no_args_is_help=True, help="Look at the archive of sealed buckets, and repair it.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+STEPS: Final = {"hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
+MOST_STEPS: Final = 100_000
+
+
+@with_settings("output", "registry", "archive", common=CLIENT)
+def build_command(
+    settings: Settings,
+    from_: Annotated[
+        str | None,
+        typer.Option("--from", metavar="TIME", help="From the first record of this time on. Default: the beginning."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Before the first record of this time. Default: the end.")
+    ] = None,
+    except_: Annotated[
+        list[str] | None,
+        typer.Option("--except", metavar="FROM/TO", help="Leave this stretch out; may be repeated."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="partition=0,3", help="Only these partitions of the input. Default: all.")
+    ] = None,
+    as_: Annotated[
+        str | None, typer.Option("--as", metavar="NAME", help="Name of the model to publish the result under.")
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="hour|day|week",
+            help="Publish nothing; print a table, CSV or JSON, of the coefficients of a model of each such stretch.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a model of any stretch of the past from the archive, and publish it under a new name.
+
+    Times are ISO 8601 with a zone, such as 2026-01-31T12:00:00Z, or a day of UTC. Exit status: 0, the version is of
+    exactly what was asked for; 1, rows at a border are left out, because neither archive nor log holds them alone.
+    """
+    from consumers.host.runtime import configure_logging, connect
+    from consumers.verify.building import publish_built
+
+    asked = _stretch(from_, to, except_ or [], where)
+    configure_logging(settings.log)
+    if (as_ is None) == (every is None):
+        raise ConfigurationError("give one of --as and --every", "--as publishes a model; --every prints a table.")
+    if every is not None and every not in STEPS:
+        raise ConfigurationError(f"--every {every} is unknown", f"Choose one of {', '.join(STEPS)}.")
+    if as_ is not None:
+        _require_name(as_, settings)
+    connection = connect(settings, "build")
+    begun = time.monotonic()
+    with _builder(connection, settings) as builder:
+        if every is not None:
+            _print_series(builder, asked, STEPS[every], as_json)
+            return
+        assert as_ is not None
+        found = builder.take(asked)
+        made = builder.made(found)
+        target = settings.model_copy(update={"name": as_})
+        sent = publish_built(connection, target, builder, asked, found, made, _whoever())
+    told = {
+        "version": sent.version.key,
+        "sha256": sent.digest,
+        "points": sent.version.stream.points,
+        "rows": sent.version.stream.rows,
+        "parts": len(found.parts),
+        "bytes_of_buckets": found.bytes_read,
+        "rows_read_again": found.rows_read,
+        "exact": found.exact,
+        "seconds": round(time.monotonic() - begun, 3),
+    }
+    if as_json:
+        typer.echo(json.dumps(told))
+    else:
+        not_all = "" if found.exact else ", which are not all that was asked for"
+        typer.echo(
+            printable(
+                f"{told['version']}: of {told['points']:,} points in {told['rows']:,} rows{not_all}; "
+                f"{told['parts']} parts, {told['bytes_of_buckets']:,} bytes of buckets, "
+                f"{told['rows_read_again']:,} rows read again, {told['seconds']:.2f} s"
+            )
+        )
+    raise typer.Exit(0 if found.exact else 1)
+
+
+@app.command("show", cls=OptionsOnDemand)
+@with_settings("archive", common=CLIENT)
+def show_command(settings: Settings, as_json: AsJson = False) -> None:
+    """Say what is archived of each partition: from where to where, how many buckets and bytes, what is missing."""
+    from consumers.verify.rebuilding import summaries
+
+    rows = summaries(_directory(settings))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        missing = f", {row['missing_buckets']:,} buckets are missing" if row["missing_buckets"] else ""
+        typer.echo(
+            f"partition {row['partition']}: offsets {row['start']:,}-{row['end']:,}, {_shown(row['first_time_ms'])} to "
+            f"{_shown(row['last_time_ms'])}; {row['buckets']:,} buckets, {row['bytes']:,} bytes, "
+            f"{row['bytes'] / max(1, row['rows']):.2f} a row{missing}"
+        )
+
+
+@app.command("rebuild", cls=OptionsOnDemand)
+@with_settings("input", "registry", "archive", common=CLIENT)
+def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
+    """Read every archived bucket, and make again what is missing or damaged from the log; its trainer must be stopped.
+
+    Exit status: 0, the archive is whole up to the newest span that the log completes; 1, the log no longer holds some
+    of the rows.
+    """
+    from consumers.host.runtime import configure_logging, connect, schemas_of
+    from consumers.verify.rebuilding import rebuild
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    with schemas_of(settings) as schemas:
+        done = rebuild(Cluster(connect(settings, "rebuild")), _directory(settings), _say, schemas)
+    told: dict[str, Any] = {
+        "sound": done.sound,
+        "damaged": done.damaged,
+        "made": done.made,
+        "rows_read": done.rows_read,
+        "lost": done.lost,
+    }
+    typer.echo(
+        json.dumps(told)
+        if as_json
+        else f"{done.sound:,} buckets are sound, {done.damaged:,} were damaged, {done.made:,} were made again from "
+        f"{done.rows_read:,} rows, {done.lost:,} stretches are lost"
+    )
+    raise typer.Exit(1 if done.lost else 0)
+
+
+@with_settings("input", "output", "registry", "archive", common=CLIENT)
+def forget_command(
+    settings: Settings,
+    position: Annotated[
+        list[str],
+        typer.Option("--position", metavar="PARTITION:OFFSET[.ROW]", help="Of a row to forget; may be repeated."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Take rows out of the archive, and report what was done and what remains where; its trainer must be stopped.
+
+    Buckets of such rows are made again from the log without them, as if they had been rejected when they came. What a
+    trainer has in memory and what is published is not changed, and is named in the report. Exit status: 0, done; 1,
+    some of the rows could not be looked at, or were never learned.
+    """
+    from consumers.host.runtime import configure_logging, connect, schemas_of
+    from consumers.verify.forgetting import forget, note_versions
+    from streamsvm.errors import TopicMissing
+    from streamsvm.kafka import Cluster
+
+    positions = _positions(position)
+    configure_logging(settings.log)
+    cluster = Cluster(connect(settings, "forget"))
+    with schemas_of(settings) as schemas, cluster.keeping():
+        report = forget(cluster, _directory(settings), positions, _whoever(), schemas)
+        try:
+            note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
+        except TopicMissing as missing:
+            report.remains.append(f"versions were not looked at: {missing.what}")
+    typer.echo(json.dumps(report.plain(), indent=2) if as_json else printable_lines(report.text()))
+    raise typer.Exit(1 if report.absent else 0)
+
+
+def printable_lines(text: str) -> str:
+    """Return lines without anything that a terminal would obey."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def _positions(given: list[str]) -> dict[int, list[Position]]:
+    from streamsvm.points import Position
+
+    found: dict[int, set[Position]] = {}
+    for text in given:
+        partition, colon, place = text.partition(":")
+        offset, _, row = place.partition(".")
+        numbers = [partition, offset, row or "0"]
+        if not colon or not all(number.isascii() and number.isdigit() and len(number) < 19 for number in numbers):
+            raise ConfigurationError(
+                f"--position {text} cannot be parsed",
+                "Write PARTITION:OFFSET, such as 0:1234, or 0:1234.5 for the sixth row.",
+            )
+        found.setdefault(int(partition), set()).add(Position(int(offset), int(row or 0)))
+    return {partition: sorted(own) for partition, own in sorted(found.items())}
+
+
+def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool) -> None:
+    """Print a row for each stretch; one without a point has no coefficients."""
+    from consumers.verify.building import Stretch, as_plain, steps_of
+
+    since = asked.since or _midnight(builder.first_time_ms, every)
+    until = asked.until or datetime.fromtimestamp(builder.last_time_ms / 1e3, UTC) + timedelta(milliseconds=1)
+    if builder.first_time_ms < 0 or (until - since).total_seconds() / every > MOST_STEPS:
+        raise ConfigurationError(
+            f"--every has no more than {MOST_STEPS:,} steps, of an archive whose records have times",
+            "Give --from and --to.",
+        )
+    rows, names = [], builder.config.points.feature_names
+    writer = csv.writer(sys.stdout)
+    for first, last in steps_of(since, until, every):
+        found = builder.take(Stretch(since=first, until=last, holes=asked.holes, partitions=asked.partitions))
+        row: dict[str, Any] = {"from": _iso(first), "to": _iso(last), "points": found.points, "exact": found.exact}
+        if found.points:
+            made = builder.made(found)
+            row["objective"] = made.trained.fit.objective
+            row |= as_plain(made, names)
+        if as_json:
+            rows.append(row)
+            continue
+        if not rows:
+            dimension = builder.config.points.dimension
+            features = list(names) or [f"x[{index}]" for index in range(dimension)]
+            rows.append({})
+            header = ["from", "to", "points", "exact", "objective", "intercept", *features]
+            writer.writerow(header)
+        writer.writerow([row.get(name, "") for name in header])
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+
+
+def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | None) -> Stretch:
+    from consumers.verify.building import Stretch
+
+    since, until = (None if text is None else _time(text, option) for text, option in ((from_, "--from"), (to, "--to")))
+    apart = []
+    for hole in holes:
+        first, slash, last = hole.partition("/")
+        if not slash:
+            raise ConfigurationError(f"--except {hole} has no slash between two times", "Write --except FROM/TO.")
+        apart.append((_time(first, "--except"), _time(last, "--except")))
+    for option, pairs in (("--from and --to", [(since, until)]), ("--except", apart)):
+        for first_time, last_time in pairs:
+            if first_time is not None and last_time is not None and first_time >= last_time:
+                raise ConfigurationError(f"{option}: {_iso(first_time)} does not come before {_iso(last_time)}")
+    return Stretch(since=since, until=until, holes=apart, partitions=_partitions(where))
+
+
+def _partitions(where: str | None) -> frozenset[int] | None:
+    if where is None:
+        return None
+    name, _, listed = where.partition("=")
+    parts = [part.strip() for part in listed.split(",")]
+    if name.strip() != "partition" or not all(part.isascii() and part.isdigit() for part in parts):
+        raise ConfigurationError(f"--where {where} is not understood", "Write --where partition=0,3.")
+    return frozenset(map(int, parts))
+
+
+def _time(text: str, option: str) -> datetime:
+    """Read a time with its zone, or a day of UTC."""
+    try:
+        if len(text) == 10:
+            day = date.fromisoformat(text)
+            return datetime(day.year, day.month, day.day, tzinfo=UTC)
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"{option} {text} cannot be parsed as a time",
+            "Write a time such as 2026-01-31T12:00:00Z, or a day such as 2026-01-31.",
+        ) from None
+    if found.tzinfo is None:
+        raise ConfigurationError(f"{option} {text} has no time zone", "Add Z for UTC.")
+    return found
+
+
+def _midnight(time_ms: int, every: float) -> datetime:
+    """Return the beginning of the step that a time lies in."""
+    return datetime.fromtimestamp(time_ms / 1e3 // every * every, UTC)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def _shown(time_ms: int) -> str:
+    return "an unknown time" if time_ms < 0 else f"{datetime.fromtimestamp(time_ms / 1e3, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _require_name(as_: str, settings: Settings) -> None:
+    from pydantic import TypeAdapter, ValidationError
+
+    from consumers.settings import ModelName
+
+    try:
+        TypeAdapter(ModelName).validate_python(as_)
+    except ValidationError:
+        raise ConfigurationError(
+            f"--as {as_} cannot be a model's name", "Take letters, digits, dots, dashes and underscores, at most 100."
+        ) from None
+    if as_ == settings.name:
+        raise ConfigurationError(
+            f"--as {as_} is the trainer's own model: only the trainer publishes under its name",
+            f"Choose another name, for example --as {settings.name}-past.",
+        )
+
+
+def _builder(connection: Connection, settings: Settings) -> AbstractContextManager[Builder]:
+    from contextlib import contextmanager
+
+    from consumers.host.runtime import schemas_of
+    from consumers.models.commands import load
+    from consumers.verify.building import Builder, archive_store
+    from streamsvm.kafka import Cluster
+
+    @contextmanager
+    def opened() -> Any:
+        store = archive_store(_directory(settings))
+        loaded, _ = load(settings, None, None)
+        cluster = Cluster(connection)
+        with schemas_of(settings) as schemas, cluster.keeping():
+            yield Builder(cluster, store, loaded, _say, schemas)
+
+    return opened()
+
+
+def _directory(settings: Settings) -> Any:
+    if settings.archive.directory is None:
+        raise ConfigurationError(
+            "archive.directory is not given", "Give the trainer's, with --archive-directory or --config."
+        )
+    return settings.archive.directory
+
+
+def _say(line: str) -> None:
+    typer.echo(printable(line), err=True)
+
+
+def _whoever() -> str:
+    from consumers.models.moving import whoever
+
+    return whoever()

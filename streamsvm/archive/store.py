@@ -1,0 +1,365 @@
+"""The archive's directory: buckets under their own names, each written whole or not at all.
+
+Beside the buckets stand `archive.json`, which says of what they are and where their numbers begin, a file
+``open-<partition>.state`` for each partition with its open span, so that a restart reads nothing again, and
+`forgotten.json`, the places of rows that no bucket may be made of. All of it but the last only caches what the log
+gave: whatever is lost is made again from the log while that holds the rows, byte for byte. What the log has lost by
+then, only the archive has: back it up.
+
+Invariant: a name leads to the bytes that it was given for, checked at every read. A bucket is on the disk before the
+state that needs it no more, and both are before the checkpoint that passes over their rows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from streamsvm.archive import forgotten as forgotten_rows
+from streamsvm.archive.names import Node
+from streamsvm.checkpoint.disk import Disk
+from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.dyadic import OPEN
+from streamsvm.coreset.structure import Bucket
+from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
+from streamsvm.learning.partition import PartitionState
+from streamsvm.points import Position
+
+FORMAT: Final = "streamsvm.archive/1"
+IDENTITY: Final = "archive.json"
+FORGOTTEN: Final = "forgotten.json"
+PARTIAL: Final = ".partial"
+DAMAGED: Final = ".damaged"
+"""What is added to the name of a file that is not what it says."""
+LARGEST_FILE_BYTES: Final = 1 << 32
+_OPEN: Final = re.compile(r"open-(\d{1,10})\.state", re.ASCII)
+_LENGTH: Final = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Of what an archive is.
+
+    Attributes
+    ----------
+    name : str
+        Of the model beside whose checkpoints it stands.
+    topic, topic_id : str
+        The input.
+    config : ModelConfig
+        By which buckets are made, as of `streamsvm.learning.stretches.archived`.
+    base : mapping of partition to Position
+        Where the numbers of the newest incarnation begin.
+    """
+
+    name: str
+    topic: str
+    topic_id: str
+    config: ModelConfig
+    base: Mapping[int, Position]
+
+    def encode(self) -> bytes:
+        """Return the bytes of `archive.json`."""
+        plain = {
+            "format": FORMAT,
+            "name": self.name,
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "configuration": self.config.canonical(),
+            "base": {str(partition): list(at) for partition, at in sorted(self.base.items())},
+        }
+        return json.dumps(plain, indent=1, sort_keys=True).encode() + b"\n"
+
+    @staticmethod
+    def decode(content: bytes) -> Identity:
+        """Read the bytes of `archive.json`.
+
+        Raises
+        ------
+        CorruptCheckpoint
+        """
+        try:
+            plain: dict[str, Any] = json.loads(content)
+            if plain["format"] != FORMAT:
+                raise CorruptCheckpoint(f"its format is {plain['format']}; this build reads {FORMAT}")
+            return Identity(
+                name=str(plain["name"]),
+                topic=str(plain["topic"]),
+                topic_id=str(plain["topic_id"]),
+                config=ModelConfig.of_canonical(plain["configuration"]),
+                base={int(partition): Position(int(at[0]), int(at[1])) for partition, at in plain["base"].items()},
+            )
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError) as error:
+            raise CorruptCheckpoint(f"it is damaged: {(str(error).splitlines() or ['?'])[0]}") from None
+
+
+class Store:
+    """The files of an archive. Only a writer locks the directory; whoever reads finds whole files or none.
+
+    Parameters
+    ----------
+    disk : Disk
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+
+    def __str__(self) -> str:
+        return str(self._disk)
+
+    def identity(self) -> Identity | None:
+        """Return of what the archive is; None if nothing is archived there.
+
+        Raises
+        ------
+        StateError
+            If that cannot be read.
+        """
+        try:
+            if IDENTITY not in self._disk.names():
+                return None
+            return Identity.decode(self._disk.read(IDENTITY))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateError(f"the archive {self} cannot be read: {error.strerror}") from None
+        except CorruptCheckpoint as error:
+            raise StateError(
+                f"{IDENTITY} in the archive {self} cannot be used: {error.what}",
+                "Restore the file from a backup, or choose another directory with archive.directory.",
+            ) from None
+
+    def claim(self, identity: Identity) -> None:
+        """Say of what the archive is from now on, or that its newest incarnation begins elsewhere.
+
+        Raises
+        ------
+        StateError
+            If it is of another model, topic or configuration.
+        TransientError
+            If the disk refuses.
+        """
+        found = self.identity()
+        if found is not None:
+            for what, theirs, ours in (
+                ("the model", found.name, identity.name),
+                ("the topic", found.topic, identity.topic),
+                ("the topic id", found.topic_id, identity.topic_id),
+                ("the configuration of buckets with the SHA-256", found.config.sha256(), identity.config.sha256()),
+            ):
+                if theirs != ours:
+                    raise StateError(
+                        f"the archive {self} is of {what} {theirs or 'unknown'}, not {ours or 'unknown'}",
+                        "Choose another directory with archive.directory, or move the old archive away.",
+                    )
+        if found != identity:
+            self._put({IDENTITY: identity.encode()})
+
+    def forgotten(self) -> dict[int, frozenset[Position]]:
+        """Return the rows that no bucket may be made of.
+
+        Raises
+        ------
+        StateError
+            If their list cannot be read: to go on without it would bring them back.
+        """
+        if FORGOTTEN not in self._listed():
+            return {}
+        try:
+            return forgotten_rows.decode(self._disk.read(FORGOTTEN))
+        except (OSError, CorruptCheckpoint) as error:
+            raise StateError(
+                f"{FORGOTTEN} in the archive {self} cannot be used: {error}", "Restore the file from a backup."
+            ) from None
+
+    def forget(self, forgotten: forgotten_rows.Forgotten) -> None:
+        """Replace the list of rows that no bucket may be made of.
+
+        Raises
+        ------
+        TransientError
+        """
+        self._put({FORGOTTEN: forgotten_rows.encode(forgotten)})
+
+    def nodes(self) -> list[Node]:
+        """Return all buckets, sorted by partition and position."""
+        try:
+            names = self._disk.names()
+        except FileNotFoundError:
+            return []
+        found = (Node.parse(name) for name in names)
+        return sorted(node for node in found if node is not None)
+
+    def read(self, node: Node) -> Bucket:
+        """Return a bucket.
+
+        Raises
+        ------
+        CorruptCheckpoint
+            If the file is gone, or is not what its name says.
+        """
+        try:
+            if self._disk.size(node.name) > LARGEST_FILE_BYTES:
+                raise CorruptCheckpoint(f"the file has more than {LARGEST_FILE_BYTES} bytes")
+            value = self._disk.read(node.name)
+        except OSError as error:
+            raise CorruptCheckpoint(f"the file cannot be read: {error.strerror}") from None
+        name, bucket = decode_bucket(value)
+        extent = bucket.extent
+        times = (extent.first_time_ms, extent.last_time_ms)
+        own = (bucket.level, bucket.index, extent.start, extent.end, times, name.sha256)
+        if own != (node.level, node.number, node.start, node.end, (node.first_time_ms, node.last_time_ms), node.sha256):
+            raise CorruptCheckpoint("its content is not what its name says")
+        return bucket
+
+    def size(self, node: Node) -> int:
+        """Return the bytes of a bucket's file; 0 if it is gone."""
+        with suppress(OSError):
+            return self._disk.size(node.name)
+        return 0
+
+    def save(
+        self,
+        buckets: Iterable[tuple[int, Position, Bucket]],
+        states: Mapping[int, tuple[Position, PartitionState]],
+    ) -> list[tuple[Node, int]]:
+        """Make buckets durable, and then the states of partitions that go on after them.
+
+        Parameters
+        ----------
+        buckets : iterable of (partition, base, Bucket)
+        states : mapping of partition to (base, PartitionState)
+
+        Returns
+        -------
+        list of (Node, int)
+            The buckets that were not there before, with their bytes.
+
+        Raises
+        ------
+        TransientError
+            If the disk refuses; what stood there before is untouched.
+        """
+        there, files, made = set(self._listed()), dict[str, bytes](), list[tuple[Node, int]]()
+        for partition, base, bucket in buckets:
+            record = encode_bucket(bucket)
+            node = Node.of(partition, base, bucket, record)
+            if node.name not in there and node.name not in files:
+                files[node.name] = record.value
+                made.append((node, len(record.value)))
+        self._put(files)
+        self._put({f"open-{partition}.state": _encode_state(partition, *own) for partition, own in states.items()})
+        return made
+
+    def state(self, partition: int) -> tuple[Position, PartitionState] | None:
+        """Return base and open span of a partition, as they were saved last; None if they were not.
+
+        Raises
+        ------
+        CorruptCheckpoint
+            If the file is damaged.
+        """
+        name = f"open-{partition}.state"
+        try:
+            return _decode_state(partition, self._disk.read(name)) if name in self._listed() else None
+        except OSError as error:
+            raise CorruptCheckpoint(f"the file cannot be read: {error.strerror}") from None
+
+    def remove(self, nodes: Iterable[Node]) -> None:
+        """Remove buckets.
+
+        Raises
+        ------
+        TransientError
+        """
+        try:
+            for node in nodes:
+                with suppress(FileNotFoundError):
+                    self._disk.remove(node.name)
+            self._disk.sync_names()
+        except OSError as error:
+            raise TransientError(f"a bucket of the archive {self} cannot be removed: {error.strerror}") from None
+
+    def set_aside(self, node: Node) -> None:
+        """Give the file of a damaged bucket another name, so that it can be made again.
+
+        Raises
+        ------
+        TransientError
+        """
+        try:
+            self._disk.rename(node.name, node.name + DAMAGED)
+            self._disk.sync_names()
+        except OSError as error:
+            raise TransientError(f"{node.name} in the archive {self} cannot be renamed: {error.strerror}") from None
+
+    def _listed(self) -> list[str]:
+        try:
+            return self._disk.names()
+        except FileNotFoundError:
+            return []
+
+    def _put(self, files: Mapping[str, bytes]) -> None:
+        """Make files durable before they get their names, and then the names."""
+        if not files:
+            return
+        try:
+            for name, content in files.items():
+                self._disk.write(name + PARTIAL, content)
+                self._disk.sync(name + PARTIAL)
+                self._disk.rename(name + PARTIAL, name)
+            self._disk.sync_names()
+        except OSError as error:
+            raise TransientError(
+                f"the archive {self} cannot be written: {error.strerror}",
+                "Free space or repair the disk. What is archived already is untouched.",
+            ) from None
+
+    def leftovers(self) -> Iterator[str]:
+        """Yield files that a writer left half-written."""
+        return (name for name in self._listed() if name.endswith(PARTIAL))
+
+    def clean(self) -> None:
+        """Remove what a writer left half-written; only for who holds the lock."""
+        for name in list(self.leftovers()):
+            with suppress(OSError):
+                self._disk.remove(name)
+
+
+def _encode_state(partition: int, base: Position, state: PartitionState) -> bytes:
+    """Write a state with its open bucket; those that wait for siblings stand in files of their own."""
+    own = [bucket for bucket in state.buckets if bucket.level == OPEN]
+    records = [encode_bucket(bucket) for bucket in own]
+    parts = [
+        json.dumps(list(base)).encode(),
+        *(record.value for record in records),
+        encode_partition(partition, state, [record.name for record in records]),
+    ]
+    return b"".join(_LENGTH.pack(len(part)) + part for part in parts)
+
+
+def _decode_state(partition: int, content: bytes) -> tuple[Position, PartitionState]:
+    parts, rest = list[bytes](), memoryview(content)
+    while rest:
+        if len(rest) < _LENGTH.size or _LENGTH.unpack_from(rest)[0] > len(rest) - _LENGTH.size:
+            raise CorruptCheckpoint("bytes are missing at its end")
+        end = _LENGTH.size + _LENGTH.unpack_from(rest)[0]
+        parts.append(bytes(rest[_LENGTH.size : end]))
+        rest = rest[end:]
+    if len(parts) < 2:
+        raise CorruptCheckpoint("bytes are missing at its end")
+    try:
+        offset, row = json.loads(parts[0])
+        base = Position(int(offset), int(row))
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise CorruptCheckpoint(f"its base is damaged: {error}") from None
+    found, state = decode_partition(parts[-1], dict(map(decode_bucket, parts[1:-1])))
+    if found != partition:
+        raise CorruptCheckpoint(f"it is of partition {found}")
+    return base, state

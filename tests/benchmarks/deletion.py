@@ -1,0 +1,210 @@
+"""Rows deleted from an archive: what it costs, what it leaves, and what a tombstone alone would leave.
+
+``python -m tests.benchmarks.deletion --data DIR [--sets NAME ...] [--rows N] [--json]``: `DIR` has npz files of X and
+y. Each set is shuffled and recorded into an archive; then a share of its rows is deleted, drawn at random, or those
+nearest the margin of the model of everything, which are the ones that matter. A row of the output has
+
+- `gap_before`: of the model that still has them, over the rows that are left;
+- `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again;
+- `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm forget` makes them;
+- `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
+- `seconds`, `retrain_seconds`: making those buckets again, and recording everything again;
+- `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the
+  model that has them, by `streamsvm.certificate.deletion.reach`, and how far they are, in parts of their length.
+
+Gaps are to a proven lower bound of the objective over the rows that are left.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from streamsvm.archive.forgotten import masked
+from streamsvm.archive.names import Node
+from streamsvm.archive.recorder import Recorder, missing_parents, parent_of
+from streamsvm.certificate.deletion import reach, rescaled
+from streamsvm.checkpoint.records import encode_bucket
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.structure import Bucket
+from streamsvm.learning.recipe import Made, make
+from streamsvm.learning.stretches import Piece, archived, cut_of
+from streamsvm.model.kernels import LinearKernel
+from streamsvm.model.machine import LinearMachine
+from streamsvm.points import Points, Position, Rows
+from streamsvm.svm.problem import Problem
+from streamsvm.svm.solvers import StdaSolver
+from tests.benchmarks.past import BASE, BATCH, gap
+
+SHARES: Final = (0.001, 0.01, 0.1)
+LEAF: Final = 1_000
+SPAN_LEAVES: Final = 4
+
+
+class Archived:
+    """A set in an archive in memory; whole spans of it, so that all of it stands in buckets."""
+
+    def __init__(self, points: Points, config: ModelConfig, archive: ModelConfig) -> None:
+        self.config, self.archive = config, archive
+        self.span = archive.coreset.span_rows or 1
+        self.points = points.take(slice(0, len(points) // self.span * self.span))
+        begun = time.perf_counter()
+        self.nodes = self.recorded(range(0, len(self.points), self.span), np.empty(0, np.int64), reject=False)
+        self._join(self.nodes)
+        self.seconds = time.perf_counter() - begun
+
+    def rows(self, start: int, gone: np.ndarray, *, reject: bool) -> Iterator[Rows]:
+        """Yield the rows of a span; those that are gone are masked, or were rejected when they came."""
+        forgotten = {0: frozenset(Position(int(at)) for at in gone[(gone >= start) & (gone < start + self.span)])}
+        for at in range(start, start + self.span, BATCH):
+            offset = np.arange(at, min(at + BATCH, start + self.span))
+            n = len(offset)
+            rows = Rows(
+                partition=0,
+                offset=offset,
+                row=np.zeros(n, np.int64),
+                last=np.ones(n, np.bool_),
+                time_ms=offset,
+                accepted=~np.isin(offset, gone) if reject else np.ones(n, np.bool_),
+                points=self.points.take(offset),
+                leader_epoch=np.full(n, -1),
+            )
+            yield rows if reject else masked(rows, forgotten)
+
+    def recorded(self, starts: Sequence[int], gone: np.ndarray, *, reject: bool) -> dict[Node, Bucket]:
+        """Return the buckets of spans."""
+        found = {}
+        for start in starts:
+            recorder = Recorder(0, BASE, self.archive, Position(start), start)
+            for rows in self.rows(start, gone, reject=reject):
+                for bucket in recorder.learn(rows):
+                    found[Node.of(0, BASE, bucket, encode_bucket(bucket))] = bucket
+        return found
+
+    def _join(self, nodes: dict[Node, Bucket]) -> None:
+        while pairs := missing_parents(list(nodes)):
+            for older, newer in pairs:
+                bucket = parent_of(nodes[older], nodes[newer], 0, self.archive)
+                nodes[Node.of(0, BASE, bucket, encode_bucket(bucket))] = bucket
+
+    def without(self, gone: np.ndarray) -> tuple[dict[Node, Bucket], float]:
+        """Return the buckets with those that hold such rows made again, and the seconds."""
+        begun = time.perf_counter()
+        hit = {node for node in self.nodes if ((gone >= node.start.offset) & (gone < node.end.offset)).any()}
+        left = {node: bucket for node, bucket in self.nodes.items() if node not in hit}
+        left |= self.recorded(sorted(node.start.offset for node in hit if node.level == 1), gone, reject=False)
+        self._join(left)
+        return left, time.perf_counter() - begun
+
+    def made(self, nodes: dict[Node, Bucket], drop: set[bytes] | None = None) -> Made:
+        """Return the model of everything; without held points that are to be dropped."""
+        found, at = [], Position(0)
+        end = Position(len(self.points))
+        while at < end:
+            node = max((node for node in nodes if node.start == at), key=lambda node: node.end)
+            piece, at = Piece.of(nodes[node]), node.end
+            if drop:
+                kept = np.array([row.tobytes() not in drop for row in piece.points.X])
+                piece = replace(piece, points=piece.points.take(kept))
+            found.append(piece)
+        return make(cut_of({0: found}, self.config, self.archive), self.config)
+
+
+def bounded(before: Made, drop: set[bytes]) -> tuple[float, float]:
+    """Return how far the machine without dropped training points can be, and how far it is."""
+    model, fit, points = before.trained.model, before.trained.fit, before.cut.points
+    assert isinstance(model.machine, LinearMachine)
+    left = np.array([row.tobytes() not in drop for row in points.X])
+    scaler = model.scaler
+    Z, y = scaler.transform(points.X), points.y
+
+    def solved(rows: np.ndarray, upper: np.ndarray) -> tuple[LinearMachine, np.ndarray]:
+        solution = StdaSolver().solve(
+            Problem(Z=Z[rows], y=y[rows], upper=upper, kernel=LinearKernel(), tolerance=1e-6, max_iterations=10**7)
+        )
+        assert solution.alpha is not None
+        assert solution.coefficients is not None
+        return LinearMachine(solution.coefficients, solution.intercept), solution.alpha
+
+    upper = fit.C * points.weight
+    present, alpha = solved(np.ones(len(points), np.bool_), upper)
+    again, _ = solved(left, upper[left])
+    found = reach(Z[left], y[left], upper[left], rescaled(present, scaler, scaler), alpha[left])
+    length = float(np.linalg.norm(present.coefficients))
+    return found.distance / length, float(np.linalg.norm(again.coefficients - present.coefficients)) / length
+
+
+def measured(name: str, points: Points) -> Iterator[dict[str, Any]]:
+    """Yield a row for each share and choice of rows."""
+    config = ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(alpha=1e-4))
+    archive = archived(config, leaf_rows=LEAF, span_rows=SPAN_LEAVES * LEAF, bucket_points=1_000)
+    whole = Archived(points, config, archive)
+    before = whole.made(whole.nodes)
+    model = before.trained.model
+    assert isinstance(model.machine, LinearMachine)
+    margin = np.abs(model.scaler.transform(whole.points.X) @ model.machine.coefficients + model.machine.intercept)
+    random = np.random.default_rng(0)
+    for where in ("random", "margin"):
+        order = random.permutation(len(margin)) if where == "random" else np.argsort(margin, kind="stable")
+        for share in SHARES:
+            gone = np.sort(order[: max(1, int(share * len(order)))])
+            left = whole.points.take(np.setdiff1d(np.arange(len(margin)), gone))
+            drop = {row.tobytes() for row in whole.points.X[gone]}
+            nodes, seconds = whole.without(gone)
+            begun = time.perf_counter()
+            rejected = whole.recorded(range(0, len(whole.points), whole.span), gone, reject=True)
+            whole._join(rejected)
+            retrain = time.perf_counter() - begun
+            rebuilt = whole.made(nodes)
+            tombstone = whole.made(whole.nodes, drop)
+            bound, distance = bounded(before, drop)
+            yield {
+                "set": name,
+                "rows": len(whole.points),
+                "share": share,
+                "where": where,
+                "gap_before": _over(before, left),
+                "gap_tombstone": _over(tombstone, left),
+                "gap_rebuilt": _over(rebuilt, left),
+                "identical": nodes.keys() == rejected.keys(),
+                "seconds": round(seconds, 3),
+                "retrain_seconds": round(retrain, 3),
+                "bound": bound,
+                "distance": distance,
+            }
+
+
+def _over(made: Made, left: Points) -> float:
+    """Return a machine's gap over the rows that are left, under C and scaler of those rows' own problem."""
+    model, moments = made.trained.model, left
+    assert isinstance(model.machine, LinearMachine)
+    C = 1.0 / (1e-4 * float(moments.weight.sum()))
+    return gap(replace(made, machines=(replace(made.trained, fit=replace(made.trained.fit, C=C)),)), left)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1"])
+    parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--json", action="store_true")
+    given = parser.parse_args()
+    for name in given.sets:
+        with np.load(given.data / f"{name}.npz") as stored:
+            order = np.random.default_rng(1).permutation(len(stored["y"]))[: given.rows]
+            X, y = stored["X"][order].astype(np.float32), stored["y"][order]
+        signs = np.where(y == y.max(), 1, -1).astype(np.int8)
+        for row in measured(name, Points(X, signs, np.ones(len(X)))):
+            print(json.dumps(row) if given.json else "  ".join(f"{key} {value}" for key, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

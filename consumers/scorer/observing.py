@@ -31,6 +31,7 @@ from streamsvm.ingest.envelopes import PASSED_OVER
 from streamsvm.ingest.scored import SOURCE_HEADER, Scored, scores_of, source_of
 from streamsvm.kafka import Cluster, Record, Subscription
 from streamsvm.model.deciles import Deciles
+from streamsvm.model.skill import spelt
 from streamsvm.quality.drift import ScoreWindow
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -173,14 +174,18 @@ class ScorerWatch:
         for partition, count in _per_partition(records).items():
             metrics.increase("streamsvm_input_records", count, partition=str(partition))
         values = np.array(scored.values)
-        positive = int(np.count_nonzero(values > scored.border))
+        positive = _positive(scored, values)
         rejected = sum(len(one.rejections) for one in scored.rejected)
         metrics.increase("streamsvm_input_rows", len(values), outcome="accepted")
         metrics.increase("streamsvm_input_rows", rejected, outcome="rejected")
         for reason, count in scored.passed_over.items():
             metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
-        metrics.increase("streamsvm_scores", len(values) - positive, label="negative")
-        metrics.increase("streamsvm_scores", positive, label="positive")
+        if positive is not None:
+            metrics.increase("streamsvm_scores", len(values) - positive, label="negative")
+            metrics.increase("streamsvm_scores", positive, label="positive")
+        else:
+            for label, count in zip(scored.labels, scored.answers, strict=True):
+                metrics.increase("streamsvm_scores", count, label=spelt(label))
         metrics.observe_all("streamsvm_score_values", values)
         latency_s = _latencies(records, scored, now)
         metrics.observe_all("streamsvm_score_latency_seconds", latency_s)
@@ -259,6 +264,11 @@ class ScorerWatch:
             if found >= wanted:
                 break
         return found
+
+
+def _positive(scored: Scored, values: Float) -> int | None:
+    """Return how many scores mean the second label; None of more than two labels, none of which is the positive one."""
+    return None if len(scored.labels) > 2 else int(np.count_nonzero(values > scored.border))
 
 
 def _bins(reference: Deciles | None) -> int:

@@ -9,6 +9,7 @@ import structlog
 
 from consumers.scorer.components import Components
 from consumers.scorer.observing import ScorerWatch
+from consumers.scorer.shadow import Shadow
 from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
@@ -31,6 +32,7 @@ class Serving:
     components : Components
     watch : ScorerWatch
     subscriber : ModelSubscriber
+    shadow : Shadow
     dead_letters : DeadLetters
     schemas : Schemas or None
     max_message_bytes : int
@@ -43,6 +45,7 @@ class Serving:
         components: Components,
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
+        shadow: Shadow,
         dead_letters: DeadLetters,
         schemas: Schemas | None,
         *,
@@ -52,6 +55,8 @@ class Serving:
         self._components = components
         self._watch = watch
         self._subscriber = subscriber
+        self._shadow = shadow
+        self._beside: Loaded | None = None
         self._dead_letters = dead_letters
         self._schemas = schemas
         self._max_message_bytes = max_message_bytes
@@ -65,13 +70,19 @@ class Serving:
         loaded, refused = self._subscriber.loaded, self._subscriber.refused
         self._components.metrics.increase("streamsvm_model_messages_refused", refused - self._refused)
         self._refused = refused
-        if loaded is not None and (self._by is None or loaded is not self._by[0]):
+        if loaded is None:
+            return self._by is not None
+        new, beside = self._by is None or loaded is not self._by[0], self._shadow.beside(loaded)
+        if new or beside is not self._beside:
+            self._beside = beside
+            self._by = loaded, self._scorer(loaded, beside)
+        if new:
             self._serve(loaded)
-        return self._by is not None
+        return True
 
-    def _serve(self, loaded: Loaded) -> None:
-        scoring, metrics = self._scoring, self._components.metrics
-        scorer = BatchScorer(
+    def _scorer(self, loaded: Loaded, beside: Loaded | None) -> BatchScorer:
+        scoring = self._scoring
+        return BatchScorer(
             loaded.version,
             loaded.sha256,
             max_record_bytes=scoring.max_record_bytes,
@@ -82,8 +93,11 @@ class Serving:
             passed=scoring.pass_fields,
             format_=scoring.format,
             envelope=scoring.envelope,
+            shadow=None if beside is None else beside.version,
         )
-        self._by = (loaded, scorer)
+
+    def _serve(self, loaded: Loaded) -> None:
+        metrics = self._components.metrics
         self._watch.serving(loaded)
         self._components.board.serving(loaded)
         self._components.health.require("model", "")

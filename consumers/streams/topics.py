@@ -40,6 +40,7 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
         TopicSpec(output.aliases_topic, 1, config={**compacted, **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
+        *([TopicSpec(settings.labels.dead_letters, 1, config={})] if settings.labels.topic else []),
     ]
 
 
@@ -63,6 +64,10 @@ def check_names(settings: Settings) -> None:
     uses["the audit trail"] = output.audit_topic
     if output.model_format == "onnx":
         uses["the ONNX models"] = output.onnx_topic
+    if settings.training.from_coresets:
+        uses["the coresets"] = settings.coresets_topic
+    if settings.labels.topic:
+        uses |= {"labels.topic": settings.labels.topic, "the labels' dead letters": settings.labels.dead_letters}
     refuse_shared(uses)
 
 

@@ -297,6 +297,9 @@ class _Compiler(_Writer):
             self._pass_over(kind, schema)
             return
         labels = self._config.labels
+        if len(labels) > 2:  # the compiled reader knows signs only; the general one reads such records
+            self._add(REFUSE)
+            return
         form = type(labels[0])
         if form is int and kind in NUMERIC and max(map(abs, labels)) < LARGEST_EXACT:  # type: ignore[arg-type]
             self._add(NUMERIC[kind], 0, LABEL)

@@ -234,12 +234,12 @@ def warm_up() -> None:
     assert found.X.tolist() == [[1.5]]
 
 
-def _numbers(labels: tuple[Label, Label]) -> NDArray[np.float64]:
-    """Return the labels as numbers, or any two where they are text."""
+def _numbers(labels: tuple[Label, ...]) -> NDArray[np.float64]:
+    """Return the labels as numbers, or any where they are text."""
     return np.array([float(label) if isinstance(label, int) else 0.0 for label in labels])
 
 
-def _words(labels: tuple[Label, Label]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+def _words(labels: tuple[Label, ...]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return the labels' bytes, one after the other, and how many each has."""
     words = [label.encode(errors="surrogatepass") if isinstance(label, str) else b"" for label in labels]
     return np.frombuffer(b"".join(words), np.uint8), np.array(list(map(len, words)))

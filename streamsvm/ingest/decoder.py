@@ -51,7 +51,7 @@ from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT,
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread, UnreadFields
-from streamsvm.points import Points, Rows
+from streamsvm.points import NO_CODE, Points, Rows, label_codes
 
 __all__ = [
     "CONTENT_TYPE",
@@ -90,6 +90,11 @@ REASONS: Final[Mapping[str, str]] = {
     "not_finite": "an entry of x is NaN, infinite, or beyond the range of points.dtype",
     "unknown_label": "y is not one of points.labels, or not a value of events.label",
     "invalid_weight": "w is not a number in [1e-15, 1e15]",
+    "missing_key": "the row, or the label, has no key by which labels are joined",
+    "doubled_key": "another row within labels.horizon has the same key; the first one counts",
+    "absent_label": "no label came within labels.horizon, and labels.absent is dead_letter",
+    "changed_label": "the row of this label has another label already; the first one counts",
+    "unmatched_label": "no row with the label's key was within labels.horizon before it, or labels.early after it",
     "unsupported_operation": "the row has an op field, and only plain points are supported",
     "undecodable": "the decoder failed on the record unexpectedly: a defect of streamsvm",
 }
@@ -119,9 +124,17 @@ REMEDIES: Final[Mapping[str, str]] = {
     "set the feature's option missing, or correct its field.",
     "wrong_dimension": "Set points.dimension to the length of x in the records, or fix the producer.",
     "not_finite": "Fill in missing values, or drop the row, before producing.",
-    "unknown_label": "Set points.labels, or events.label, to the negative and the positive label as the records "
+    "unknown_label": "Set points.labels, or events.label, to all labels, of two the negative one first, as the records "
     "write them.",
     "invalid_weight": "Fix the producer: w must be a positive number. A point without w has weight 1.",
+    "missing_key": "Fix the producer: with labels.key = id rows and labels need an `id`, with record their records "
+    "need a key.",
+    "doubled_key": "Give each row a key of its own. A producer that sends again after a failure needs "
+    "enable.idempotence.",
+    "absent_label": "Raise labels.horizon if labels come later than that, or set labels.absent.",
+    "changed_label": "Send a label once it is final: what is learned cannot be taken back.",
+    "unmatched_label": "Raise labels.horizon if the label came after it, or labels.early if it came before its row. "
+    "Check that both topics are partitioned by the same key.",
     "unsupported_operation": "Send plain points. A learned point cannot be removed again.",
     "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
     "it.",
@@ -132,6 +145,8 @@ LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.floa
 """Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
 
 
+_LABELS_SHOWN: Final = 8
+"""Of more labels the first ones are listed in a message."""
 NOTHING_UNREAD: Final = Unread({})
 
 
@@ -228,8 +243,10 @@ class PointDecoder:
         if recipe is not None and reader is not None:
             parser = EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf)
             self._events = EventRecords(reader, config, parser)
-        self._plain_signs = dict(zip(config.labels, (-1, 1), strict=True))
-        self._signs = {(_kind(label), label): sign for label, sign in zip(config.labels, (-1, 1), strict=True)}
+        codes = label_codes(config.classes)
+        self._plain_codes = dict(zip(config.labels, codes, strict=True))
+        self._codes = {(_kind(label), label): code for label, code in zip(config.labels, codes, strict=True)}
+        self._numbers = _NumberCodes.of(config.labels) if self._numbers_for_labels else None
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:
         """Decode a batch; records of one partition must be in the order of their offsets.
@@ -391,11 +408,12 @@ class PointDecoder:
 
     def _scanned_points(self, found: json_scan.Scanned) -> tuple[Points, NDArray[np.bool_]]:
         """Return the parsed points, and which of them are valid; the others are meaningless."""
-        config, weight, positive = self._config, found.weight, found.y == self._config.labels[1]
-        good = found.accepted & (positive | (found.y == config.labels[0]))
+        assert self._numbers is not None
+        weight, (codes, known) = found.weight, self._numbers.codes(found.y)
+        good = found.accepted & known
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
         good &= found.size <= self._most_plain_bytes
-        return Points(found.X, _signs(positive), weight), good
+        return Points(found.X, codes, weight), good
 
     @property
     def _numbers_for_labels(self) -> bool:
@@ -478,35 +496,35 @@ class PointDecoder:
             return None
         if weight is not None and not (weight.min() >= SMALLEST_WEIGHT and weight.max() <= LARGEST_WEIGHT):
             return None
-        signs = self._column_of_signs(columns.y, n)
-        if signs is None:
+        codes = self._column_of_codes(columns.y, n)
+        if codes is None:
             return None
         X = columns.X.astype(config.numpy_dtype, copy=False)
-        return Points(X, signs, np.ones(n) if weight is None else weight), columns.ids
+        return Points(X, codes, np.ones(n) if weight is None else weight), columns.ids
 
-    def _column_of_signs(
+    def _column_of_codes(
         self, labels: Sequence[object] | NDArray[np.generic] | None, n: int
     ) -> NDArray[np.int8] | None:
         if not self._labeled:
             return np.ones(n, dtype=np.int8)
         if isinstance(labels, np.ndarray):
-            return self._array_of_signs(labels)
+            return self._array_of_codes(labels)
         if labels is None or set(map(type, labels)) != {type(self._config.labels[0])}:
             return None
-        known: Mapping[Any, int] = self._plain_signs
-        signs = [known.get(label, 0) for label in labels]
-        return np.array(signs, dtype=np.int8) if all(signs) else None
+        known: Mapping[Any, int] = self._plain_codes
+        codes = [known.get(label, NO_CODE) for label in labels]
+        return None if NO_CODE in codes else np.array(codes, dtype=np.int8)
 
-    def _array_of_signs(self, labels: NDArray[Any]) -> NDArray[np.int8] | None:
-        negative, positive = self._config.labels
-        if isinstance(negative, str) or isinstance(negative, bool) != (labels.dtype.kind == "b"):
+    def _array_of_codes(self, labels: NDArray[Any]) -> NDArray[np.int8] | None:
+        first = self._config.labels[0]
+        if isinstance(first, bool):
+            if labels.dtype.kind != "b":
+                return None
+            return _signs(labels == self._config.labels[1])
+        if self._numbers is None or labels.dtype.kind == "b":
             return None
-        if max(abs(int(negative)), abs(int(positive))) > LARGEST_EXACT:
-            return None
-        is_positive = labels == positive
-        if not (is_positive | (labels == negative)).all():
-            return None
-        return _signs(is_positive)
+        codes, known = self._numbers.codes(labels)
+        return codes if known.all() else None
 
     def _row_by_row(self, record: RawRecord, rows: Sequence[Point | InvalidPoint], builder: RowsBuilder) -> None:
         rejections: list[Rejection] = []
@@ -515,12 +533,12 @@ class PointDecoder:
                 if isinstance(row, InvalidPoint):
                     raise row
                 with blaming_the_record():
-                    sign = self._check(row)
+                    code = self._check(row)
             except InvalidPoint as error:
                 rejections.append(Rejection(index, error.reason, encodable(error.what)))
                 builder.reject(record, index)
             else:
-                builder.accept(record, index, row, sign)
+                builder.accept(record, index, row, code)
         builder.end_record()
         if rejections:
             builder.rejected.append(RejectedRecord(record, len(rows), tuple(rejections)))
@@ -537,31 +555,76 @@ class PointDecoder:
             _refuse_outsized(point.x, largest)
         if not SMALLEST_WEIGHT <= point.w <= LARGEST_WEIGHT:
             raise InvalidPoint("invalid_weight", f"w is {point.w!r}")
-        return self._sign(point.y) if self._labeled else 1
+        return self.code_of(point.y) if self._labeled else 1
 
-    def _sign(self, label: Label | float | None) -> int:
+    def code_of(self, label: Label | float | None) -> int:
+        """Return the code of a label as records write it: of two labels -1 or +1.
+
+        Raises
+        ------
+        InvalidPoint
+            If there is none, or it is not one of `points.labels`.
+        """
         if label is None:
             raise InvalidPoint("missing_field", "y is missing")
         if isinstance(label, float) and label.is_integer():
             label = int(label)
-        sign = self._signs.get((_kind(label), label))  # type: ignore[arg-type]
-        if sign is None:
-            negative, positive = self._config.labels
-            fits = _fitting_option(label, self._config.labels)
+        code = self._codes.get((_kind(label), label))  # type: ignore[arg-type]
+        if code is None:
+            labels = self._config.labels
             raise InvalidPoint(
-                "unknown_label", f"y is {excerpt(repr(label))}; points.labels are {negative!r} and {positive!r}{fits}"
+                "unknown_label",
+                f"y is {excerpt(repr(label))}; points.labels are {_listed(labels)}{_fitting_option(label, labels)}",
             )
-        return sign
+        return code
 
 
-def _fitting_option(label: Label | float, labels: tuple[Label, Label]) -> str:
+@dataclass(frozen=True, slots=True)
+class _NumberCodes:
+    """Integer labels with their codes, in ascending order.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_classes,), int64
+    of_labels : ndarray of shape (n_classes,), int8
+    """
+
+    labels: NDArray[np.int64]
+    of_labels: NDArray[np.int8]
+
+    @classmethod
+    def of(cls, labels: Sequence[Label]) -> _NumberCodes:
+        numbers = np.array(labels, np.int64)
+        order = np.argsort(numbers)
+        return cls(numbers[order], np.array(label_codes(len(labels)), np.int8)[order])
+
+    def codes(self, y: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
+        """Return the code of each number, and which of them are labels; the codes of others mean nothing."""
+        if len(self.labels) == 2:
+            last = y == self.labels[1]
+            return _signs(last) * self.of_labels[1], last | (y == self.labels[0])
+        places = np.minimum(np.searchsorted(self.labels, y), len(self.labels) - 1)
+        return self.of_labels[places], np.asarray(self.labels[places] == y, np.bool_)
+
+
+def _listed(labels: Sequence[Label]) -> str:
+    """Return labels for a message: all of a few, else the first ones and how many there are."""
+    shown = [repr(label) for label in labels[:_LABELS_SHOWN]]
+    if len(labels) > _LABELS_SHOWN:
+        return f"{', '.join(shown)} and {len(labels) - _LABELS_SHOWN} more"
+    return f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _fitting_option(label: Label | float, labels: tuple[Label, ...]) -> str:
     """Name the option that fits where a label is a configured one but for its kind or its case; else nothing.
 
     A CSV gives the text "true" where Parquet and JSON give the boolean.
     """
     for kind in (_as_text(str), _as_text(str.capitalize), _as_text(str.upper), _as_boolean, _as_number):
         other = tuple(map(kind, labels))
-        if None not in other and (_kind(label), label) in [(_kind(one), one) for one in other]:
+        if None in other or len(set(other)) != len(labels):
+            continue
+        if (_kind(label), label) in [(_kind(one), one) for one in other]:
             return f", which is not the same: --points-labels {shlex.quote(json.dumps(other))} fits"
     return ""
 

@@ -3,7 +3,8 @@
 A score is ``{"id": ..., "score": 1.25, "label": 1, "model": "pulsar", "version": 7, "points": 120000}``: the point's
 own `id` (null if it has none), the decision value, the label it means, and the version that decided, with the number of
 valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
-second of the version's labels, whichever label the score means. With `scoring.pass_fields` it repeats fields of its
+second of the version's labels, whichever label the score means. Of a version of more than two labels `score`, and
+`probability`, are lists: a number for each label, in their order. With `scoring.pass_fields` it repeats fields of its
 event, too: ``"passed": {"card.country": "DE"}``. An array of points (a JSON or Avro array, any Arrow record) gives an
 array of scores in the same order, each with its `row`, the index of its point in the array, because rejected rows are
 left out (they go to the dead-letter topic).
@@ -25,6 +26,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from streamsvm.config import OF_EVENTS_ONLY, Label, PointsConfig, PointsFormat
@@ -35,8 +37,9 @@ from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, Re
 from streamsvm.ingest.events import NO_ABSENCES, Absences
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread
+from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.version import Version
-from streamsvm.points import Rows
+from streamsvm.points import Features, Rows
 
 CONTENT_TYPE: Final = "application/json"
 SOURCE_HEADER: Final = "streamsvm.source"
@@ -47,8 +50,8 @@ FRAMING_BYTES: Final = 512
 """What a record takes beyond its key, value and headers, generously."""
 
 Headers = tuple[tuple[str, bytes], ...]
-Decided = tuple[float, float | None]
-"""A decision value, and its probability if the version has them."""
+Decided = tuple[float | list[float], float | list[float] | None]
+"""A decision value, and its probability if the version has them; of more than two labels lists of them."""
 
 
 class SourceRecord(RawRecord, Protocol):
@@ -65,18 +68,32 @@ class SourceRecord(RawRecord, Protocol):
         ...
 
 
+class Shadow(msgspec.Struct, frozen=True, kw_only=True):
+    """What another version says of the same row, which nobody is served."""
+
+    model: str
+    version: int
+    score: float | list[float]
+    label: bool | int | str
+    probability: float | list[float] | msgspec.UnsetType = msgspec.UNSET
+
+
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One score; `probability` only of a version that has one, `passed` only if asked for, `row` only in an array."""
+    """One score; `probability` only of a version that has one, `passed` only if asked for, `row` only in an array.
+
+    `shadow` only where another version is scored beside it.
+    """
 
     id: str | int | None
-    score: float
+    score: float | list[float]
     label: bool | int | str
     model: str
     version: int
     points: int
-    probability: float | msgspec.UnsetType = msgspec.UNSET
+    probability: float | list[float] | msgspec.UnsetType = msgspec.UNSET
     passed: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     row: int | msgspec.UnsetType = msgspec.UNSET
+    shadow: Shadow | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +121,12 @@ class Scored:
     passed_over : mapping of str to int
         Rows that hold no event and are not rejected, by reason; they have no score.
     values : list of float
-        The decision values of all points that have a score, in the order of the records.
+        The decision values of all points that have a score, in the order of the records; of more than two labels that
+        of each point's answer.
+    labels : tuple of labels
+        Of the version.
+    answers : list of int
+        How often each of them was the answer.
     border : float
         The decision value above which the version answers the second label.
     """
@@ -116,6 +138,8 @@ class Scored:
     passed_over: Mapping[str, int] = field(default_factory=dict)
     values: list[float] = field(default_factory=list)
     border: float = 0.0
+    labels: tuple[Label, ...] = ()
+    answers: list[int] = field(default_factory=list)
 
 
 def points_config(
@@ -177,6 +201,8 @@ class BatchScorer:
         Of the records.
     envelope : Envelope, optional
         What is around an event. Default: what the version's recipe says.
+    shadow : Version, optional
+        Another version that is scored on the same rows; see `shadow_fault`.
 
     Raises
     ------
@@ -197,7 +223,9 @@ class BatchScorer:
         passed: Sequence[str] = (),
         format_: PointsFormat = "auto",
         envelope: Envelope | None = None,
+        shadow: Version | None = None,
     ) -> None:
+        self._shadow = shadow
         self._passed = {written: path_of(written) for written in passed}
         self._version = version
         self._sha256 = sha256.encode()
@@ -227,31 +255,35 @@ class BatchScorer:
         sources = {(record.partition, record.offset): record for record in records}
         rejections = {(bad.record.partition, bad.record.offset): bad.rejections for bad in decoded.rejected}
         scored = Scored(
-            [], [], decoded.unread, decoded.absences, decoded.passed_over, border=self._version.model.border
+            [],
+            [],
+            decoded.unread,
+            decoded.absences,
+            decoded.passed_over,
+            border=self._version.model.border,
+            labels=self._version.labels,
+            answers=[0] * len(self._version.labels),
         )
         base = 0
         for rows in decoded.rows:
-            decided = self._decide(rows)
+            decided = _decide(self._version, rows)
+            beside = None if self._shadow is None else _decide(self._shadow, rows)
             for start, end in _records(rows):
                 at = rows.partition, int(rows.offset[start])
                 ids = decoded.ids[base + start : base + end]
                 accepted = rows.accepted[start:end].tolist()
-                self._score_record(sources[at], decided[start:end], ids, accepted, rejections.get(at, ()), scored)
+                shadows = None if beside is None else beside[start:end]
+                self._score_record(
+                    sources[at], decided[start:end], shadows, ids, accepted, rejections.get(at, ()), scored
+                )
             base += len(rows)
         return scored
-
-    def _decide(self, rows: Rows) -> list[Decided]:
-        """Return the decision value and the probability of each row; meaningless where the row was rejected."""
-        model = self._version.model
-        with np.errstate(all="ignore"):
-            scores = model.decision_function(rows.points.X)
-            probabilities = [None] * len(scores) if model.probability is None else model.probability.of(scores).tolist()
-        return list(zip(scores.tolist(), probabilities, strict=True))
 
     def _score_record(
         self,
         source: SourceRecord,
         decided: Sequence[Decided],
+        shadows: Sequence[Decided] | None,
         ids: Sequence[str | int | None],
         accepted: Sequence[bool],
         known: tuple[Rejection, ...],
@@ -260,25 +292,39 @@ class BatchScorer:
         """Add one record's output and dead letter to `scored`."""
         bad = {rejection.row: rejection for rejection in known}
         for row, (score, _) in enumerate(decided):
-            if accepted[row] and not math.isfinite(score):
+            if accepted[row] and not math.isfinite(_greatest(score)):
                 bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
         good = [row for row in range(len(decided)) if accepted[row] and row not in bad]
-        record = self._encode(source, [(row, ids[row], decided[row]) for row in good]) if good else None
+        record = self._encode(source, [(row, ids[row], decided[row]) for row in good], shadows) if good else None
         if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
             what = f"the record's scores take {needed} bytes; the output topic allows {self._max_message_bytes}"
             bad |= {row: Rejection(row, "too_many_rows", what) for row in good}
             record = None
         if record is not None:
             scored.records.append(record)
-            scored.values.extend(decided[row][0] for row in good)
+            for row in good:
+                score = decided[row][0]
+                scored.values.append(_greatest(score))
+                scored.answers[index_of(score, scored.border)] += 1
         if bad:
             scored.rejected.append(RejectedRecord(source, len(decided), tuple(bad[row] for row in sorted(bad))))
 
-    def _encode(self, source: SourceRecord, rows: Sequence[tuple[int, str | int | None, Decided]]) -> ScoreRecord:
+    def _encode(
+        self,
+        source: SourceRecord,
+        rows: Sequence[tuple[int, str | int | None, Decided]],
+        shadows: Sequence[Decided] | None,
+    ) -> ScoreRecord:
         many = self._decoder.is_array(source)
         passed = self._fields_of(source) if self._passed else None
         found = [
-            self._score(identity, decided, row if many else None, passed[row] if passed else msgspec.UNSET)
+            self._score(
+                identity,
+                decided,
+                row if many else None,
+                passed[row] if passed else msgspec.UNSET,
+                msgspec.UNSET if shadows is None else self._shadow_of(shadows[row]),
+            )
             for row, identity, decided in rows
         ]
         headers = (
@@ -295,8 +341,26 @@ class BatchScorer:
             return None
         return [dict(zip(self._passed, row, strict=True)) for row in zip(*columns, strict=True)]
 
+    def _shadow_of(self, decided: Decided) -> Shadow | msgspec.UnsetType:
+        """Return what the version in the shadow says; unset where that is not finite, for JSON knows no such number."""
+        version, (score, probability) = self._shadow, decided
+        if version is None or not math.isfinite(_greatest(score)):
+            return msgspec.UNSET
+        return Shadow(
+            model=version.name,
+            version=version.number,
+            score=score,
+            label=label_of(score, version.labels, version.model.border),
+            probability=msgspec.UNSET if probability is None else probability,
+        )
+
     def _score(
-        self, identity: str | int | None, decided: Decided, row: int | None, passed: dict[str, Any] | msgspec.UnsetType
+        self,
+        identity: str | int | None,
+        decided: Decided,
+        row: int | None,
+        passed: dict[str, Any] | msgspec.UnsetType,
+        shadow: Shadow | msgspec.UnsetType,
     ) -> Score:
         version, (score, probability) = self._version, decided
         return Score(
@@ -309,7 +373,19 @@ class BatchScorer:
             probability=msgspec.UNSET if probability is None else probability,
             passed=passed,
             row=msgspec.UNSET if row is None else row,
+            shadow=shadow,
         )
+
+
+def shadow_fault(serving: Version, shadow: Version) -> str:
+    """Say why a version cannot be scored on the rows of another one; empty if it can."""
+    if shadow.model.dimension != serving.model.dimension:
+        return f"{shadow.key} has {shadow.model.dimension} features, {serving.key} has {serving.model.dimension}"
+    if shadow.labels != serving.labels:
+        return f"{shadow.key} and {serving.key} have different labels"
+    if shadow.recipe != serving.recipe:
+        return f"{shadow.key} and {serving.key} make different features of an event"
+    return ""
 
 
 def source_of(source: SourceRecord) -> bytes:
@@ -345,9 +421,40 @@ class _Named(msgspec.Struct, frozen=True):
     model: str
 
 
-def label_of(score: float, labels: tuple[Label, Label], border: float = 0.0) -> Label:
-    """Return the label that a decision value means: the second one above the border, the first one otherwise."""
-    return labels[1] if score > border else labels[0]
+def label_of(score: float | list[float], labels: Sequence[Label], border: float = 0.0) -> Label:
+    """Return the label that a score means; see `index_of`."""
+    return labels[index_of(score, border)]
+
+
+def index_of(score: float | list[float], border: float = 0.0) -> int:
+    """Return which label a score means: the second one above the border, or the one with the greatest value."""
+    if isinstance(score, list):
+        return score.index(max(score))
+    return int(score > border)
+
+
+def _greatest(score: float | list[float]) -> float:
+    """Return the decision value of the answer; not finite if one of several is not."""
+    if not isinstance(score, list):
+        return score
+    return max(score) if all(map(math.isfinite, score)) else math.nan
+
+
+def _decide(version: Version, rows: Rows) -> list[Decided]:
+    """Return the decision value and the probability of each row; meaningless where the row was rejected."""
+    with np.errstate(all="ignore"):
+        scores, probabilities = _decisions(version.model, rows.points.X)
+    return list(zip(scores.tolist(), probabilities, strict=True))
+
+
+def _decisions(model: AnyModel, X: Features) -> tuple[NDArray[np.float64], list[Any]]:
+    """Return the score of each row, of more than two labels one for each label; and its probability, or None."""
+    if isinstance(model, ClassModel):
+        values = model.machine_values(X)
+        shares = [None] * len(values) if model.probabilities is None else model.shares(values).tolist()
+        return model.label_values(values), shares
+    scores = model.decision_function(X)
+    return scores, [None] * len(scores) if model.probability is None else model.probability.of(scores).tolist()
 
 
 def _records(rows: Rows) -> Iterator[tuple[int, int]]:

@@ -6,8 +6,9 @@ is used, a weighted sample of the whole stream that is independent of the corese
 candidate's training set is used; it favours the candidate, so that only a ruined version is refused.
 
 The figure is balanced accuracy: the mean over the labels of the share of the label's weight that is classified
-correctly. It depends neither on the scale of decision values, as a mean hinge loss would, nor on how rare a label is,
-so that one margin fits all streams. The points are the same for both versions, so that most of the chance cancels. No
+correctly; of more than two labels those with enough points count, at least two. It depends neither on the scale of
+decision values, as a mean hinge loss would, nor on how rare a label is, so that one margin fits all streams. The points
+are the same for both versions, so that most of the chance cancels. No
 point counts for more than a hundredth of the total weight, or ten times the mean weight: otherwise one heavy point
 could decide.
 
@@ -31,7 +32,7 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.outliers import bounded_weights
-from streamsvm.model.machine import Model
+from streamsvm.model.classes import AnyModel
 from streamsvm.points import Points, Position, Positions, Rows
 
 WINDOW_POINTS: Final = 1_000
@@ -91,9 +92,20 @@ class Evidence:
 
     @property
     def enough(self) -> bool:
-        """Whether there are enough points of each label."""
-        y = self.points.y
-        return min(int(np.count_nonzero(y > 0)), int(np.count_nonzero(y < 0))) >= LEAST_OF_A_LABEL
+        """Whether there are enough points of two labels, or of more."""
+        return len(self.judged) >= 2
+
+    @property
+    def judged(self) -> NDArray[np.int8]:
+        """The codes of the labels with enough points."""
+        codes, counts = np.unique(self.points.y, return_counts=True)
+        return codes[counts >= LEAST_OF_A_LABEL]
+
+    def points_to_judge_by(self) -> Points:
+        """Return the points of these labels, no weight beyond bounds."""
+        judged = np.isin(self.points.y, self.judged)
+        points = self.points if judged.all() else self.points.take(judged)
+        return points.reweighted(bounded_weights(points.weight))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,26 +210,26 @@ def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
 
 
 def judge(
-    candidate: Model,
-    present: Model,
+    candidate: AnyModel,
+    present: AnyModel,
     window: Evidence | None,
     audit: Evidence | None,
     margin: float,
     *,
     training: Evidence | None = None,
-    earlier: Sequence[Model] = (),
+    earlier: Sequence[AnyModel] = (),
 ) -> Verdict:
     """Score all models on the same points, and refuse the candidate if it is worse than the best by more than a margin.
 
     Parameters
     ----------
-    candidate, present : Model
+    candidate, present : Model or ClassModel
         Of the same features and labels.
     window, audit, training : Evidence or None
         The first that is enough is taken.
     margin : float
         Of balanced accuracy.
-    earlier : sequence of Model
+    earlier : sequence of Model or ClassModel
         What was current before `present`.
     """
     candidates: tuple[tuple[ScoredOn, Evidence | None], ...] = (
@@ -227,7 +239,7 @@ def judge(
     )
     for scored_on, evidence in candidates:
         if evidence is not None and evidence.enough:
-            points = evidence.points.reweighted(bounded_weights(evidence.points.weight))
+            points = evidence.points_to_judge_by()
             new, old, *before = (balanced_accuracy(model, points) for model in (candidate, present, *earlier))
             return Verdict(
                 outcome="refused" if new < max(old, *before, 0.0) - margin else "passed",
@@ -242,15 +254,16 @@ def judge(
     return Verdict(outcome="unscored", why=f"too few points of one of the labels among {most}")
 
 
-def balanced_accuracy(model: Model, points: Points) -> float:
-    """Return the mean, over the two labels, of the share of a label's weight that is answered right.
+def balanced_accuracy(model: AnyModel, points: Points) -> float:
+    """Return the mean, over the labels that the points have, of the share of a label's weight that is answered right.
 
     Parameters
     ----------
-    model : Model
+    model : Model or ClassModel
     points : Points
-        Raw, with at least one of each label.
+        Raw.
     """
-    right = model.predict_sign(points.X) == points.y
-    shares = [points.weight[own & right].sum() / points.weight[own].sum() for own in (points.y < 0, points.y > 0)]
-    return float(sum(shares) / 2)
+    right = model.predict_codes(points.X) == points.y
+    of_labels = [points.y == code for code in np.unique(points.y)]
+    shares = [points.weight[own & right].sum() / points.weight[own].sum() for own in of_labels]
+    return float(sum(shares) / len(shares))

@@ -20,6 +20,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model
 from streamsvm.points import Points
 from streamsvm.quality.skill import auc
@@ -92,6 +93,17 @@ def importance(model: Model, sample: Points | None) -> Importance | None:
     weight = np.asarray(drawn.weight, np.float64)
     falls = _falls(machine, Z, y, weight, _chosen(Z, y, weight, max(1, most // n)))
     return Importance(falls, _shares(np.maximum(np.nan_to_num(falls), 0.0)), signed=False, points=n)
+
+
+def importance_of_machines(model: ClassModel) -> Importance | None:
+    """Return what a model of more than two labels looks at: the mean size of a feature's coefficients; None of kernels.
+
+    A share is of the mean over the machines, each of whose coefficients count alike; it has no side.
+    """
+    if not isinstance(model.machine, LinearMachines):
+        return None
+    size = np.abs(model.machine.coefficients).mean(axis=0)
+    return Importance(size, _shares(size), signed=False, points=0)
 
 
 def _falls(machine: KernelMachine, Z: Float, y: NDArray[np.bool_], weight: Float, chosen: NDArray[np.intp]) -> Float:

@@ -25,6 +25,7 @@ Figures here depend on how much had been read; they are never part of a version'
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -94,7 +95,7 @@ def skill_of(
     probability : Sigmoid, Isotonic or None
         The version's own.
     """
-    deviate = _deviate(number)
+    deviate = deviate_of(number)
     judged = [
         _figures(sample, deviate, probability) if sample is not None and sample.enough else None
         for sample in (newest, audit)
@@ -107,7 +108,7 @@ def skill_of(
 
 def state_of(sample: Answered, number: int) -> State:
     """Return what one sample says of the version of this number, and nothing else: many times faster."""
-    y, deviate = np.asarray(sample.y > 0, np.bool_), _deviate(number)
+    y, deviate = np.asarray(sample.y > 0, np.bool_), deviate_of(number)
     if not sample.enough:
         return "unknown"
     return _state(
@@ -115,7 +116,7 @@ def state_of(sample: Answered, number: int) -> State:
     )
 
 
-def _deviate(number: int) -> float:
+def deviate_of(number: int) -> float:
     """Return the normal deviate at which a version of this number is judged."""
     spent = ERROR * 6.0 / (math.pi * number) ** 2
     return float(-ndtri(spent / (SAMPLES * FIGURES)))
@@ -173,14 +174,27 @@ def balanced_accuracy(y: NDArray[np.bool_], weight: Float, said: NDArray[np.bool
     deviate : float
         Normal deviate of the interval's ends.
     """
-    shares = [_wilson(weight[y == label], said[y == label] == label, deviate) for label in (False, True)]
-    below = math.hypot(*(each.value - each.low for each in shares)) / 2.0
-    above = math.hypot(*(each.high - each.value for each in shares)) / 2.0
-    value = sum(each.value for each in shares) / 2.0
+    return mean_of([wilson(weight[y == label], said[y == label] == label, deviate) for label in (False, True)])
+
+
+def mean_of(shares: Sequence[Estimate]) -> Estimate:
+    """Return the mean of independent shares, with its interval recovered from theirs."""
+    below = math.hypot(*(each.value - each.low for each in shares)) / len(shares)
+    above = math.hypot(*(each.high - each.value for each in shares)) / len(shares)
+    value = sum(each.value for each in shares) / len(shares)
     return Estimate(value=value, low=value - below, high=value + above)
 
 
-def _wilson(weight: Float, right: NDArray[np.bool_], deviate: float) -> Estimate:
+def wilson(weight: Float, right: NDArray[np.bool_], deviate: float) -> Estimate:
+    """Return the share of the weight that is right, with Wilson's interval.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n,)
+    right : ndarray of shape (n,), bool
+    deviate : float
+        Normal deviate of the interval's ends.
+    """
     share = float(weight[right].sum() / weight.sum())
     n, square = _effective(weight), deviate**2
     centre = (share + square / (2.0 * n)) / (1.0 + square / n)

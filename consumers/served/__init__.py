@@ -1,0 +1,1 @@
+"""Quality as served: scores joined with the labels that came later."""

@@ -1,0 +1,218 @@
+"""Reads a scorer's output and the labels, both to their present ends, and joins them.
+
+Where labels come later they are those of `labels.topic`, found by `labels.key`. Else they come with the points that the
+scorer read, and are found by the point's place. The ends are looked up first; what comes in meanwhile is not read, so
+that the result is that of two ranges, which are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, takewhile
+from typing import Final
+
+import numpy as np
+
+from consumers.settings import Settings, Start
+from streamsvm.config import ModelConfig
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.label_records import LabelDecoder
+from streamsvm.ingest.score_records import ScoreDecoder, labels_by_place
+from streamsvm.joining.served import Served, ServedLabels, ServedScores, gathered, served
+from streamsvm.kafka import Cluster, Record
+
+PORTION: Final = 2_000
+TIMEOUT_S: Final = 30.0
+
+Ranges = Mapping[int, tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A join, and what it is of.
+
+    Attributes
+    ----------
+    served : Served
+    scores, labels : mapping of int to (int, int)
+        First offset and end of each partition of the scores, and of what the labels are in.
+    left_out : int
+        Records of the scores that hold no score of this model.
+    """
+
+    served: Served
+    scores: Ranges
+    labels: Ranges
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logs:
+    """The two logs of a join.
+
+    Attributes
+    ----------
+    name : str
+        Of the model.
+    models : ModelConfig
+        The trainer's: labels, and how they are found.
+    scores, scored, labels : str
+        Topics: of the scores, of the points that were scored, and of what the labels are in.
+    """
+
+    name: str
+    models: ModelConfig
+    scores: str
+    scored: str
+    labels: str
+
+    @property
+    def key(self) -> str:
+        """How a score finds its label: "id", "record" or "place"."""
+        return "place" if self.models.labels is None else self.models.labels.key
+
+    @property
+    def decoder(self) -> ScoreDecoder:
+        """What reads the scores."""
+        return ScoreDecoder(self.models.points, self.key, self.name, self.scored)
+
+
+def logs_of(settings: Settings) -> Logs:
+    """Return the logs that a trainer's and a scorer's configuration name.
+
+    Raises
+    ------
+    ConfigurationError
+        If no label can be found.
+    """
+    models = settings.models()
+    if models.points.classes > 2:
+        raise ConfigurationError(
+            f"quality as served is of two labels, and points.labels has {models.points.classes}",
+            "For more labels see the quality before learning, on the trainer's page.",
+        )
+    if models.labels is None and settings.scoring.topic != settings.input.topic:
+        raise ConfigurationError(
+            f"the scorer reads {settings.scoring.topic}, the labels are in {settings.input.topic} with other points",
+            "Give labels.topic if labels come later; or scoring.topic = input.topic if the scorer scores the very "
+            "points that have labels.",
+        )
+    return Logs(
+        name=settings.name,
+        models=models,
+        scores=settings.scoring.output_topic,
+        scored=settings.scoring.topic,
+        labels=settings.input.topic if models.labels is None else settings.labels.topic,
+    )
+
+
+def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest") -> Reading:
+    """Join all scores that were written since a time with all labels since then.
+
+    Raises
+    ------
+    TopicMissing, TransientError
+        As of `Cluster.read_to_end`.
+    ConfigurationError
+        If no label can be found.
+    """
+    logs = logs_of(settings)
+    scores = _ranges(cluster, logs.scores, since)
+    # Where they come with the points, a point was read before its score was written: all that there is may be needed.
+    labels = _ranges(cluster, logs.labels, "earliest" if logs.key == "place" else since)
+    return join_ranges(cluster, logs, scores, labels)
+
+
+def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges) -> Reading:
+    """Join what stands in these ranges of both logs; raises as of `read_served`."""
+    decoder = logs.decoder
+    found = [decoder.decode(part) for part in _portions(cluster, logs.scores, scores)]
+    parts = gathered([one.scores for one in found])
+    left_out = sum(one.left_out for one in found)
+    if logs.models.labels is None:
+        labels = _of_scores(parts, labels)
+    joined = joined_with(parts, read_labels(cluster, logs, labels), logs.models)
+    return Reading(served=joined, scores=scores, labels=labels, left_out=left_out)
+
+
+def joined_with(scores: ServedScores, labels: Mapping[int, ServedLabels], models: ModelConfig) -> Served:
+    """Join scores and labels under a configuration; where labels come with the points there is no time between them."""
+    if models.labels is None:
+        scores = replace(scores, time_ms=np.zeros(len(scores), np.int64))
+        return served(scores, labels, horizon_ms=0, early_ms=0)
+    rule = models.labels
+    return served(scores, labels, horizon_ms=round(1_000 * rule.horizon), early_ms=round(1_000 * rule.early))
+
+
+def _of_scores(scores: ServedScores, labels: Ranges) -> Ranges:
+    """Return the ranges of the points that were scored, within what there is of their log."""
+    found = {}
+    for partition, (begin, end) in labels.items():
+        offsets = scores.said[scores.partition == partition, 0]
+        if len(offsets):
+            found[partition] = (max(begin, int(offsets.min())), min(end, int(offsets.max()) + 1))
+    return found
+
+
+def read_labels(cluster: Cluster, logs: Logs, ranges: Ranges) -> dict[int, ServedLabels]:
+    """Return the labels that stand in ranges of their log, by partition; raises as of `read_served`."""
+    decoder, parts = LabelsDecoder(logs.models), dict[int, list[ServedLabels]]()
+    for records in _portions(cluster, logs.labels, ranges):
+        for partition, told in decoder.decode(records):
+            parts.setdefault(partition, []).append(told)
+    return {partition: joined_labels(own) for partition, own in parts.items()}
+
+
+class LabelsDecoder:
+    """Reads labels of either kind: records of labels, or points that have them.
+
+    Parameters
+    ----------
+    models : ModelConfig
+    """
+
+    def __init__(self, models: ModelConfig) -> None:
+        self._points = PointDecoder(models.points, recipe=models.features) if models.labels is None else None
+        self._labels = None if models.labels is None else LabelDecoder(models.points, models.labels.key)
+
+    def decode(self, records: Sequence[Record]) -> list[tuple[int, ServedLabels]]:
+        """Return the labels of records, partition by partition."""
+        if self._labels is not None:
+            return [
+                (one.partition, ServedLabels(time_ms=one.time_ms, keys=one.keys, sign=one.sign))
+                for one in self._labels.decode(records)[0]
+            ]
+        assert self._points is not None
+        found = []
+        for rows in self._points.decode(records).rows:
+            keys, sign = labels_by_place(rows)
+            found.append((rows.partition, ServedLabels(time_ms=np.zeros(len(keys), np.int64), keys=keys, sign=sign)))
+        return found
+
+
+def joined_labels(parts: Sequence[ServedLabels]) -> ServedLabels:
+    """Return labels of one partition that were read in portions."""
+    return ServedLabels(
+        time_ms=np.concatenate([one.time_ms for one in parts]),
+        keys=[key for one in parts for key in one.keys],
+        sign=np.concatenate([one.sign for one in parts]),
+    )
+
+
+def _ranges(cluster: Cluster, topic: str, since: Start) -> Ranges:
+    partitions = cluster.describe(topic).partitions
+    starts = cluster.starts(topic, partitions, since)
+    return {partition: (starts[partition], cluster.log_range(topic, partition)[1]) for partition in partitions}
+
+
+def _portions(cluster: Cluster, topic: str, ranges: Ranges) -> Iterator[list[Record]]:
+    """Yield the records of ranges, partition by partition, so many at a time."""
+    for partition, (begin, end) in sorted(ranges.items()):
+        if begin >= end:
+            continue
+        records = cluster.read_to_end(topic, partition, start=begin, timeout_s=TIMEOUT_S)
+        within = takewhile(lambda record, end=end: record.offset < end, records)  # type: ignore[misc]
+        while portion := list(islice(within, PORTION)):
+            yield portion

@@ -1,0 +1,489 @@
+"""Challenges: under output.gate = shadow a version becomes current once it was better in the shadow of the current one.
+
+A version that passes the quality gate is published as one that *waits*. Where no challenge is open the newest of these
+becomes the challenger: the alias `challenger` names it, scorers with `scoring.shadow = @challenger` score it beside the
+current version, and the trainer joins the scores with the labels. `streamsvm.quality.challenge` has the rule. The
+trainer alone moves `current`.
+
+What is decided depends on how much had been read, so a decision is a record, which names the ranges read; it is
+committed, with `current` where the challenger won, in one transaction of the trainer. So after a kill it either stands
+or is made anew from the beginning of the challenge, which is a record, too.
+
+Invariant: while a challenge is open nothing but its end makes the challenger current; a version that has no current one
+to be compared with becomes current as without challenges, and ends a challenge as void.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+import structlog
+
+from consumers.metrics import Metrics
+from consumers.served.following import Follower
+from consumers.served.reading import Logs, Ranges, logs_of
+from consumers.settings import Settings
+from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
+from consumers.trainer.session import InDoubt, Session
+from consumers.trainer.stream_quality import QualityWatch
+from streamsvm.errors import InvalidMessage, StreamsvmError, TopicMissing, TransientError
+from streamsvm.joining.served import Served
+from streamsvm.kafka import Cluster, Message, OffsetOutOfRange, PublishRefused
+from streamsvm.learning.cutting import Cut
+from streamsvm.model import trail
+from streamsvm.model.challenge import (
+    WON,
+    Challenge,
+    Ended,
+    Outcome,
+    Span,
+    challenge_key,
+    challenger_key,
+    decode_challenge,
+    encode_challenge,
+)
+from streamsvm.model.pointers import Alias, Gate, Head, current_key, encode_alias
+from streamsvm.model.version import Version, version_key
+from streamsvm.points import Rows
+from streamsvm.quality.challenge import Compared, Rule, compare
+
+log = structlog.get_logger("streamsvm.trainer")
+
+READ_TIMEOUT_S: Final = 10.0
+LOOK_EVERY_S: Final = 1.0
+"""Between two joins of what was read, and two attempts where the broker did not answer."""
+PORTION: Final = 1_000
+"""Most records of each log that are read in a turn of the loop, some milliseconds of work."""
+OUTCOMES: Final[tuple[Outcome, ...]] = ("better", "worse", "undecided", "unlabeled", "passed", "void")
+
+
+class ShadowGate:
+    """The quality gate, after which a version that may be compared with the current one waits for a challenge.
+
+    Parameters
+    ----------
+    gate : Gatekeeper
+        The margin's; what it refuses challenges nobody.
+    head : Head or None
+        The newest at the start: it may wait.
+    metrics : Metrics
+    """
+
+    def __init__(self, gate: Gatekeeper, head: Head | None, metrics: Metrics) -> None:
+        self._gate, self._metrics = gate, metrics
+        self.waiting: Alias | None = None
+        """The newest version that waits for a challenge."""
+        self.time_ms = -1
+        """The newest record time that was learned."""
+        if head is not None and head.gate is not None and head.gate.outcome == "waits":
+            self.waiting = head.alias
+
+    @property
+    def present(self) -> CurrentVersion | None:
+        """What is current."""
+        return self._gate.present
+
+    def note(self, rows: Rows) -> None:
+        """Take in rows that were learned."""
+        if len(rows):
+            self.time_ms = max(self.time_ms, int(rows.time_ms.max()))
+        self._gate.note(rows)
+
+    def judge(self, version: Version, cut: Cut) -> Gate | None:
+        """Return the margin's verdict; of a version that passes it and can be compared, that it waits."""
+        said, present = self._gate.judge(version, cut), self.present
+        if said is None or said.holds_back or present is None or not _comparable(version, present.version):
+            return said
+        return msgspec.structs.replace(said, outcome="waits")
+
+    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
+        """Note a version that waits; any other is the margin's."""
+        if gate is not None and gate.outcome == "waits":
+            self.waiting = alias
+            self._metrics.increase("streamsvm_gate_verdicts", outcome="waits")
+        else:
+            self._gate.published(version, gate, alias)
+
+    def promoted(self, version: Version, alias: Alias) -> None:
+        """Note that a version became current after it was published."""
+        self._gate.promoted(version, alias)
+
+
+def _comparable(version: Version, present: Version | None) -> bool:
+    return (
+        present is not None
+        and version.model.dimension == present.model.dimension
+        and version.labels == present.labels
+        and version.recipe == present.recipe
+    )
+
+
+class Challenges:
+    """Begins, follows and ends challenges, one at a time.
+
+    Parameters
+    ----------
+    settings : Settings
+        With output.gate = shadow.
+    cluster : Cluster
+    session : Session
+        Ready where `turn` is called with `ready`.
+    gate : ShadowGate
+    quality : QualityWatch
+        Told which version became current.
+    metrics : Metrics
+    now : callable
+        The time of day, for the audit trail.
+    monotonic : callable
+        Seconds.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        session: Session,
+        gate: ShadowGate,
+        quality: QualityWatch,
+        metrics: Metrics,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._settings, self._cluster, self._session = settings, cluster, session
+        self._gate, self._quality, self._metrics = gate, quality, metrics
+        self._now, self._monotonic = now, monotonic
+        self._logs: Logs = logs_of(settings)
+        output = settings.output
+        self._rule = Rule(figure=output.gate_figure, labels=output.gate_labels, costs=settings.svm.cost)
+        self._open: Challenge | None = None
+        self._follower: Follower | None = None
+        self._known = False
+        self._last = 0
+        self._due_at = 0.0
+        self._grown = 0
+        self._until: tuple[dict[int, int], dict[int, int]] | None = None
+        self._lost = False
+        self._won: Version | None = None
+        self._told = ""
+        self.compared: Compared | None = None
+        """What the newest look found; None before the first."""
+        metrics.begin("streamsvm_challenges", "outcome", OUTCOMES)
+
+    @property
+    def challenge(self) -> Challenge | None:
+        """The open challenge; None if there is none."""
+        return self._open
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        if self._follower is not None:
+            self._follower.close()
+            self._follower = None
+        self.compared = None
+
+    def turn(self, *, ready: bool) -> Version | None:
+        """Read on, look, and begin or end a challenge if that is due; a failure is tried again later.
+
+        Returns what became current, if a version did.
+
+        Parameters
+        ----------
+        ready : bool
+            Whether the trainer may publish now.
+        """
+        if not ready:
+            # What was in doubt may have been decided: ask the topic once publishing is possible again.
+            self._known = False
+            return None
+        came = 0 if self._follower is None else self._read()
+        now = self._monotonic()
+        if came >= PORTION or now < self._due_at:
+            return None
+        self._due_at = now + LOOK_EVERY_S
+        try:
+            self._look(idle=not came)
+        except InDoubt:
+            self._known = False
+        except (TransientError, InvalidMessage, PublishRefused) as error:
+            self._wait(error)
+        won, self._won = self._won, None
+        return won
+
+    def _read(self) -> int:
+        assert self._follower is not None
+        try:
+            came = self._follower.read(PORTION)
+        except StreamsvmError as error:
+            self._wait(error)
+            return 0
+        self._grown += came
+        return came
+
+    def _look(self, *, idle: bool) -> None:
+        if not self._known:
+            self._recall()
+        if self._open is None:
+            self._begin()
+            return
+        challenge, present = self._open, self._gate.present
+        if present is None or present.alias != challenge.champion:
+            self._end("void", None)
+            return
+        over = self._gate.time_ms - challenge.since_ms > challenge.wait_ms
+        try:
+            done = self._compare(challenge, over=over, idle=idle)
+        except StreamsvmError as error:  # the scores or labels cannot be read: no reason to stop learning
+            self._wait(error)
+            done = False
+        if over and self._lost:
+            # What the challenge would be decided by is gone from the log, and stays so.
+            self.close()
+            done = True
+        if self.compared is not None and self.compared.outcome != "open":
+            self._end(self.compared.outcome, self.compared)
+        elif done:
+            passes = self._settings.output.gate_unlabeled == "pass"
+            self._end("passed" if passes else "unlabeled", self.compared)
+
+    def _compare(self, challenge: Challenge, *, over: bool, idle: bool) -> bool:
+        """Compare the two on what was read, if that is due; return whether there is nothing more to wait for."""
+        if self._follower is None:
+            self._follow(challenge)
+        follower = self._follower
+        if follower is None:
+            return over
+        done = follower.full or (over and self._read_up(follower))
+        if done or self.compared is None or self._worth_joining(idle):
+            self._grown = 0
+            self.compared = compare(paired(follower.joined(), challenge), rule_of(challenge))
+            self._show()
+        self._told = ""
+        return done
+
+    def _read_up(self, follower: Follower) -> bool:
+        """Tell whether all was read that both logs held when the challenge's time was first seen to be over."""
+        if self._until is None:
+            told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
+            self._until = self._ends(self._logs.scores), told
+        return follower.reached(*self._until)
+
+    def _wait(self, error: StreamsvmError) -> None:
+        """Say once what is in the way; then everything is read again from where the challenge begins."""
+        if error.what != self._told:
+            log.warning("challenge_waits", what=error.what, remedy="no action needed: the trainer tries again")
+        self._told = error.what
+        self._lost |= isinstance(error, OffsetOutOfRange)
+        self.close()
+
+    def _worth_joining(self, idle: bool) -> bool:
+        """Tell whether enough came since the newest join, which takes time in proportion to all that is held."""
+        assert self._follower is not None
+        return self._grown > 0 and (idle or 20 * self._grown >= self._follower.held)
+
+    # ---------------------------------------------------------------- its record
+
+    def _recall(self) -> None:
+        """Read what the topic says of the newest challenge: after a start, and after a doubt."""
+        key, topic = challenge_key(self._settings.name).encode(), self._settings.output.aliases_topic
+        record = self._cluster.newest(topic, [key], READ_TIMEOUT_S).get(key)
+        found = None if record is None or record.value is None else decode_challenge(record.value)
+        if found != self._open:
+            self.close()
+            self._open, self.compared = None, None
+            self._until, self._lost = None, False
+        if found is not None:
+            self._last = found.challenger.number
+            if found.ended is None:
+                self._open = found
+            elif found.ended.outcome in WON:
+                self._promote(found)
+        self._known = True
+
+    def _begin(self) -> None:
+        """Let the newest version that waits be the challenger."""
+        alias, present = self._gate.waiting, self._gate.present
+        if alias is None or present is None or alias.number <= max(self._last, present.number):
+            return
+        if self._gate.time_ms < 0:  # nothing was learned since the start: the challenge's time could not be told
+            return
+        if not self._there(alias):
+            self._gate.waiting = None
+            return
+        scores = self._ends_of_scores()
+        told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
+        challenge = Challenge(
+            challenger=alias,
+            champion=present.alias,
+            figure=self._rule.figure,
+            labels=self._rule.labels,
+            costs=self._rule.costs if self._rule.figure == "cost" else None,
+            since_ms=self._gate.time_ms,
+            wait_ms=round(1_000 * self._settings.output.gate_wait),
+            scores_topic=self._logs.scores,
+            scored_topic=self._logs.scored,
+            labels_topic=self._logs.labels,
+            scores=_spans({p: (at, at) for p, at in scores.items()}),
+            told=_spans({p: (at, at) for p, at in told.items()}),
+        )
+        self._publish(challenge, [self._alias(challenger_key(self._settings.name), encode_alias(alias))])
+        self._open, self._last, self.compared = challenge, alias.number, None
+        self._until, self._lost = None, False
+        self._show()
+        log.info("challenge_begun", challenger=self._key(alias), champion=self._key(present.alias))
+
+    def _end(self, outcome: Outcome, compared: Compared | None) -> None:
+        """Commit how a challenge ended, and what is current from then on."""
+        assert self._open is not None
+        if outcome in WON and not self._there(self._open.challenger):
+            outcome = "void"
+        read: tuple[Ranges, Ranges] = ({}, {}) if self._follower is None else self._follower.spans()
+        ended = Ended(
+            outcome=outcome,
+            labels=0 if compared is None else compared.labels,
+            champion=None if compared is None else compared.champion,
+            challenger=None if compared is None else compared.challenger,
+            difference=None if compared is None else compared.difference,
+            error=None if compared is None else compared.error,
+            scores=_spans(read[0]),
+            told=_spans(read[1]),
+            time_ms=self._gate.time_ms,
+        )
+        challenge, name = msgspec.structs.replace(self._open, ended=ended), self._settings.name
+        messages = [self._alias(challenger_key(name), None)]
+        if outcome in WON:
+            messages.append(self._alias(current_key(name), encode_alias(challenge.challenger)))
+            messages.append(self._entry(self._moved(challenge.challenger)))
+        self._publish(challenge, messages)
+        self._open, self.compared = None, None
+        self._until, self._lost = None, False
+        self.close()
+        self._metrics.increase("streamsvm_challenges", outcome=outcome)
+        self._show()
+        self._say(challenge, ended)
+        if outcome in WON:
+            # Until it is current here, too, the topic is asked again.
+            self._known = False
+            self._promote(challenge)
+            self._known = True
+
+    def _there(self, alias: Alias) -> bool:
+        """Tell whether a version was not retired since it was published."""
+        key, there = self._key(alias).encode(), False
+        try:
+            topic = self._settings.output.models_topic
+            for record in self._cluster.read_to_end(topic, 0, start=alias.offset, timeout_s=READ_TIMEOUT_S):
+                if record.key == key:
+                    there = record.value is not None
+        except OffsetOutOfRange:
+            return False
+        except StreamsvmError as error:
+            raise TransientError(error.what, "The trainer tries again; it needs Read on the models topic.") from error
+        return there
+
+    def _say(self, challenge: Challenge, ended: Ended) -> None:
+        said = log.warning if ended.outcome in ("unlabeled", "passed") else log.info
+        said(
+            "challenge_ended",
+            outcome=ended.outcome,
+            challenger=self._key(challenge.challenger),
+            champion=self._key(challenge.champion),
+            figure=challenge.figure,
+            labels=ended.labels,
+            of_challenger=ended.challenger,
+            of_champion=ended.champion,
+            difference=ended.difference,
+            error=ended.error,
+            remedy="run a scorer with scoring.shadow = @challenger, and see that labels come, or raise output.gate_wait"
+            if ended.outcome in ("unlabeled", "passed")
+            else "no action needed",
+        )
+
+    def _promote(self, challenge: Challenge) -> None:
+        """Take the winner for current, here, too."""
+        present = self._gate.present
+        if present is not None and present.number >= challenge.challenger.number:
+            return
+        won = present_of(self._settings, self._cluster, challenge.challenger)
+        if won.version is None:
+            raise TransientError(won.why, "The trainer tries again; it needs the permission Read on the models topic.")
+        self._quality.promoted(won.version, won.alias)
+        self._won = won.version
+
+    def _publish(self, challenge: Challenge, messages: list[Message]) -> None:
+        name = self._settings.name
+        said = trail.Challenged(name=name, challenge=challenge, by="trainer", time=self._now().isoformat())
+        record = self._alias(challenge_key(name), encode_challenge(challenge))
+        # In doubt until it is known to be committed: then the topic is asked what became of it.
+        self._known = False
+        self._session.publish([record, *messages, self._entry(said)])
+        self._known = True
+
+    def _moved(self, to: Alias) -> trail.CurrentMoved:
+        name = self._settings.name
+        return trail.CurrentMoved(
+            name=name,
+            alias=current_key(name),
+            to=to.number,
+            sha256=to.sha256,
+            by="trainer",
+            time=self._now().isoformat(),
+        )
+
+    def _alias(self, key: str, value: bytes | None) -> Message:
+        return Message(self._settings.output.aliases_topic, value, key.encode(), partition=0)
+
+    def _entry(self, entry: trail.Entry) -> Message:
+        key = self._key(entry.challenge.challenger) if isinstance(entry, trail.Challenged) else entry.name  # type: ignore[union-attr]
+        return Message(self._settings.output.audit_topic, trail.encode(entry), key.encode(), partition=0)
+
+    def _key(self, alias: Alias) -> str:
+        return version_key(self._settings.name, alias.number)
+
+    # ---------------------------------------------------------------------- logs
+
+    def _ends(self, topic: str) -> dict[int, int]:
+        partitions = self._cluster.describe(topic).partitions
+        return {partition: self._cluster.log_range(topic, partition)[1] for partition in partitions}
+
+    def _ends_of_scores(self) -> dict[int, int]:
+        """Return where the scores end; nothing while there is no topic, for no scorer was started yet."""
+        try:
+            return self._ends(self._logs.scores)
+        except TopicMissing:
+            return {}
+
+    def _follow(self, challenge: Challenge) -> None:
+        scores = {span.partition: span.begin for span in challenge.scores}
+        if not scores:  # the topic was made since: all of it is of this challenge
+            scores = dict.fromkeys(self._ends_of_scores(), 0)
+        if not scores:
+            return
+        told = {span.partition: span.begin for span in challenge.told}
+        self._follower = Follower(self._cluster, self._logs, scores, told)
+
+    def _show(self) -> None:
+        challenge, compared, metrics = self._open, self.compared, self._metrics
+        metrics.put("streamsvm_challenger_version", 0 if challenge is None else challenge.challenger.number)
+        metrics.put("streamsvm_challenge_labels", 0 if compared is None else compared.labels)
+        if compared is None or compared.champion is None or compared.challenger is None:
+            return
+        metrics.put("streamsvm_challenge_figure", compared.champion, of="champion")
+        metrics.put("streamsvm_challenge_figure", compared.challenger, of="challenger")
+
+
+def rule_of(challenge: Challenge) -> Rule:
+    """Return the rule that a challenge is decided by."""
+    return Rule(figure=challenge.figure, labels=challenge.labels, costs=challenge.costs)
+
+
+def paired(found: Served, challenge: Challenge) -> Served:
+    """Return the rows that this champion was served for, with this challenger in its shadow."""
+    versions, shadows = found.column("version"), found.column("shadow_version")
+    return found.where((versions == challenge.champion.number) & (shadows == challenge.challenger.number))
+
+
+def _spans(ranges: Mapping[int, tuple[int, int]]) -> tuple[Span, ...]:
+    return tuple(Span(partition, begin, end) for partition, (begin, end) in sorted(ranges.items()))

@@ -1,0 +1,99 @@
+"""What the audit trail says of challenges, computed again from the logs that each of them names.
+
+A decision is about what had been read, which its record says; so whoever has both logs comes to the same figures, to
+the last bit, and by the rule to the same verdict. Who became current is then a consequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import msgspec
+
+from consumers.served.reading import Logs, Ranges, join_ranges
+from consumers.settings import Settings
+from consumers.trainer.challenges import paired, rule_of
+from streamsvm.errors import StreamsvmError, TopicMissing
+from streamsvm.joining.served import Served
+from streamsvm.kafka import Cluster
+from streamsvm.model import message as model_codec
+from streamsvm.model.challenge import Challenge, Ended, Span, challenge_key
+from streamsvm.model.trail import Challenged
+from streamsvm.model.version import version_key
+from streamsvm.quality.challenge import compare
+from streamsvm.verification.recomputation import NotRecomputable, configuration_of
+
+BY_THE_RULE = ("better", "worse", "undecided")
+
+
+def challenges_in(cluster: Cluster, settings: Settings, timeout_s: float) -> Iterator[Challenge]:
+    """Yield the challenges of a model that ended, as the audit trail has them, the oldest first."""
+    key = challenge_key(settings.name).encode()
+    with suppress(TopicMissing):
+        # Where there never was a challenge the audit trail is not read: not everybody who verifies may.
+        if not cluster.newest(settings.output.aliases_topic, [key], timeout_s):
+            return
+        for record in cluster.read_to_end(settings.output.audit_topic, 0, timeout_s=timeout_s):
+            with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                entry = msgspec.json.decode(record.value or b"", type=Challenged)
+                if entry.name == settings.name and entry.challenge.ended is not None:
+                    yield entry.challenge
+
+
+def judge_challenges(cluster: Cluster, settings: Settings, timeout_s: float) -> tuple[list[str], list[str]]:
+    """Decide every challenge that ended again.
+
+    Returns
+    -------
+    faults, notes : list of str
+        Verdicts that differ; challenges that cannot be decided again.
+    """
+    faults, notes = list[str](), list[str]()
+    for challenge in challenges_in(cluster, settings, timeout_s):
+        assert challenge.ended is not None
+        if challenge.ended.outcome == "void":
+            continue
+        key = version_key(settings.name, challenge.challenger.number)
+        try:
+            fault = _fault(cluster, settings, challenge, challenge.ended, timeout_s)
+        except StreamsvmError as error:
+            notes.append(f"the challenge of {key} cannot be decided again: {error.what}")
+            continue
+        except NotRecomputable as error:
+            notes.append(f"the challenge of {key} cannot be decided again: {error}")
+            continue
+        if fault:
+            faults.append(f"the challenge of {key} {fault}")
+    return faults, notes
+
+
+def _fault(cluster: Cluster, settings: Settings, challenge: Challenge, ended: Ended, timeout_s: float) -> str:
+    found = paired(_joined(cluster, settings, challenge, ended, timeout_s), challenge)
+    again = compare(found, rule_of(challenge))
+    said = (ended.labels, ended.champion, ended.challenger, ended.difference, ended.error)
+    if said != (again.labels, again.champion, again.challenger, again.difference, again.error):
+        return f"was decided by {said}, and its logs give {again}"
+    expected = ended.outcome if ended.outcome in BY_THE_RULE else "open"
+    if again.outcome != expected:
+        return f"ended as {ended.outcome}, and by its figures it is {again.outcome}"
+    return ""
+
+
+def _joined(cluster: Cluster, settings: Settings, challenge: Challenge, ended: Ended, timeout_s: float) -> Served:
+    record = cluster.record(settings.output.models_topic, challenge.challenger.offset, timeout_s)
+    if record is None or record.value is None:
+        raise TopicMissing(f"its version is not at offset {challenge.challenger.offset}", "")
+    version = model_codec.decode(record.value, challenge.challenger.sha256)
+    logs = Logs(
+        name=settings.name,
+        models=configuration_of(version.lineage),
+        scores=challenge.scores_topic,
+        scored=challenge.scored_topic,
+        labels=challenge.labels_topic,
+    )
+    return join_ranges(cluster, logs, _ranges(ended.scores), _ranges(ended.told)).served
+
+
+def _ranges(spans: tuple[Span, ...]) -> Ranges:
+    return {span.partition: (span.begin, span.end) for span in spans}

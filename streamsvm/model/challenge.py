@@ -1,0 +1,114 @@
+"""The record of a challenge: which version challenges which, since where in the logs, and how it ended.
+
+It stands in the aliases topic under one key, beside the alias `challenger`, and, whole, in the audit trail. A challenge
+that ended names the ranges of both logs that were read, so that whoever has the logs can compute its verdict again
+(`streamsvm.quality.challenge`). A trainer that starts goes on from the record: no checkpoint holds anything of it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from streamsvm.model.pointers import Alias, decode_record
+
+Outcome = Literal["better", "worse", "undecided", "unlabeled", "passed", "void"]
+"""`better` becomes current, and so does `passed`: too few labels came in time, and output.gate_unlabeled lets it pass.
+The others do not: `worse` or `undecided` by the rule, `unlabeled` as `passed` but kept back, `void` because another
+version than the one challenged is current."""
+WON: tuple[Outcome, ...] = ("better", "passed")
+
+
+class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A range of a partition: the first offset, and the one after the last."""
+
+    partition: int
+    begin: int
+    end: int
+
+
+class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How a challenge ended.
+
+    Attributes
+    ----------
+    outcome : Outcome
+    labels : int
+        Rows that both had scored, and that had a label.
+    champion, challenger, difference, error : float or None
+        As of `streamsvm.quality.challenge.Compared`.
+    scores, told : tuple of Span
+        What was read of the scores, and of the log with the labels.
+    time_ms : int
+        The newest record time that the trainer had learned.
+    """
+
+    outcome: Outcome
+    labels: int
+    champion: float | None
+    challenger: float | None
+    difference: float | None
+    error: float | None
+    scores: tuple[Span, ...]
+    told: tuple[Span, ...]
+    time_ms: int
+
+
+class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A challenge.
+
+    Attributes
+    ----------
+    challenger, champion : Alias
+    figure : str
+        "auc", "accuracy", "log_loss" or "cost".
+    labels : int
+        After how many labels it is over.
+    costs : tuple of two float or None
+        Of a missed positive and of a false alarm.
+    since_ms : int
+        The newest record time that the trainer had learned at its beginning; -1 if none.
+    wait_ms : int
+        How long it lasts at most, in record time.
+    scores_topic, scored_topic, labels_topic : str
+        Of the scores, of the points that are scored, and of what the labels are in.
+    scores, told : tuple of Span
+        Where both logs are read from (`begin`); `told` is empty where labels come with the points.
+    ended : Ended or None
+        None while it is open.
+    """
+
+    challenger: Alias
+    champion: Alias
+    figure: Literal["auc", "accuracy", "log_loss", "cost"]
+    labels: int
+    costs: tuple[float, float] | None
+    since_ms: int
+    wait_ms: int
+    scores_topic: str
+    scored_topic: str
+    labels_topic: str
+    scores: tuple[Span, ...]
+    told: tuple[Span, ...]
+    ended: Ended | None = None
+
+
+def challenger_key(name: str) -> str:
+    """Return the key of the alias that names the challenger; there is none while no challenge is open."""
+    return f"{name}@challenger"
+
+
+def challenge_key(name: str) -> str:
+    """Return the key of the record of the newest challenge."""
+    return f"{name}@challenger#challenge"
+
+
+def encode_challenge(challenge: Challenge) -> bytes:
+    """Encode a challenge record's value."""
+    return msgspec.json.encode(challenge)
+
+
+def decode_challenge(value: bytes) -> Challenge:
+    """Decode a challenge record's value; `InvalidMessage` if it is not one."""
+    return decode_record(value, Challenge)

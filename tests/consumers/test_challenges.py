@@ -1,0 +1,536 @@
+"""output.gate = shadow on a broker: who is better becomes current, who is not does not, and the logs prove it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from consumers.settings import LabelsConfig, ScoringConfig, Settings
+from consumers.trainer import challenges as challenges_module
+from consumers.trainer.challenges import Challenges
+from consumers.verify.challenges import challenges_in
+from consumers.verify.verify import verify
+from streamsvm.errors import TransientError
+from streamsvm.ingest.decoder import encode
+from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Outbox, TopicSpec
+from streamsvm.learning.training import Trained, train
+from streamsvm.model import trail
+from streamsvm.model.challenge import Challenge, Span, challenge_key, challenger_key, decode_challenge, encode_challenge
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.pointers import Alias, decode_alias
+from streamsvm.model.version import version_key
+from streamsvm.quality.challenge import Compared
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_labels import BEGUN_MS, Timed, write
+from tests.consumers.test_scorer import Running as Scoring
+from tests.consumers.test_scorer import stored
+from tests.consumers.trainers import Running, settings_for, topic
+from tests.faults.daemon import Daemon, arguments
+from tests.streams import gaussian
+from tests.test_subscriber import eventually
+
+ROWS = 400
+"""Of one version."""
+LABELS = 1_600
+FIRST_LOOK = 100
+
+
+def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
+    """Return one configuration of a trainer and a scorer of the same labeled points."""
+    made = settings_for(broker.name("challenge"), directory, every_leaves=1)
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
+    sizes = {"leaf_rows": ROWS, "bucket_points": 100, "audit_points": 400, "train_points": 500, "screening": 0.0}
+    settings = made.model_copy(
+        update={
+            "coreset": made.coreset.model_copy(update=sizes),
+            "output": made.output.model_copy(update={"gate": "shadow", "gate_labels": LABELS, **output}),
+            "scoring": ScoringConfig(
+                topic=made.input.topic,
+                output_topic=f"{made.input.topic}-scores",
+                dead_letter_topic=f"{made.input.topic}-scorer.dlq",
+                group=f"{made.input.topic}-scorer",  # not that of another test's scorer, which may still be leaving it
+                batch_records=100,
+                shadow="@challenger",
+            ),
+        }
+    )
+    return Settings.model_validate(settings.model_dump(exclude={"features", "events"}))
+
+
+def weaker(*calls: int) -> Callable[..., Trained]:
+    """Return a training of which the named calls, from 1 on, hardly look at the last feature: AUC 0.94 for 0.96."""
+    made = [0]
+
+    def train_or_weaken(*given: Any) -> Trained:
+        trained = train(*given)
+        made[0] += 1
+        if made[0] not in calls:
+            return trained
+        machine = trained.model.machine
+        assert isinstance(machine, LinearMachine)
+        poor = LinearMachine(machine.coefficients * np.array([1.0, 1.0, 0.1]), machine.intercept)
+        return replace(trained, model=replace(trained.model, machine=poor))
+
+    return train_or_weaken
+
+
+class Points:
+    """Writes labeled points, each once."""
+
+    def __init__(self, connection: Connection, settings: Settings, seed: int) -> None:
+        self._outbox, self._topic = Outbox(connection), settings.input.topic
+        made = gaussian(20_000, seed)
+        self._values = [encode(x, int(y)) for x, y in zip(made.X, made.y, strict=True)]
+        self.labels = made.y
+        self.sent = 0
+
+    def send(self, n: int) -> int:
+        for value in self._values[self.sent : self.sent + n]:
+            self._outbox.send(Message(self._topic, value, partition=0))
+        self._outbox.flush(30.0)
+        self.sent += n
+        return self.sent
+
+
+def newest(connection: Connection, settings: Settings, key: str) -> bytes | None:
+    found = [record.value for record in topic(connection, settings.output.aliases_topic) if record.key == key.encode()]
+    return found[-1] if found else None
+
+
+def current(connection: Connection, settings: Settings) -> int:
+    value = newest(connection, settings, "m@current")
+    return 0 if value is None else decode_alias(value).number
+
+
+def challenger(connection: Connection, settings: Settings) -> int:
+    value = newest(connection, settings, challenger_key("m"))
+    return 0 if value is None else decode_alias(value).number
+
+
+def ended(connection: Connection, settings: Settings) -> Sequence[Challenge]:
+    return list(challenges_in(Cluster(connection), settings, 30.0))
+
+
+def assert_proven(connection: Connection, settings: Settings, one: Challenge, labels: np.ndarray) -> None:
+    """Compute the verdict's figures from the scores and the stream, by scikit-learn."""
+    assert one.ended is not None
+    (span,) = one.ended.scores
+    y, champion, rival = [], [], []
+    for record in stored(connection, settings.scoring.output_topic):
+        score = json.loads(record.value or b"")
+        shadow = score.get("shadow", {"version": 0})
+        pair = score["version"], shadow["version"]
+        if span.begin <= record.offset < span.end and pair == (one.champion.number, one.challenger.number):
+            y.append(labels[int(dict(record.headers)["streamsvm.source"].rsplit(b"/", 1)[1])])
+            champion.append(score["score"])
+            rival.append(shadow["score"])
+    assert one.ended.labels == len(y)
+    assert one.ended.champion == pytest.approx(roc_auc_score(y, champion), rel=1e-12)
+    assert one.ended.challenger == pytest.approx(roc_auc_score(y, rival), rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_better_challenger_becomes_current_and_a_worse_one_does_not(
+    real_broker: TestBroker, tmp_path: Path, seed: int
+) -> None:
+    """Version 1 is weak, 2 is good, all others are weak: 2 is current within its labels, and stays."""
+    connection, settings = real_broker.connection, shadowed(real_broker, tmp_path / "checkpoint")
+    points = Points(connection, settings, seed)
+    training = weaker(1, *range(3, 100))
+    with Running(settings, connection, train=training) as running:
+        points.send(ROWS)
+        running.wait_for_rows(ROWS)
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        assert current(connection, settings) == 1
+        with Scoring(settings, connection) as scoring:
+            eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "they are scored")
+            points.send(ROWS)
+            running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+            assert current(connection, settings) == 1
+            eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
+            begun = points.sent
+            while current(connection, settings) == 1:
+                assert points.sent < begun + LABELS + ROWS, "it never became current"
+                points.send(100)
+                running.wait_until(
+                    lambda: (
+                        running.value("streamsvm_challenge_labels") + 100 > points.sent - begun
+                        or (running.value("streamsvm_challenges_total", outcome="better") == 1)
+                    )
+                )
+            assert current(connection, settings) == 2
+            eventually(lambda: scoring.value("streamsvm_serving_version") == 2, "version 2 serves")
+            while running.value("streamsvm_challenges_total", outcome="worse") == 0:
+                assert points.sent < begun + 20 * LABELS, "a weak one is never found out"
+                points.send(100)
+                eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "they are scored")
+                time.sleep(0.2)  # a challenge begins, and is looked at, about once a second
+        assert current(connection, settings) == 2
+        assert running.value("streamsvm_challenges_total", outcome="better") == 1
+    one, *others = ended(connection, settings)
+    assert one.ended is not None
+    assert (one.challenger.number, one.champion.number, one.ended.outcome) == (2, 1, "better")
+    assert FIRST_LOOK <= one.ended.labels <= LABELS
+    assert {other.champion.number for other in others} == {2}
+    assert all(other.ended is not None and other.ended.outcome != "better" for other in others)
+    for each in (one, *others):
+        assert_proven(connection, settings, each, points.labels)
+    report = verify(Cluster(connection), settings)
+    # Weakened versions differ from what training gives; the challenges do not from what their logs give.
+    assert (report.faults, report.notes) == ((), ())
+    said = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
+    assert [entry["to"] for entry in said if entry["event"] == "alias_moved"] == [1, 2]
+
+
+def test_a_challenge_goes_on_where_a_trainer_starts_again(real_broker: TestBroker, tmp_path: Path) -> None:
+    """What was scored while no trainer ran counts; beginning and challenger stay what the record says."""
+    connection, settings = real_broker.connection, shadowed(real_broker, tmp_path / "checkpoint")
+    points = Points(connection, settings, 3)
+    with Running(settings, connection, train=weaker(1)) as running:
+        points.send(ROWS)
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        with Scoring(settings, connection) as scoring:
+            eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "they are scored")
+            points.send(ROWS)
+            running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+            eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
+            points.send(FIRST_LOOK // 2)
+            running.wait_until(lambda: running.value("streamsvm_challenge_labels") == FIRST_LOOK // 2)
+            running.stop()
+            points.send(LABELS)
+            eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "all are scored")
+    record = newest(connection, settings, challenge_key("m"))
+    assert record is not None
+    begun = decode_challenge(record)
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome="better") == 1)
+    one = ended(connection, settings)[0]
+    assert msgspec.structs.replace(one, ended=None) == begun
+    assert one.ended is not None
+    assert one.ended.labels >= FIRST_LOOK
+    assert_proven(connection, settings, one, points.labels)
+    assert current(connection, settings) == 2
+    report = verify(Cluster(connection), settings)
+    assert (report.faults, report.notes) == ((), ())
+
+
+class LatePoints:
+    """Writes points, and a second later their labels to a topic of their own, each once and in one order."""
+
+    def __init__(self, connection: Connection, settings: Settings, seed: int) -> None:
+        self._connection, self._settings = connection, settings
+        made = gaussian(20_000, seed)
+        self._X, self.labels = made.X, made.y
+        self._now_ms = 1_000 * int(time.time()) - BEGUN_MS
+        self.sent = 0
+
+    def send(self, n: int) -> None:
+        """Write so many rows, each a hundredth of a second after the one before."""
+        rows = range(self.sent, self.sent + n)
+        points = [Timed(0, self._at(i), encode(self._X[i], id=f"t{i}")) for i in rows]
+        labels = [Timed(0, self._at(i) + 1_000, b'{"id": "t%d", "y": %d}' % (i, self.labels[i])) for i in rows]
+        write(self._connection, self._settings.input.topic, points)
+        write(self._connection, self._settings.labels.topic, labels)
+        self.sent += n
+
+    def _at(self, i: int) -> int:
+        return self._now_ms + 10 * i
+
+
+def test_a_challenge_is_decided_by_labels_that_come_later(real_broker: TestBroker, tmp_path: Path) -> None:
+    """With labels.topic: by the rows' ids, of one partition, and again by verify."""
+    connection, made = real_broker.connection, shadowed(real_broker, tmp_path / "checkpoint")
+    late = LabelsConfig(topic=f"{made.input.topic}-labels", horizon=120.0, absent="drop")
+    Cluster(connection).create([TopicSpec(late.topic)])
+    settings = made.model_copy(update={"labels": late})
+    points = LatePoints(connection, settings, 3)
+    with Running(settings, connection, train=weaker(1, *range(3, 100))) as running:
+        points.send(ROWS + 150)  # those of the last second wait for a later record
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        with Scoring(settings, connection) as scoring:
+            eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "they are scored")
+            points.send(ROWS)
+            running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+            eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
+            begun = points.sent
+            while running.value("streamsvm_challenges_total", outcome="better") == 0:
+                assert points.sent < begun + LABELS + ROWS, "it never became current"
+                points.send(100)
+                running.wait_until(
+                    lambda: (
+                        running.value("streamsvm_challenge_labels") + ROWS > points.sent - begun
+                        or (running.value("streamsvm_challenges_total", outcome="better") == 1)
+                    )
+                )
+            assert current(connection, settings) == 2
+    one = ended(connection, settings)[0]
+    assert one.ended is not None
+    (scores,), (told,) = one.ended.scores, one.ended.told
+    assert told.begin > 0
+    y, champion, rival = [], [], []
+    for record in stored(connection, settings.scoring.output_topic):
+        score = json.loads(record.value or b"")
+        row = int(score["id"][1:])  # labels were written in the order of the rows, one a record
+        read = scores.begin <= record.offset < scores.end and told.begin <= row < told.end
+        if read and (score["version"], score.get("shadow", {}).get("version")) == (1, 2):
+            y.append(points.labels[row])
+            champion.append(score["score"])
+            rival.append(score["shadow"]["score"])
+    assert one.ended.labels == len(y) >= FIRST_LOOK
+    assert one.ended.champion == pytest.approx(roc_auc_score(y, champion), rel=1e-12)
+    assert one.ended.challenger == pytest.approx(roc_auc_score(y, rival), rel=1e-12)
+    report = verify(Cluster(connection), settings)
+    assert (report.faults, report.notes) == ((), ())
+
+
+def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Somebody writes a challenge to the audit trail that was never won: verify says so."""
+    connection, settings = real_broker.connection, shadowed(real_broker, tmp_path / "checkpoint", gate_wait=0.0)
+    points = Points(connection, settings, 3)
+    with Running(settings, connection, train=weaker()) as running:
+        for version in (1, 2):
+            points.send(ROWS)
+            running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
+        running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+        points.send(10)  # of a later time
+        running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome="unlabeled") == 1)
+    (one, *_) = ended(connection, settings)
+    assert one.ended is not None
+    assert one.ended.labels == 0
+    assert verify(Cluster(connection), settings).clean
+    forged = msgspec.structs.replace(
+        one, ended=msgspec.structs.replace(one.ended, outcome="better", labels=5_000, champion=0.5, challenger=0.9)
+    )
+    entry = trail.Challenged(name="m", challenge=forged, by="trainer", time="2026-01-01T00:00:00+00:00")
+    outbox = Outbox(connection)
+    outbox.send(Message(settings.output.audit_topic, trail.encode(entry), b"m@2", partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+    report = verify(Cluster(connection), settings)
+    assert report.differs
+    assert any("the challenge of m@2 was decided by (5000, 0.5, 0.9" in fault for fault in report.faults)
+
+
+@pytest.mark.parametrize(("unlabeled", "outcome", "expected"), [("keep", "unlabeled", 1), ("pass", "passed", 2)])
+def test_without_a_scorer_the_time_of_the_records_ends_a_challenge(
+    real_broker: TestBroker, tmp_path: Path, unlabeled: str, outcome: str, expected: int
+) -> None:
+    """There is not even a topic of scores; then output.gate_unlabeled says whether the challenger becomes current."""
+    settings = shadowed(real_broker, tmp_path / "checkpoint", gate_wait=0.0, gate_unlabeled=unlabeled)
+    connection = real_broker.connection
+    points = Points(connection, settings, 3)
+    with Running(settings, connection) as running:
+        for version in (1, 2):
+            points.send(ROWS)
+            running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
+        running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+        points.send(10)  # of a later time
+        running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome=outcome) == 1)
+    assert current(connection, settings) == expected
+    assert verify(Cluster(connection), settings).clean
+
+
+@pytest.mark.parametrize("point", ["publish.sent:4", "publish.answered:4", "publish.committed:2", "publish.answered:5"])
+def test_a_trainer_killed_around_a_challenge_goes_on_with_it(
+    real_broker: TestBroker, tmp_path: Path, point: str
+) -> None:
+    """Killed while a challenge begins or ends: it stands once, or is made anew, and nothing is moved twice."""
+    settings = shadowed(real_broker, tmp_path / "checkpoint", gate_wait=0.0, gate_unlabeled="pass")
+    connection = real_broker.connection
+    points = Points(connection, settings, 3)
+    more = {"output_gate": "shadow", "output_gate_wait": 0, "output_gate_unlabeled": "pass"}
+    environment = {"STREAMSVM_SCORING__TOPIC": settings.scoring.topic, "STREAMSVM_SCORING__OUTPUT_TOPIC": "none-yet"}
+    daemon = Daemon(arguments(settings, connection, **more), {**environment, "STREAMSVM_TEST_CRASH_AT": point})
+    daemon.wait_for("started")
+    for _ in range(6):
+        points.send(ROWS)
+    assert daemon.wait() == -signal.SIGKILL, f"{point} was never reached\n{daemon.said}"
+    daemon = Daemon(arguments(settings, connection, **more), environment)
+    daemon.wait_for("started")
+    while current(connection, settings) < 2:
+        points.send(ROWS)
+        daemon.wait_for("model_published")
+    daemon.stop()
+    found = ended(connection, settings)
+    numbers = [one.challenger.number for one in found]
+    assert numbers == sorted(set(numbers))
+    moved = [
+        entry["to"]
+        for record in topic(connection, settings.output.audit_topic)
+        if (entry := json.loads(record.value or b""))["event"] == "alias_moved"
+    ]
+    assert moved == [1, *(one.challenger.number for one in found if one.ended and one.ended.outcome == "passed")]
+    assert current(connection, settings) == moved[-1]
+    record = newest(connection, settings, challenge_key("m"))
+    assert record is not None
+    assert (decode_challenge(record).ended is None) == (challenger(connection, settings) > 0)
+    assert verify(Cluster(connection), settings).clean
+
+
+# ------------------------------------------------------------------ without a broker
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"input": {"topic": "a"}, "scoring": {"topic": "b"}}, "let the scorer score the input, or give labels.topic"),
+        ({"output": {"gate": "shadow", "gate_figure": "cost"}}, "needs svm.cost"),
+        ({"output": {"gate": "shadow", "gate_figure": "log_loss"}}, "needs svm.probability"),
+        ({"output": {"gate": "shadow", "gate_margin": "none"}}, "needs output.gate_margin"),
+        ({"points": {"dimension": 2, "labels": ["a", "b", "c"]}}, "supports two labels only"),
+        ({"registry": {"url": "http://registry:8081"}}, "registry.url are both given"),
+    ],
+)
+def test_what_a_challenge_cannot_be_decided_by_is_refused(given: dict[str, Any], what: str) -> None:
+    """At the start, in a line."""
+    plain = {"output": {"gate": "shadow"}, "input": {"topic": "a"}, "scoring": {"topic": "a"}}
+    with pytest.raises(ValueError, match=what):
+        Settings.model_validate({**plain, **given})
+
+
+def test_a_challenge_is_read_back_as_it_was_written() -> None:
+    """And what has another field is refused: a newer build wrote it."""
+    one = Challenge(
+        challenger=Alias(2, "ab" * 32, 7),
+        champion=Alias(1, "cd" * 32, 3),
+        figure="cost",
+        labels=5_000,
+        costs=(5.0, 1.0),
+        since_ms=-1,
+        wait_ms=604_800_000,
+        scores_topic="scores",
+        scored_topic="points",
+        labels_topic="labels",
+        scores=(),
+        told=(),
+    )
+    from streamsvm.errors import InvalidMessage
+
+    value = encode_challenge(one)
+    assert decode_challenge(value) == one
+    with pytest.raises(InvalidMessage):
+        decode_challenge(value[:-1] + b',"more":1}')
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CHAMPION, RIVAL = Alias(1, "cd" * 32, 3), Alias(2, "ab" * 32, 7)
+OPEN = Challenge(
+    challenger=RIVAL,
+    champion=CHAMPION,
+    figure="auc",
+    labels=LABELS,
+    costs=None,
+    since_ms=10,
+    wait_ms=5,
+    scores_topic="scores",
+    scored_topic="points",
+    labels_topic="points",
+    scores=(Span(0, 0, 0),),
+    told=(),
+)
+
+
+class Alone:
+    """Challenges of a trainer whose broker, gate and follower are stand-ins."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, retired: bool = False) -> None:
+        settings = Settings.model_validate(
+            {
+                "input": {"topic": "points"},
+                "points": {"dimension": 2},
+                "output": {"gate": "shadow", "gate_unlabeled": "pass"},
+                "scoring": {"topic": "points", "output_topic": "scores"},
+            }
+        )
+        key = version_key(settings.name, RIVAL.number).encode()
+        self.cluster, self.session, self.quality, self.follower = Mock(), Mock(), Mock(), Mock()
+        self.cluster.read_to_end.side_effect = lambda *_, **__: [Mock(key=key, value=None if retired else b"v")]
+        self.cluster.newest.return_value = {}
+        self.cluster.describe.return_value.partitions = [0]
+        self.cluster.log_range.return_value = (0, 4)
+        self.follower.full, self.follower.read.return_value = False, 0
+        self.follower.spans.return_value = ({0: (0, 4)}, {})
+        self.follower.reached.return_value = True
+        self.gate = Mock(waiting=RIVAL, time_ms=100, present=Mock(alias=CHAMPION, number=1))
+        open_ = Compared(outcome="open", labels=0, champion=None, challenger=None, difference=None, error=None)
+        monkeypatch.setattr(challenges_module, "Follower", lambda *_: self.follower)
+        monkeypatch.setattr(challenges_module, "paired", lambda *_: None)
+        monkeypatch.setattr(challenges_module, "compare", lambda *_: open_)
+        self.won = Mock(version=Mock(), why="the broker does not answer")
+        monkeypatch.setattr(challenges_module, "present_of", lambda *_: self.won)
+        self.time = 0.0
+        self.tested = Challenges(
+            settings, self.cluster, self.session, self.gate, self.quality, Mock(), lambda: NOW, lambda: self.time
+        )
+
+    def opened(self) -> Alone:
+        record = Mock(value=encode_challenge(OPEN))
+        self.cluster.newest.side_effect = lambda _, keys, __: {keys[0]: record}
+        return self
+
+    def turn(self) -> list[str]:
+        """Turn once, and return how the challenges that were published ended, "open" of one that began."""
+        self.session.reset_mock()
+        self.time += 2.0
+        self.tested.turn(ready=True)
+        found = [decode_challenge(call.args[0][0].value) for call in self.session.publish.call_args_list]
+        return ["open" if one.ended is None else one.ended.outcome for one in found]
+
+
+def test_a_challenge_whose_time_is_over_ends_when_its_logs_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not before, and not after an error, however late it is."""
+    alone = Alone(monkeypatch).opened()
+    alone.follower.reached.return_value = False
+    assert alone.turn() == []
+    alone.follower.reached.return_value = True
+    alone.follower.joined.side_effect = TransientError("no answer", "")
+    assert alone.turn() == []
+    alone.follower.joined.side_effect = None
+    assert alone.turn() == ["passed"]
+
+
+def test_a_challenge_whose_logs_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to wait for."""
+    alone = Alone(monkeypatch).opened()
+    alone.follower.joined.side_effect = OffsetOutOfRange("scores", 0, 0)
+    assert alone.turn() == ["passed"]
+
+
+def test_a_challenge_begins_when_the_time_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while nothing was learned since the start; and not of a version that was retired."""
+    alone = Alone(monkeypatch)
+    alone.gate.time_ms = -1
+    assert alone.turn() == []
+    alone.gate.time_ms = 100
+    assert alone.turn() == ["open"]
+    assert Alone(monkeypatch, retired=True).turn() == []
+
+
+def test_a_version_that_was_retired_does_not_win(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its challenge is void."""
+    assert Alone(monkeypatch, retired=True).opened().turn() == ["void"]
+
+
+def test_a_winner_that_could_not_be_fetched_is_fetched_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is asked again until the trainer has it, too."""
+    alone = Alone(monkeypatch).opened()
+    alone.won.version, version = None, alone.won.version
+    assert alone.turn() == ["passed"]
+    ended_now = alone.session.publish.call_args.args[0][0]
+    alone.cluster.newest.side_effect = lambda _, keys, __: {keys[0]: ended_now}
+    assert not alone.quality.promoted.called
+    alone.won.version = version
+    alone.turn()
+    assert alone.quality.promoted.called

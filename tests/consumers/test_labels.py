@@ -1,0 +1,427 @@
+"""Labels that come later, in a topic of their own: what a trainer learns and publishes follows from both logs alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from confluent_kafka import Producer
+
+from consumers.settings import LabelsConfig, Settings
+from consumers.streams import joined_source
+from consumers.verify.refining import Request, gap, refine
+from consumers.verify.verify import verify
+from streamsvm.ingest.dead_letter import decode as decode_letter
+from streamsvm.ingest.label_records import WATERMARK_HEADER
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.model.version import Refined
+from streamsvm.registry.loading import load_record
+from streamsvm.verification.report import Outcome
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_classes import LABELS, seven, several
+from tests.consumers.trainers import Running, settings_for, topic, versions
+from tests.faults.daemon import Daemon, arguments
+from tests.features.recipes import EVENTS, PAYMENTS, payment
+from tests.kafka.foreign import Silent, delete_records
+from tests.streams import gaussian
+
+BEGUN_MS = 1_000 * int(time.time()) - 3_600_000
+"""Not long ago: retention goes by the time of records."""
+HORIZON_S = 50.0
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A record to write: partition, time in ms since the beginning, value, headers."""
+
+    partition: int
+    time_ms: int
+    value: bytes
+    watermark: bool = False
+
+
+def write(connection: Connection, name: str, records: Iterable[Timed]) -> None:
+    producer = Producer(dict(connection.options), logger=Silent())
+    for one in records:
+        headers = [(WATERMARK_HEADER, b"")] if one.watermark else None
+        producer.produce(name, one.value, partition=one.partition, timestamp=BEGUN_MS + one.time_ms, headers=headers)
+    assert producer.flush(30.0) == 0
+
+
+def stream(n: int, partitions: int = 1, seed: int = 3) -> tuple[list[Timed], list[Timed], pd.DataFrame]:
+    """Return rows a second apart, labels late by a heavy tail of which some never come, and who is who."""
+    random = np.random.default_rng(seed)
+    points = gaussian(n, seed)
+    late_s = np.minimum(random.pareto(1.1, n) * 4.0, 10_000.0)
+    table = pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "partition": np.arange(n) % partitions,
+            "time_ms": 1_000 * np.arange(n),
+            "y": points.y,
+            "label_ms": (1_000 * (np.arange(n) + late_s)).astype(int),
+            "comes": random.random(n) < 0.9,
+        }
+    )
+    features = [
+        Timed(i % partitions, 1_000 * i, json.dumps({"x": x.tolist(), "id": f"t{i}"}).encode())
+        for i, x in enumerate(points.X)
+    ]
+    coming = table[table.comes].sort_values(["label_ms", "id"], kind="stable")
+    labels = [
+        Timed(int(one.partition), int(one.label_ms), json.dumps({"id": f"t{one.id}", "y": int(one.y)}).encode())
+        for one in coming.itertuples()
+    ]
+    end = 1_000 * n + 200_000
+    closing = [Timed(p, end, b"", watermark=True) for p in range(partitions)]
+    labels = [one for one in labels if one.time_ms < end]
+    return [*features, *closing], [*labels, *closing], table
+
+
+def expected(table: pd.DataFrame) -> int:
+    """Return how many rows have their label within the horizon, by an offline join."""
+    end = int(table.time_ms.max()) + 1_000 + 200_000
+    in_time = table.comes & (table.label_ms <= table.time_ms + 1_000 * HORIZON_S) & (table.label_ms < end)
+    return int(in_time.sum())
+
+
+def joined_settings(prefix: str, directory: Path, absent: str = "negative") -> Settings:
+    made = settings_for(prefix, directory)
+    labels = LabelsConfig(topic=f"{prefix}-labels", horizon=HORIZON_S, early=5.0, absent=absent)
+    return made.model_copy(update={"labels": labels})
+
+
+def topics(connection: Connection, settings: Settings, partitions: int = 1) -> None:
+    names = (settings.input.topic, settings.labels.topic)
+    Cluster(connection).create([TopicSpec(name, partitions) for name in names])
+
+
+def run(settings: Settings, connection: Connection, rows: int) -> Running:
+    with Running(settings, connection) as running:
+        running.wait_for_rows(rows)
+    return running
+
+
+def values(connection: Connection, settings: Settings) -> list[bytes]:
+    return [record.value or b"" for record in topic(connection, settings.output.models_topic)]
+
+
+N = 400
+
+
+def elsewhere(settings: Settings, number: int, directory: Path) -> Settings:
+    """Return the same trainer with other topics to write, so that the same versions must come there."""
+    output = settings.output.model_copy(update={"models_topic": f"{settings.output.models_topic}-{number}"})
+    checkpoint = settings.checkpoint.model_copy(update={"directory": directory})
+    return settings.model_copy(update={"output": output, "checkpoint": checkpoint})
+
+
+def test_models_of_late_labels_are_the_same_in_any_order_of_reading_and_verify_recomputes_them(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two trainers reads five records at a time and pauses: the bytes are the same; pandas counts as they do."""
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, settings)
+    features, labels, table = stream(N)
+    write(connection, settings.labels.topic, labels)
+    write(connection, settings.input.topic, features)
+    running = run(settings, connection, N)
+    in_time = expected(table)
+    found = versions(connection, settings)
+    assert topic(connection, settings.input.dead_letters) == []
+    assert running.value("streamsvm_labels_total", outcome="joined") == in_time
+    assert running.value("streamsvm_labels_total", outcome="absent") == N - in_time
+    assert found[-1].stream.rows > N - 60  # the last leaves may be open
+    assert found[-1].lineage.labels
+    assert verify(Cluster(connection), settings).clean
+    monkeypatch.setattr(joined_source, "MOST_WAITING", 60)
+    other = elsewhere(settings, 2, tmp_path / "two")
+    other = other.model_copy(update={"input": other.input.model_copy(update={"batch_records": 5})})
+    run(other, connection, N)
+    assert values(connection, other) == values(connection, settings)
+
+
+def test_a_version_of_late_labels_is_certified_and_refined_and_both_join_the_logs_again(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """The proof is of every joined row; the refined version names the labels' log, and verify makes it again."""
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, settings, 2)
+    features, labels, _ = stream(N, 2)
+    write(connection, settings.input.topic, features)
+    write(connection, settings.labels.topic, labels)
+    run(settings, connection, N)
+    newest = versions(connection, settings)[-1]
+    certificate = verify(Cluster(connection), settings, keep=1_000).rows[-1].certificate
+    assert certificate is not None
+    assert certificate.rows == newest.stream.rows
+    assert certificate.gap is not None
+    loaded, value = load_record(connection, settings.name, models_topic=settings.output.models_topic)
+    asked = Request(name="m-refined", within=1e-6, reads=12, keep=100, by="tester")
+    made = refine(connection, settings, loaded, value, asked, lambda _: None).version
+    assert made.lineage.labels == newest.lineage.labels
+    assert isinstance(made.lineage.refined, Refined)
+    proven = gap(made.lineage.refined)
+    assert proven is not None
+    assert proven <= 1e-6
+    report = verify(Cluster(connection), settings.model_copy(update={"name": "m-refined"}))
+    assert [row.outcome for row in report.rows] == [Outcome.IDENTICAL], report.lines()
+
+
+def test_verify_recomputes_versions_of_several_pairs_of_partitions_and_names_labels_that_are_gone(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Each pair is joined by itself; where the labels were deleted, that is said of every version."""
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one", absent="drop")
+    topics(connection, settings, 2)
+    features, labels, table = stream(N, 2)
+    write(connection, settings.input.topic, features)
+    write(connection, settings.labels.topic, labels)
+    run(settings, connection, expected(table))
+    report = verify(Cluster(connection), settings)
+    assert {row.outcome for row in report.rows} == {Outcome.IDENTICAL}
+    assert report.faults == ()
+    delete_records(connection, settings.labels.topic, 1, 5)
+    report = verify(Cluster(connection), settings)
+    assert report.rows[-1].outcome is Outcome.UNAVAILABLE  # the first versions may know no label of that partition
+    assert "offsets 0-4 were removed" in report.rows[-1].note
+
+
+def test_a_trainer_stopped_with_a_join_open_goes_on_from_its_checkpoint_to_the_same_versions(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Stopped and started while features, then labels, come: the versions are those of one run over all."""
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, settings)
+    features, labels, _ = stream(N)
+    for part in range(4):
+        write(connection, settings.input.topic, features[part * 100 : (part + 1) * 100])
+        coming = [one for one in labels if 100 * part <= one.time_ms // 1_000 < 100 * part + 100]
+        write(connection, settings.labels.topic, coming)
+        with Running(settings, connection) as running:
+            running.wait_until_started()
+            running.wait_until(lambda: running.value("streamsvm_join_held_rows") > 0)
+    write(connection, settings.input.topic, features[400:])
+    write(connection, settings.labels.topic, [one for one in labels if one.time_ms >= 400_000])
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == N)
+    other = elsewhere(settings, 2, tmp_path / "two")
+    run(other, connection, N)
+    assert values(connection, other) == values(connection, settings)
+    assert verify(Cluster(connection), settings).clean
+
+
+def test_labels_of_seven_kinds_come_later(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Each row is learned under its own label, and absent ones under the first, as pandas sums them; verify agrees."""
+    connection, n = real_broker.connection, 720
+    settings = seven(joined_settings(real_broker.name("labels"), tmp_path / "one"))
+    topics(connection, settings)
+    points = several(n, 5)
+    comes = np.random.default_rng(9).random(n) < 0.8
+    features = [
+        Timed(0, 1_000 * i, json.dumps({"x": x.tolist(), "id": i, "w": float(points.weight[i])}).encode())
+        for i, x in enumerate(points.X)
+    ]
+    labels = [
+        Timed(0, 1_000 * i + 20_500, json.dumps({"id": str(i), "y": LABELS[points.y[i]]}).encode())
+        for i in np.flatnonzero(comes).tolist()
+    ]
+    closing = [Timed(0, 1_000 * n + 200_000, b"", watermark=True)]
+    # An array of labels, and one that says another label than before: the first counts.
+    again = Timed(0, 1_000 * n + 20_600, b'[{"id": 690, "y": "a"}, {"id": 691, "y": "b"}]')
+    write(connection, settings.labels.topic, [*labels, again, *closing])
+    write(connection, settings.input.topic, [*features, *closing])
+    run(settings, connection, n)
+    newest = versions(connection, settings)[-1]
+    table = pd.DataFrame({"w": points.weight, "y": np.where(comes, points.y, 0)})
+    late = {690: 0, 691: 1}
+    table.loc[[one for one in late if not comes[one]], "y"] = [late[one] for one in late if not comes[one]]
+    assert newest.stream.rows == n  # as many as leaves of sixty hold
+    expected = table.groupby("y").w.sum().reindex(range(len(LABELS)), fill_value=0.0)
+    assert newest.stream.class_weight == pytest.approx(expected.tolist(), rel=1e-9)
+    assert verify(Cluster(connection), settings).clean
+
+
+def test_raw_events_get_their_labels_later(real_broker: TestBroker, tmp_path: Path) -> None:
+    """By the id that the recipe declares: versions have the recipe, learned what pandas says, and verify agrees."""
+    connection, n = real_broker.connection, 400
+    made = joined_settings(real_broker.name("labels"), tmp_path / "one", absent="drop")
+    events = {name: value for name, value in EVENTS.items() if name != "label"}
+    given = {name: getattr(made, name) for name in made.model_fields_set - {"points", "features", "events"}}
+    described = {"features": PAYMENTS, "events": {**events, "id": "id"}, "points": {"labels": ["no", "yes"]}}
+    settings = Settings.model_validate({**given, **described})
+    topics(connection, settings)
+    paid = [payment(i) for i in range(n)]
+    fraud = np.array([bool(one["is_fraud"]) for one in paid])
+    comes = np.random.default_rng(9).random(n) < 0.7
+    sent = [
+        Timed(0, 1_000 * i, json.dumps({k: v for k, v in one.items() if k != "is_fraud"} | {"id": f"p{i}"}).encode())
+        for i, one in enumerate(paid)
+    ]
+    labels = [
+        Timed(0, 1_000 * i + 5_500, json.dumps({"id": f"p{i}", "y": "yes" if fraud[i] else "no"}).encode())
+        for i in np.flatnonzero(comes).tolist()
+    ]
+    closing = [Timed(0, 1_000 * n + 200_000, b"", watermark=True)]
+    write(connection, settings.input.topic, [*sent, *closing])
+    write(connection, settings.labels.topic, [*labels, *closing])
+    running = run(settings, connection, int(comes.sum()))
+    assert running.value("streamsvm_labels_total", outcome="joined") == comes.sum()
+    newest = versions(connection, settings)[-1]
+    assert newest.recipe is not None
+    assert newest.labels == ("no", "yes")
+    first = fraud[comes][: newest.stream.rows]  # labels come in the order of their rows, and are learned in it
+    assert newest.stream.points > 200
+    assert newest.stream.class_weight == pytest.approx(((~first).sum(), first.sum()))
+    assert verify(Cluster(connection), settings).clean
+
+
+def test_what_the_join_refuses_becomes_a_dead_letter_with_its_record(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Keyless, doubled and absent rows, changed and unmatched labels: each with its reason and its own bytes, once."""
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one", absent="dead_letter")
+    topics(connection, settings)
+    point = {"x": [1.0, 2.0, 3.0]}
+    rows = {
+        "missing_key": point,
+        "doubled_key": [point | {"id": "b"}, point | {"id": "a"}],
+        "absent_label": point | {"id": "c"},
+    }
+    label = {"id": "a", "y": 1}
+    labels = {
+        "changed_label": {"id": "a", "y": -1},
+        "unmatched_label": {"id": "nobody", "y": 1},
+        "missing_field": {"id": "a"},
+    }
+    sent = [point | {"id": "a"}, *rows.values()]
+    write(connection, settings.input.topic, [Timed(0, 1_000, json.dumps(one).encode()) for one in sent])
+    told = [label, {"id": "b", "y": -1}, label, *labels.values()]
+    write(connection, settings.labels.topic, [Timed(0, 2_000, json.dumps(one).encode()) for one in told])
+    for name in (settings.input.topic, settings.labels.topic):
+        write(connection, name, [Timed(0, 900_000, b"", watermark=True)])
+    with Running(settings, connection) as running:
+        running.wait_for_rows(2)
+        running.wait_until(lambda: running.value("streamsvm_labels_total", outcome="unmatched_label") == 1)
+    assert running.value("streamsvm_labels_total", outcome="doubled_label") == 1
+    for dead_letters, refused in ((settings.input.dead_letters, rows), (settings.labels.dead_letters, labels)):
+        letters = [decode_letter(record.value, record.headers) for record in topic(connection, dead_letters)]
+        found = {letter.rows[0].reason: json.loads(letter.value or b"null") for letter in letters}
+        assert found == refused
+        assert len(letters) == len(refused)
+
+
+def test_a_trainer_that_may_writes_watermarks_where_no_label_comes(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Without a single label rows past the horizon become negative, by a record that verify reads, too."""
+    connection, n = real_broker.connection, 100
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    settings = settings.model_copy(update={"labels": settings.labels.model_copy(update={"idle_s": 0.2})})
+    topics(connection, settings)
+    write(connection, settings.input.topic, stream(n)[0][:n])
+    # A positive row long ago, so that there are two labels to tell apart.
+    write(connection, settings.labels.topic, [Timed(0, 1_000, b'{"id": "t0", "y": 1}')])
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_join_watermarks_total") >= 1)
+        # The watermark itself waits until the features have passed its time.
+        write(connection, settings.input.topic, [Timed(0, 3_700_000, b"", watermark=True)])
+        running.wait_for_rows(n)
+    assert running.value("streamsvm_labels_total", outcome="absent") == n - 1
+    marks = topic(connection, settings.labels.topic)[1:]
+    assert marks
+    assert all(dict(record.headers) == {WATERMARK_HEADER: b""} for record in marks)
+    assert verify(Cluster(connection), settings).clean
+
+
+KILLED_AT = (
+    "start.loaded",
+    "start.looked",
+    "start.owned",
+    "start.decided",
+    "start.saved",
+    "input.learned",
+    "input.learned:2",
+    "deadletters.sent",
+    "cut.emitted",
+    "cut.trained",
+    "publish.sent",
+    "publish.answered",
+    "publish.committed",
+    "publish.noted",
+    "checkpoint.begun:2",
+    "checkpoint.written:2",
+    "checkpoint.synced:2",
+    "checkpoint.renamed:2",
+    "checkpoint.durable:2",
+    "offsets.committed",
+)
+
+
+@pytest.mark.long
+def test_a_trainer_killed_at_twenty_points_with_a_join_open_leaves_the_topic_of_one_that_never_was(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Rows wait for labels at every kill; the versions are those of a clean run, byte for byte, and verify is clean."""
+    connection, n = real_broker.connection, 2_000
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, settings)
+    features, labels, _ = stream(n)
+    write(connection, settings.input.topic, features)
+    write(connection, settings.labels.topic, labels)
+    own = settings.labels
+    more = {
+        "labels_topic": own.topic,
+        "labels_horizon": own.horizon,
+        "labels_early": own.early,
+        "coreset_train_points": 500,
+    }
+    command = arguments(settings, connection, **more)
+    for point in KILLED_AT:
+        daemon = Daemon(command, {"STREAMSVM_TEST_CRASH_AT": point})
+        assert daemon.wait() == -signal.SIGKILL, f"{point} was never reached\n{daemon.said}"
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == n)
+    other = elsewhere(settings, 2, tmp_path / "two")
+    run(other, connection, n)
+    assert values(connection, other) == values(connection, settings)
+    assert verify(Cluster(connection), settings).clean
+
+
+@pytest.mark.long
+def test_several_pairs_of_partitions_go_on_from_older_checkpoints_than_the_newest_version(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """Killed between a version and its checkpoint, again and again: rows past its cut wait, none is lost or doubled."""
+    connection, n = real_broker.connection, 2_000
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, settings, 2)
+    features, labels, _ = stream(n, 2)
+    write(connection, settings.input.topic, features)
+    write(connection, settings.labels.topic, labels)
+    own = settings.labels
+    more = {
+        "labels_topic": own.topic,
+        "labels_horizon": own.horizon,
+        "labels_early": own.early,
+        "coreset_train_points": 500,
+    }
+    command = arguments(settings, connection, **more, checkpoint_interval_s=1_000)
+    for count in (3, 2, 4, 1):
+        daemon = Daemon(command, {"STREAMSVM_TEST_CRASH_AT": f"publish.noted:{count}"})
+        assert daemon.wait() == -signal.SIGKILL, daemon.said
+        assert daemon.events("started")
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_points_covered") == n)
+    found = versions(connection, settings)
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert found[-1].stream.rows == n
+    assert verify(Cluster(connection), settings).clean

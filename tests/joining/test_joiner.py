@@ -1,0 +1,206 @@
+"""The join of a pair of partitions: one sequence however the logs are read, and that of a second implementation."""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.errors import ConfigurationError
+from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, Letter, hashed
+from streamsvm.points import Position
+from tests.joining.reference import Feature, Joined, Label, Told, join
+
+FLOAT = np.dtype(np.float32)
+
+
+def rules(absent: Literal["negative", "drop", "dead_letter"] = "negative", horizon_ms: int = 10) -> JoinRules:
+    return JoinRules(horizon_ms=horizon_ms, early_ms=4, absent=absent, most_rows=1 << 20)
+
+
+def feature_rows(records: list[Feature]) -> FeatureRows:
+    """Each key is a number, and the one feature is that number, so that a point tells whose it is."""
+    n = len(records)
+    return FeatureRows(
+        offset=np.array([one.offset for one in records], np.int64),
+        row=np.zeros(n, np.int64),
+        last=np.ones(n, np.bool_),
+        time_ms=np.array([one.time_ms for one in records], np.int64),
+        key=hashed([(one.key or "").encode() for one in records]),
+        ok=np.array([one.key is not None for one in records], np.bool_),
+        X=np.array([[float(one.key or -1)] for one in records], np.float32).reshape(n, 1),
+        weight=np.ones(n),
+        leader_epoch=np.zeros(n, np.int64),
+    )
+
+
+def label_rows(records: list[Label]) -> LabelRows:
+    n = len(records)
+    return LabelRows(
+        offset=np.array([one.offset for one in records], np.int64),
+        row=np.zeros(n, np.int64),
+        last=np.ones(n, np.bool_),
+        time_ms=np.array([one.time_ms for one in records], np.int64),
+        key=hashed([one.key.encode() for one in records]),
+        sign=np.array([one.sign for one in records], np.int8),
+        leader_epoch=np.zeros(n, np.int64),
+    )
+
+
+def drained(joiner: Joiner) -> tuple[list[Joined], list[Letter]]:
+    points: list[Joined] = []
+    letters: list[Letter] = []
+    while True:
+        rows, told = joiner.join()
+        if rows is None and not told:
+            return points, letters
+        letters += told
+        if rows is not None:
+            keys = [str(int(x)) for x in rows.points.X[:, 0]]
+            points += list(zip(rows.offset.tolist(), rows.row.tolist(), keys, rows.points.y.tolist(), strict=True))
+
+
+def told(letters: list[Letter]) -> list[Told]:
+    return [(letter.reason, letter.offset) for letter in letters]
+
+
+def new(rules: JoinRules) -> Joiner:
+    return Joiner(0, rules, 1, FLOAT, Position(0), Position(0))
+
+
+KEYS = st.integers(0, 7).map(str)
+STEPS = st.integers(-2, 6)
+FEATURES = st.lists(st.tuples(STEPS, st.one_of(st.none(), KEYS)), max_size=25)
+LABELS = st.lists(st.tuples(STEPS, KEYS, st.sampled_from([-1, 1, 1, 0])), max_size=25)
+END_MS = 1_000
+
+
+def features_of(drawn: list[tuple[int, str | None]]) -> list[Feature]:
+    """Return a log whose times may run backwards, closed by a watermark that makes everything known."""
+    found, time = [], 0
+    for number, (step, key) in enumerate(drawn):
+        time = max(0, time + step)
+        found.append(Feature(2 * number, time, key))
+    return [*found, Feature(2 * len(drawn), END_MS, None)]
+
+
+def labels_of(drawn: list[tuple[int, str, int]]) -> list[Label]:
+    found, time = [], 0
+    for number, (step, key, sign) in enumerate(drawn):
+        time = max(0, time + step)
+        found.append(Label(3 * number, time, key, sign))
+    return [*found, Label(3 * len(drawn), END_MS, "", 0)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(FEATURES, LABELS, st.sampled_from(["negative", "drop", "dead_letter"]), st.integers(0, 1 << 32))
+def test_any_interleaving_of_reads_gives_the_sequence_of_the_plain_implementation(
+    some: list[tuple[int, str | None]],
+    others: list[tuple[int, str, int]],
+    absent: Literal["negative", "drop", "dead_letter"],
+    seed: int,
+) -> None:
+    """However the two logs are read, in whatever portions and over restarts, the joined points are the rule's."""
+    features, labels, chance = features_of(some), labels_of(others), random.Random(seed)
+    expected, letters, _, _ = join(features, labels, rules(absent))
+    joiner = new(rules(absent))
+    f = g = 0
+    points: list[Joined] = []
+    found: list[Letter] = []
+    while f < len(features) or g < len(labels):
+        step = chance.randint(1, 6)
+        if g == len(labels) or (f < len(features) and chance.random() < 0.5):
+            joiner.add_features(feature_rows(features[f : f + step]))
+            f = min(f + step, len(features))
+        else:
+            joiner.add_labels(label_rows(labels[g : g + step]))
+            g = min(g + step, len(labels))
+        if chance.random() < 0.5:
+            more = drained(joiner)
+            points += more[0]
+            found += more[1]
+        if chance.random() < 0.2:
+            joiner = Joiner.restored(0, rules(absent), 1, FLOAT, joiner.state())
+            # What was read and not merged is read again.
+            f = next((i for i, one in enumerate(features) if one.offset >= joiner.features_next.offset), len(features))
+            g = next((i for i, one in enumerate(labels) if one.offset >= joiner.labels_next.offset), len(labels))
+    more = drained(joiner)
+    assert points + more[0] == expected
+    # Letters of one step may come in either implementation's order of leaving.
+    assert sorted(told(found + more[1])) == sorted(letters)
+    # The last watermark of the labels waits for good: features of its time come first.
+    assert (joiner.waits_for, joiner.labels_waiting, joiner.features_waiting) == ("features", 1, 0)
+
+
+def test_the_first_label_counts_and_a_changed_one_is_told() -> None:
+    """A repeated label is passed over, a changed one is a letter, an early one joins when its row comes."""
+    joiner = new(rules())
+    joiner.add_features(feature_rows([Feature(0, 1, "1"), Feature(1, 5, "2"), Feature(2, 100, None)]))
+    joiner.add_labels(
+        label_rows([Label(0, 2, "1", 1), Label(1, 3, "1", 1), Label(2, 3, "1", -1), Label(3, 4, "2", -1)])
+    )
+    joiner.add_labels(label_rows([Label(4, 101, "", 0)]))
+    points, letters = drained(joiner)
+    assert points == [(0, 0, "1", 1), (1, 0, "2", -1)]
+    assert told(letters) == [("changed_label", 2)]
+    assert dict(zip(("joined", "early", "doubled"), joiner.counts[[0, 2, 4]].tolist(), strict=True)) == {
+        "joined": 2,
+        "early": 1,
+        "doubled": 1,
+    }
+
+
+def test_a_label_at_the_horizon_is_in_time_and_one_behind_it_is_not() -> None:
+    """A row of time t takes labels up to t + horizon; later ones are unmatched, and the row is negative."""
+    joiner = new(rules(horizon_ms=10))
+    joiner.add_features(feature_rows([Feature(0, 0, "1"), Feature(1, 1, "2"), Feature(2, 50, None)]))
+    joiner.add_labels(label_rows([Label(0, 10, "1", 1), Label(1, 12, "2", 1), Label(2, 50, "", 0)]))
+    points, letters = drained(joiner)
+    assert points == [(1, 0, "1", 1), (1, 1, "2", -1)]
+    assert told(letters) == [("unmatched_label", 1)]
+
+
+def test_an_idle_log_is_waited_for_and_named_until_a_record_of_it_tells_the_time() -> None:
+    """Nothing later than what the other log is known to have reached is merged; a watermark lets it go on."""
+    joiner = new(rules())
+    joiner.add_features(feature_rows([Feature(0, 5, "1"), Feature(1, 40, "2")]))
+    assert drained(joiner) == ([], [])
+    assert joiner.waits_for == "labels"
+    assert joiner.features_waiting == 2
+    joiner.add_labels(label_rows([Label(0, 60, "", 0)]))
+    points, _ = drained(joiner)
+    assert points == [(0, 0, "1", -1)]
+    # The watermark itself waits now: features of before it may still come.
+    assert joiner.waits_for == "features"
+    assert joiner.labels_waiting == 1
+
+
+def test_more_rows_than_allowed_end_the_join_with_what_to_do() -> None:
+    """Memory is bounded by an option, and the message names it."""
+    joiner = Joiner(
+        3, JoinRules(horizon_ms=10, early_ms=0, absent="drop", most_rows=1_024), 1, FLOAT, Position(0), Position(0)
+    )
+    joiner.add_features(feature_rows([Feature(offset, 0, str(offset)) for offset in range(2_000)]))
+    joiner.add_labels(label_rows([Label(0, 1, "", 0)]))
+    with pytest.raises(ConfigurationError, match=r"labels\.most_rows is 1024"):
+        drained(joiner)
+
+
+def test_a_time_that_leaps_past_many_horizons_is_joined_in_bounded_portions() -> None:
+    """Twenty thousand rows that leave at once come in portions, each in its place, and none is lost."""
+    n = 20_000
+    joiner = new(rules())
+    joiner.add_features(feature_rows([Feature(offset, 0, str(offset)) for offset in range(n)]))
+    joiner.add_features(feature_rows([Feature(n, 100, None)]))
+    joiner.add_labels(label_rows([Label(0, 100, "", 0)]))
+    sizes = []
+    places: list[tuple[int, int]] = []
+    while (rows := joiner.join()[0]) is not None:
+        sizes.append(len(rows))
+        places += list(zip(rows.offset.tolist(), rows.row.tolist(), strict=True))
+    assert max(sizes) < n // 2
+    assert places == [(n - 1, row) for row in range(n)]

@@ -1,0 +1,143 @@
+"""Random worlds of two logs and a joiner that is restarted: the shipped one breaks nothing, each planted defect does.
+
+In each world labels come before their rows, twice, changed, past the horizon and for nobody; portions of both logs are
+read in any order; and at a restart whatever is merged is gone from both logs, as retention may have it.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pytest
+
+from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, LabelRows, Letter
+from streamsvm.points import Position, Rows
+from tests.joining.reference import Feature, Joined, Label, join
+from tests.joining.test_joiner import FLOAT, drained, feature_rows, features_of, label_rows, labels_of, rules, told
+
+WORLDS: Final = 150
+ROWS: Final = 40
+
+
+class Shipped(Joiner):
+    """The joiner as it is."""
+
+    def forgets(self, saved: JoinState) -> JoinState:
+        """Return what a restart has of a state."""
+        return saved
+
+
+class LosesEarlyLabels(Shipped):
+    """A label that comes before its row is thrown away, as if no row could follow it."""
+
+    def __init__(self, partition: int, of: JoinRules, *places: object) -> None:
+        super().__init__(partition, replace(of, early_ms=-1), *places)  # type: ignore[arg-type]
+
+
+class IgnoresTheHorizon(Shipped):
+    """A label still counts a millisecond past the horizon."""
+
+    def __init__(self, partition: int, of: JoinRules, *places: object) -> None:
+        super().__init__(partition, replace(of, horizon_ms=of.horizon_ms + 1), *places)  # type: ignore[arg-type]
+
+
+class TakesLabelsTwice(Shipped):
+    """After a restart rows that have their label are forgotten: a second row of the key is learned, too."""
+
+    def forgets(self, saved: JoinState) -> JoinState:
+        """Keep the rows only that wait for a label."""
+        return _with_rows(saved, saved.row_sign == 0)
+
+
+class ReadsFeaturesAgain(Shipped):
+    """Rows within their horizon are not in the checkpoint, but to be read again: retention has removed them."""
+
+    def forgets(self, saved: JoinState) -> JoinState:
+        """Keep no rows."""
+        return _with_rows(saved, np.zeros(len(saved.row_key), np.bool_))
+
+
+class MergesByArrival(Shipped):
+    """Features at hand are merged without waiting for the labels of their time."""
+
+    def join(self) -> tuple[Rows | None, list[Letter]]:
+        """Take the labels for read as far as the features are."""
+        if not self._labels.chunks:
+            self._labels.time_ms = max(self._labels.time_ms, self._features.read_ms)
+        return super().join()
+
+
+class TakesTheNewestTime(Shipped):
+    """Times of the labels that run backwards are taken as they are, and not as the greatest so far."""
+
+    def add_labels(self, chunk: LabelRows) -> None:
+        """Forget how far the time had come."""
+        self._labels.read_ms = -1
+        super().add_labels(chunk)
+
+
+def _with_rows(saved: JoinState, kept: np.ndarray) -> JoinState:
+    names = ("row_key", "row_time", "row_offset", "row_row", "row_sign")
+    arrays = {name: getattr(saved, name)[kept] for name in names}
+    return replace(saved, **arrays, row_points=saved.row_points.take(kept))
+
+
+def logs(chance: random.Random) -> tuple[list[Feature], list[Label]]:
+    """Return two logs in which everything happens that may."""
+    steps = [chance.randint(-1, 3) for _ in range(ROWS)]
+    features = [(step, None if chance.random() < 0.05 else str(chance.randint(0, 15))) for step in steps]
+    labels = [(chance.randint(-1, 3), str(chance.randint(0, 15)), chance.choice([-1, 1, 1, 0])) for _ in range(ROWS)]
+    return features_of(features), labels_of(labels)
+
+
+def holds(kind: type[Shipped], seed: int) -> bool:
+    """Run a world, and tell whether points and letters are those of the plain implementation over whole logs."""
+    chance = random.Random(seed)
+    features, labels = logs(chance)
+    expected, letters, _, _ = join(features, labels, rules())
+    joiner = kind(0, rules(), 1, FLOAT, Position(0), Position(0))
+    points: list[Joined] = []
+    found: list[Letter] = []
+    f = g = 0
+    while f < len(features) or g < len(labels):
+        step = chance.randint(1, 6)
+        if g == len(labels) or (f < len(features) and chance.random() < 0.5):
+            joiner.add_features(feature_rows(features[f : f + step]))
+            f = min(f + step, len(features))
+        else:
+            joiner.add_labels(label_rows(labels[g : g + step]))
+            g = min(g + step, len(labels))
+        if chance.random() < 0.5:
+            more = drained(joiner)
+            points += more[0]
+            found += more[1]
+        if chance.random() < 0.2:
+            joiner = kind.restored(0, rules(), 1, FLOAT, joiner.forgets(joiner.state()))  # type: ignore[assignment]
+            f = next((i for i, one in enumerate(features) if one.offset >= joiner.features_next.offset), len(features))
+            g = next((i for i, one in enumerate(labels) if one.offset >= joiner.labels_next.offset), len(labels))
+    more = drained(joiner)
+    return points + more[0] == expected and sorted(told(found + more[1])) == sorted(letters)
+
+
+def test_the_shipped_joiner_breaks_nothing() -> None:
+    """In none of the worlds."""
+    assert [seed for seed in range(WORLDS) if not holds(Shipped, seed)] == []
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        LosesEarlyLabels,
+        IgnoresTheHorizon,
+        TakesLabelsTwice,
+        ReadsFeaturesAgain,
+        MergesByArrival,
+        TakesTheNewestTime,
+    ],
+)
+def test_a_planted_defect_is_found(defect: type[Shipped]) -> None:
+    """In one of the worlds at least, most often in the first few."""
+    assert any(not holds(defect, seed) for seed in range(WORLDS))

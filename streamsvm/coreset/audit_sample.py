@@ -130,6 +130,18 @@ class Sampled:
             class_weight=np.array([rest, self.class_weight[label]]),
         )
 
+    def of_pair(self, first: int, second: int) -> Sampled:
+        """Return the part of the sample that is of two classes, for the problem that tells the second, +1, apart.
+
+        What is drawn of some rows, by priorities of their own, is a sample of these rows under the same threshold.
+        """
+        own = (self.points.y == first) | (self.points.y == second)
+        return replace(
+            self,
+            points=self.points.take(own).against_the_rest(second),
+            class_weight=self.class_weight[[first, second]],
+        )
+
 
 class Reservoir:
     """The audit sample of one partition, or of one label of it.

@@ -67,5 +67,5 @@ def freed_of_outliers(points: Points, moments: Moments, clip_sd: float) -> tuple
         if not fresh.any():
             break
         changed |= fresh
-        moments = Moments.zero(points.dimension).add(clipped)
+        moments = Moments.zero(points.dimension, len(moments.class_weight)).add(clipped)
     return clipped, changed

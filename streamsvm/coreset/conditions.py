@@ -14,6 +14,8 @@ AGAIN_AT: Final = 10
 MEANINGS: Final[Mapping[str, str]] = {
     "by_weight": "a coreset was made of points of one label only, and which of them will matter is not known yet: the "
     "coreset is a plain sample, and the model can be worse than one trained on a reservoir sample of the same memory",
+    "crowded": "more than a third of the weight is active, as with label noise or a hard table: the coreset of this "
+    "rbf machine is a plain sample, and the model is as good as one trained on a reservoir sample of the same memory",
     "shifted": "a leaf differs from everything its partition held before: the stream is sorted or drifts, older "
     "buckets kept the points that mattered at their time, and the model can be worse than one trained on a reservoir "
     "sample of the same memory",

@@ -12,8 +12,10 @@ import numpy as np
 
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screened, Screener, calibrated
+from streamsvm.coreset.screening import Screened
+from streamsvm.coreset.screens import AnyScreened, AnyScreener, calibrated
 from streamsvm.coreset.structure import Extent, time_range
+from streamsvm.coreset.totals import Totals
 from streamsvm.points import Points, Position, Rows
 
 
@@ -50,14 +52,19 @@ class Leaf:
         """Valid points seen."""
         return self._extent.moments.count if self._screener is None else self._screener.state.accepted
 
-    def state(self) -> tuple[Points, Extent, Screened | None]:
+    def state(self) -> tuple[Points, Extent, AnyScreened | None]:
         """Return points, extent and screen as they are now; what is added later does not change them.
 
         The points are views. From here on the leaf lets their memory be: it appends behind them, and takes new memory
         before it would change them.
         """
         self._shared = True
-        return self.points, self.extent, None if self._screener is None else self._screener.state.copy()
+        state = None if self._screener is None else self._screener.state
+        return (
+            self.points,
+            self.extent,
+            state.copy(self._kept) if isinstance(state, Screened) else state and state.copy(),
+        )
 
     def _own(self, kept: int) -> None:
         """Take new memory, with the first points of the old, where others hold views of that."""
@@ -70,9 +77,9 @@ class Leaf:
         self._own(0)
         self._kept = 0
         self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
-        self._screener: Screener | None = None
+        self._screener: AnyScreener | None = None
 
-    def screen(self, screener: Screener) -> None:
+    def screen(self, screener: AnyScreener) -> None:
         """Let an empty leaf span what a screen says."""
         # A screen decides for every row of its leaf, so that what is kept depends on the leaf alone.
         assert not self._extent.rows
@@ -105,7 +112,7 @@ class Leaf:
         return self._buffer.take(slice(0, self._kept))
 
     @property
-    def screened(self) -> Screened | None:
+    def screened(self) -> AnyScreened | None:
         """The state of the screen, if there is one; its arrays change with the next `add`."""
         return None if self._screener is None else self._screener.state
 
@@ -152,7 +159,7 @@ class Leaf:
         self._kept = stop
         self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
 
-    def restore(self, points: Points, extent: Extent, screener: Screener | None = None) -> None:
+    def restore(self, points: Points, extent: Extent, screener: AnyScreener | None = None) -> None:
         """Put a checkpoint's content in place."""
         self._screener = screener
         assert len(points) <= min(extent.rows, self._capacity)
@@ -171,6 +178,24 @@ class Leaf:
         sealed = self.calibrated(Observed() if observed is None else observed), self.extent
         self._reset(self._extent.end)
         return sealed
+
+
+def totals_of(points: Points, screened: AnyScreened | None) -> Totals | None:
+    """Return the totals of an open leaf's rows; None where its screen has none.
+
+    Parameters
+    ----------
+    points : Points
+        What it holds, as it is learned: outliers of a first leaf are drawn in when it is sealed.
+    screened : Screened, ClassScreened or None
+    """
+    if screened is None:
+        return Totals(points.weight.copy(), points.take(slice(0, 0)))
+    if not isinstance(screened, Screened) or screened.condensed is None:
+        return None
+    epoch = screened.condensed.epoch()
+    own = screened.condensed.own[: len(points)].copy()
+    return Totals(own, screened.condensed.beside, () if epoch is None else (epoch,))
 
 
 def _like(buffer: Points) -> Points:

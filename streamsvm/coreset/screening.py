@@ -14,8 +14,12 @@ row with scaled features z, margin m = y (<w~, z> + b~) under the screen's pilot
 3. Every row, kept or not, adds to exact totals: the weight of label x {active (m < 1), inactive}, the hinge gradient
    (the sum of u y z over the active rows), and the first and second moments of z. Kept points are calibrated to them.
 
+A screen may have a band (`streamsvm.coreset.band`): rows within `reach` of the kink are kept for certain, if there are
+expected to be few enough of them, and the rate is that of the others.
+
 If the kept points fill the capacity, because the stream has changed, the rate is halved and the kept points are thinned
-by the same rule. So a leaf never holds more points than its capacity.
+by the same rule. So a leaf never holds more points than its capacity. A band is then given up for the rest of the leaf:
+it was made for another stream, and rows that it keeps for certain could leave no room for any other.
 
 Invariant: the content of a screened leaf is a pure function of its rows, its screen and the generator of (seed,
 partition, leaf); borders of batches do not matter (`streamsvm.coreset.screening_kernels`).
@@ -23,6 +27,10 @@ partition, leaf); borders of batches do not matter (`streamsvm.coreset.screening
 Above `EXACT_NORM` features the exact influence costs too much, and |H^-1/2 (z, 1)| is estimated from `SKETCH` random
 projections (Johnson and Lindenstrauss 1984). The estimate affects how well points are chosen, but not the expectation
 of any weighted sum.
+
+A screen of *landmarks* is that of a kernel machine (`streamsvm.coreset.landmarks`): the margin is that of the machine
+over the landmarks, s has no part for sensitivity, and influence is activity alone, as in a reduction under a kernel
+pilot. Where a pilot is crowded, the screen has no landmarks, s is 1, and a leaf is a plain sample of its rows.
 
 Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992; `streamsvm.coreset.reducers.calibrated` for the
 importance.
@@ -36,11 +44,22 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.coreset.band import farthest
+from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
-from streamsvm.coreset.reducers.calibrated import SHARES, meet, smoothed_hessian
+from streamsvm.coreset.reducers.calibrated import (
+    DELTA,
+    KERNEL_SHARES,
+    POINTS_A_CONSTRAINT,
+    SHARES,
+    label_sums,
+    meet,
+    smoothed_hessian,
+)
 from streamsvm.coreset.row_kernels import label_means
-from streamsvm.coreset.screening_kernels import BINS, back_substituted, evaluate, keep, thin
+from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, back_substituted, evaluate, keep, thin
+from streamsvm.coreset.totals import BESIDE, EXPECTED, Condensed, Frame, distances, frame_of_rows
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Features, Points, Signs, Weights
 
@@ -48,6 +67,8 @@ Mask = NDArray[np.bool_]
 
 ROWS_AT_ONCE: Final = 4_096
 """Number of rows whose margins and shares are in memory at once."""
+ROUNDED: Final = 1e-11
+"""Share of a total, below which what is left of it beside the band is rounding."""
 LEAST_CAPACITY: Final = 8
 """A leaf of smaller capacity cannot be thinned, because two of its points always stay."""
 TARGET: Final = 0.85
@@ -60,6 +81,8 @@ SKETCH)."""
 RATE_STEPS: Final = 6
 """Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
 others."""
+MOST_ASKED: Final = 8_192
+"""Most points by which the rate of a screen of landmarks is set."""
 TURNED: Final = 0.005
 """Squared difference of mean hinge gradients, relative to second moments of z, above which a rule may count as
 turned."""
@@ -94,6 +117,12 @@ class Screen:
         sixth number is the label's class weight, which multiplies all of s.
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k), float32
         Influence is |(z, 1) projection| sqrt(clip((1 + delta - m) / (2 delta), 0, 1)).
+    reach : float
+        Rows with m < 1 + delta and |1 - m| <= reach |(z, 1) projection| are kept; 0: there is no band.
+
+    Of a screen of landmarks, `label_mean` has no rows; `scaling`, `coefficients` (of shape (k,)), `intercept` and
+    `projection` (the places, of shape (d, k)) are those of `Landmarks`; and s is (first + second * activity) * sixth of
+    `terms`. Where points are crowded, k is 0.
     """
 
     rows: int
@@ -104,6 +133,19 @@ class Screen:
     label_mean: Float
     terms: Float
     projection: NDArray[np.float32]
+    reach: float = 0.0
+
+    @property
+    def of_landmarks(self) -> bool:
+        """Whether it is that of a kernel machine."""
+        return not len(self.label_mean)
+
+    @property
+    def landmarks(self) -> Landmarks | None:
+        """The landmarks' machine; None where it has none, or points are crowded."""
+        if not self.of_landmarks or not len(self.coefficients):
+            return None
+        return Landmarks(self.scaling, self.projection, self.coefficients, self.intercept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +165,8 @@ class Screened:
         Exact weight of label (-1, +1) x {inactive, active}.
     totals : ndarray of shape (3, d)
         Exact sums of u z, of u z^2, and of u y z over the active rows; the last with class weights.
+    condensed : Condensed or None
+        The rows that are not held any more, and the weights that the others came with; None: nobody keeps totals.
     """
 
     screen: Screen
@@ -131,11 +175,17 @@ class Screened:
     sums: Float
     weight: Float
     totals: Float
+    condensed: Condensed | None = None
 
     @property
     def rate(self) -> float:
         """The current rate, after all thinnings."""
         return self.screen.rate * 0.5**self.thinnings
+
+    @property
+    def current(self) -> Screen:
+        """The screen as it is now: after a thinning without a band."""
+        return replace(self.screen, reach=0.0) if self.thinnings else self.screen
 
     @property
     def moments(self) -> Moments:
@@ -149,9 +199,15 @@ class Screened:
         centre, inverse_scale = self.screen.scaling
         return Moments(self.accepted, own, centre + mean / inverse_scale, square / inverse_scale**2)
 
-    def copy(self) -> Screened:
-        """Return a copy with its own arrays."""
-        return replace(self, sums=self.sums.copy(), weight=self.weight.copy(), totals=self.totals.copy())
+    def copy(self, held: int | None = None) -> Screened:
+        """Return a copy with its own arrays, of a leaf that holds so many points."""
+        return replace(
+            self,
+            sums=self.sums.copy(),
+            weight=self.weight.copy(),
+            totals=self.totals.copy(),
+            condensed=None if self.condensed is None else self.condensed.copy(held),
+        )
 
 
 class Screener:
@@ -170,7 +226,9 @@ class Screener:
         self._name = (seed, partition, leaf)
 
     @classmethod
-    def begin(cls, screen: Screen, seed: int, partition: int, leaf: int) -> Screener:
+    def begin(
+        cls, screen: Screen, seed: int, partition: int, leaf: int, condensed: Condensed | None = None
+    ) -> Screener:
         """Begin a leaf."""
         sums = _starts(seed, partition, leaf, 0)
         return cls(
@@ -181,6 +239,7 @@ class Screener:
                 sums=sums,
                 weight=np.zeros((2, 2)),
                 totals=np.zeros((3, screen.scaling.shape[1])),
+                condensed=condensed,
             ),
             seed,
             partition,
@@ -221,16 +280,35 @@ class Screener:
         state, n = self._state, len(points)
         margin, share = np.empty(n), np.empty(n)
         rows = points.X, points.y, points.weight, accepted
-        evaluate(*rows, *_arrays(state.screen), margin, share, state.totals)
+        _evaluate(rows, state.current, margin, share, state.totals)
+        condensed, passed = state.condensed, np.zeros(n, np.bool_)
+        own = _NO_WEIGHTS if condensed is None else condensed.own
         done = valid = 0
         while done < n:
+            begin = done
             done, counted, kept = keep(
-                *rows, margin, share, self._state.rate, done, state.sums, state.weight, *_columns(buffer), kept
+                *rows,
+                margin,
+                share,
+                self._state.rate,
+                begin,
+                state.sums,
+                state.weight,
+                *_columns(buffer),
+                kept,
+                own,
+                passed,
             )
             valid += counted
+            if condensed is not None:  # before a thinning: the order of a sum is that of the rows
+                part = slice(begin, done)
+                condensed.add(points.take(part), points.weight[part], margin[part], passed[part])
             # One thinning may leave the buffer full, when few of the points can go.
             while kept == len(buffer):
                 kept = self._thin(buffer)
+                if state.current.reach > 0.0:  # the other rows have no band any more, wherever this piece began
+                    left = points.take(slice(done, n))
+                    margin[done:], share[done:] = _shares(left, self._state.current, accepted[done:])
         self._state = replace(self._state, accepted=state.accepted + valid)
         return kept
 
@@ -241,8 +319,39 @@ class Screener:
         self._state = replace(self._state, thinnings=self._state.thinnings + 1)
         # Fresh starts: the strata's running sums belong to the rows, and thinning is another sampling.
         sums = _starts(*self._name, self._state.thinnings)
-        margin, share = _shares(full, self._state.screen)
-        return int(thin(*_columns(full), margin, share, self._state.rate, sums))
+        margin, share = _shares(full, self._state.current)
+        stays, condensed = np.zeros(len(full), np.bool_), self._state.condensed
+        before = full if condensed is None else full.take(np.arange(len(full)))
+        stay = int(thin(*_columns(full), margin, share, self._state.rate, sums, stays))
+        if condensed is not None:
+            condensed.add(before, condensed.own, margin, ~stays)
+            condensed.own[:stay] = condensed.own[stays]
+        return stay
+
+
+def condensing(screen: Screen, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
+    """Return the empty totals of a screened leaf, under the screen's machine.
+
+    Parameters are those of `make_screen`, which made the screen, of no landmarks.
+    """
+    rows, margin, share = _evaluated(points, screen)
+    weight = points.class_weighted(pilot.class_weight).weight
+    frame = Frame(
+        scaling=screen.scaling,
+        machine=np.append(screen.coefficients, screen.intercept),
+        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
+    )
+    # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
+    most = int(BESIDE * capacity)
+    away = distances(rows, margin, frame)
+    order = np.argsort(away, kind="stable")
+    passed = points.weight * (accepted / points.weight.sum()) * np.maximum(0.0, 1.0 - screen.rate * share)
+    within = np.cumsum(passed[order]) <= EXPECTED * most
+    border = float(away[order][within][-1]) if within.any() and most else 0.0
+    return Condensed.begin(frame, points.X.dtype, capacity, border if np.isfinite(border) else 0.0, most)
+
+
+_NO_WEIGHTS: Final = np.empty(0)
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:
@@ -253,25 +362,57 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
         penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
     )
     seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
-    screen = make_screen(points, pilot, seen, n, n, 2 * n, random)
-    buffer = points.take(np.arange(LEAST_CAPACITY))
-    Screener.begin(screen, 0, 0, 0).screen(points, np.ones(n, np.bool_), buffer, 0)
+    for screen in (
+        make_screen(points, pilot, seen, n, n, 2 * n, random),
+        make_landmark_screen(points, replace(pilot, crowded=True), seen, n, n, 2 * n),
+    ):
+        buffer = points.take(np.arange(LEAST_CAPACITY))
+        condensed = None if screen.of_landmarks else condensing(screen, points, pilot, n, len(buffer))
+        Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
 
 
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
-    """Return kept points with weights that meet the exact totals; count the outcome."""
+    """Return kept points with weights that meet the exact totals, those of a band as they are; count the outcome."""
     # A leaf whose rows were all rejected.
     if not len(points):
         return points
     observed.reductions += 1
-    rows, margin, _ = _evaluated(points, state.screen)
+    rows, margin, share = _evaluated(points, state.current)
+    gradient, active = state.totals[2], margin < 1.0
+    if state.screen.of_landmarks:
+        rows, gradient = rows[:, -1:], gradient[:0]
     class_weight = state.screen.terms[:, 5]
     factor = class_weight[(points.y > 0).astype(np.intp)]
-    totals = state.weight * class_weight[:, None]
-    weight = meet(points.weight * factor, rows, points.y, margin < 1.0, totals, state.totals[2], observed)
+    totals, weight = state.weight * class_weight[:, None], points.weight * factor
+    # Of a row that was kept by chance the weight is not its own, wherever it is.
+    by_chance = state.rate * share * points.weight <= 1.0 + ROUNDED
+    drawn = (share < LARGEST_SHARE) | by_chance | (state.current.reach == 0.0)
+    left = _beside(~drawn, weight, rows, points.y, active, totals, gradient)
+    if drawn.all() or not _can_meet(left[0], label_sums(weight[drawn], points.y[drawn], active[drawn])):
+        weight = meet(weight, rows, points.y, active, totals, gradient, observed)
+    elif drawn.any():
+        weight[drawn] = meet(weight[drawn], rows[drawn], points.y[drawn], active[drawn], *left, observed)
     # Calibrated as the problem weighs them, kept in the points' own weights: class weights may change while the bucket
     # lives.
     return points.reweighted(weight / factor)
+
+
+def _beside(
+    band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, totals: Float, gradient: Float
+) -> tuple[Float, Float]:
+    """Return what is left of totals and gradient beside the band; of totals, what rounding alone leaves is nothing."""
+    own = label_sums(weight[band], y[band], active[band])
+    left = np.where(totals - own <= ROUNDED * totals, 0.0, totals - own)
+    if not active[~band].any():  # then there is nothing to meet it with, and it may be rounding
+        return left, np.zeros_like(gradient)
+    pulls = np.einsum("i,ij->j", weight[band] * y[band] * active[band], rows[band, :-1])
+    return left, gradient - pulls
+
+
+def _can_meet(left: Float, drawn: Float) -> bool:
+    """Tell whether points drawn beside a band can meet what is left of totals: some of each label, none of nothing."""
+    lost = (left.sum(axis=1) > 0.0) & (drawn.sum(axis=1) == 0.0)
+    return not (lost.any() or ((left == 0.0) & (drawn > 0.0)).any())
 
 
 def turned(state: Screened, buckets: Points) -> bool:
@@ -286,7 +427,7 @@ def turned(state: Screened, buckets: Points) -> bool:
     buckets : Points
         The points that `make_screen` was called with.
     """
-    if not state.accepted:
+    if not state.accepted or state.screen.of_landmarks:  # a kernel's hinge gradient is no vector of features
         return False
     class_weight = state.screen.terms[:, 5] / state.screen.terms[:, 5].max()
     rows, margin, _ = _evaluated(buckets, state.screen)
@@ -299,7 +440,13 @@ def turned(state: Screened, buckets: Points) -> bool:
 
 
 def make_screen(
-    points: Points, pilot: Pilot, seen: Moments, rows: int, accepted: float, capacity: int, random: np.random.Generator
+    points: Points,
+    pilot: Pilot,
+    seen: Moments,
+    rows: int,
+    accepted: float,
+    capacity: int,
+    random: np.random.Generator,
 ) -> Screen:
     """Make the screen of a leaf.
 
@@ -308,7 +455,7 @@ def make_screen(
     points : Points
         The points of the partition's sealed buckets; both labels must be present.
     pilot : Pilot
-        The pilot of those points, with a positive bound.
+        The pilot of those points, with a positive bound; its band is the screen's, by share of the capacity.
     seen : Moments
         Exact moments of the rows that they represent.
     rows : int
@@ -339,6 +486,13 @@ def make_screen(
     label_means(Z, points.y, points.weight, own, mean)
     terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
     projection = _projection(smoothed_hessian(Z, points.weight, margin, pilot.penalty), random)
+    expected = raw.weight * (accepted / raw.weight.sum())
+    reach = 0.0
+    if pilot.band > 0.0 and projection.shape[1]:
+        length = np.sqrt(np.square(np.einsum("ij,jk->ik", Z, projection[: d + 1])).sum(axis=1))
+        length[margin >= 1.0 + DELTA] = 0.0  # where influence, and so the length of a row, is not computed
+        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
+        reach = farthest(length, margin, points.weight, d + 1, expected, most)
     distant = replace(blank, label_mean=mean, terms=terms)
     sensitive, influential = (
         _mean_share(distant, points),
@@ -346,11 +500,53 @@ def make_screen(
     )
     terms[:, [0, 2, 3, 4]] *= SHARES[0] / sensitive
     terms[:, 0] += SHARES[1]
-    projection *= SHARES[2] / influential if influential > 0.0 else 0.0
-    mixed = replace(distant, projection=projection.astype(np.float32))
+    scaled = SHARES[2] / influential if influential > 0.0 else 0.0
+    projection *= scaled
+    reach = reach / scaled if scaled > 0.0 else 0.0
+    reach = reach if np.isfinite(reach) else 0.0  # a checkpoint holds finite numbers only
+    mixed = replace(distant, projection=projection.astype(np.float32), reach=reach)
     terms[:, 5] = pilot.class_weight
     size = _shares(raw, mixed)[1] * (seen.weight / seen.count)
-    return replace(mixed, rate=_rate(size, raw.weight * (accepted / raw.weight.sum()), TARGET * capacity))
+    return replace(mixed, rate=rate_of(size, expected, TARGET * capacity))
+
+
+def make_landmark_screen(
+    points: Points, pilot: Pilot, seen: Moments, rows: int, accepted: float, capacity: int
+) -> Screen:
+    """Make the screen of a leaf by the landmarks of a pilot; parameters are those of `make_screen`.
+
+    Parameters
+    ----------
+    pilot : Pilot
+        With landmarks, or crowded.
+    """
+    d = points.dimension
+    machine = pilot.landmarks
+    if machine is None:
+        scaling = np.stack([seen.mean, 1.0 / pilot.scale])
+        machine = Landmarks(scaling, np.zeros((d, 0), np.float32), np.zeros(0), 0.0)
+    # Every k-th point says as much of how large shares are as all of them.
+    some = points.take(slice(None, None, -(-len(points) // MOST_ASKED)))
+    blank = Screen(
+        rows=rows,
+        rate=0.0,
+        scaling=machine.scaling,
+        coefficients=machine.coefficients,
+        intercept=machine.intercept,
+        label_mean=np.zeros((0, d)),
+        terms=np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 1.0], (2, 1)),
+        projection=machine.places,
+    )
+    weighed, activity = some.class_weighted(pilot.class_weight).weight, _shares(some, blank)[1]
+    near = 0.0 if pilot.crowded else float(np.einsum("i,i->", activity, weighed) / weighed.sum())
+    terms = np.zeros((2, 6))
+    terms[:, 0] = KERNEL_SHARES[0] if near > 0.0 else 1.0
+    terms[:, 1] = KERNEL_SHARES[1] / near if near > 0.0 else 0.0
+    terms[:, 5] = 1.0 if pilot.crowded else pilot.class_weight
+    label = (some.y > 0).astype(np.intp)
+    share = (terms[label, 0] + terms[label, 1] * activity) * terms[label, 5]
+    expected = some.weight * (accepted / float(some.weight.sum()))
+    return replace(blank, terms=terms, rate=rate_of(share * (seen.weight / seen.count), expected, TARGET * capacity))
 
 
 def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
@@ -380,7 +576,7 @@ def _mean_share(screen: Screen, points: Points) -> float:
     return float(np.einsum("i,i->", _shares(points, screen)[1], points.weight) / points.weight.sum())
 
 
-def _rate(size: Float, expected: Float, target: float) -> float:
+def rate_of(size: Float, expected: Float, target: float) -> float:
     """Return the rate at which the sum of expected * min(1, rate * size) is about the target."""
     rate, certain = 0.0, np.zeros(len(size), np.bool_)
     for _ in range(RATE_STEPS):
@@ -397,7 +593,7 @@ def _starts(seed: int, partition: int, leaf: int, thinnings: int) -> Float:
     return generator(seed, Purpose.SCREEN, (partition, leaf, thinnings)).random((2, BINS))
 
 
-def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[np.float32]]:
+def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[np.float32], float]:
     return (
         screen.scaling,
         screen.coefficients,
@@ -405,6 +601,7 @@ def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[
         screen.label_mean,
         screen.terms,
         screen.projection,
+        screen.reach,
     )
 
 
@@ -420,10 +617,22 @@ def _evaluated(points: Points, screen: Screen) -> tuple[Float, Float, Float]:
     return rows, *_shares(points, screen)
 
 
-def _shares(points: Points, screen: Screen) -> tuple[Float, Float]:
-    """Return margins and s."""
+def _shares(points: Points, screen: Screen, accepted: Mask | None = None) -> tuple[Float, Float]:
+    """Return margins and s, of rows that are all valid unless it is said which are."""
     n = len(points)
     margin, share = np.empty(n), np.empty(n)
     nothing = np.zeros((0, points.dimension))
-    evaluate(*_columns(points), np.ones(n, np.bool_), *_arrays(screen), margin, share, nothing)
+    valid = np.ones(n, np.bool_) if accepted is None else accepted
+    _evaluate((*_columns(points), valid), screen, margin, share, nothing)
     return margin, share
+
+
+def _evaluate(
+    rows: tuple[Features, Signs, Weights, Mask], screen: Screen, margin: Float, share: Float, totals: Float
+) -> None:
+    """Fill margins and s, and add to the totals, by the screen's kind of machine."""
+    if screen.of_landmarks:
+        machine = screen.scaling, screen.projection, screen.coefficients, screen.intercept
+        evaluate_landmarks(*rows, *machine, screen.terms, margin, share, totals)
+    else:
+        evaluate(*rows, *_arrays(screen), margin, share, totals)

@@ -34,6 +34,7 @@ def evaluate(  # type: ignore[no-untyped-def]
     label_mean,
     terms,
     projection,
+    reach,
     margin,
     share,
     totals,
@@ -51,6 +52,8 @@ def evaluate(  # type: ignore[no-untyped-def]
     terms : ndarray of shape (2, 6)
     projection : ndarray of shape (d + 1 and 0 to 3 rows of zeros up to a multiple of four, k), float32
         Upper triangular if k = d + 1.
+    reach : float
+        Rows whose margin is within `reach` |(z, 1) projection| of 1 have the largest share; none have at 0.
     totals : ndarray of shape (3, d) or (0, d)
         Sums of u z, of u z^2, of u y z over the active with class weights; or nothing is added up.
     """
@@ -100,6 +103,8 @@ def evaluate(  # type: ignore[no-untyped-def]
             near[nearby] = i
             nearby += decided < 1.0 + DELTA
         _influence(Z, near, nearby, margin, start, projection, packed, side, length, share)
+        if reach > 0.0:
+            _keep_nearest(near, nearby, margin, start, reach, length, share)
         for i in range(start, start + m):
             own = share[i] * (terms[1, 5] if y[i] > 0 else terms[0, 5])
             share[i] = LARGEST_SHARE
@@ -184,6 +189,15 @@ def _influence(Z, near, nearby, margin, start, projection, packed, side, length,
 
 
 @njit(nogil=True)
+def _keep_nearest(near, nearby, margin, start, reach, length, share):  # type: ignore[no-untyped-def]
+    """Give rows within reach of the kink a share with which they are kept for certain."""
+    for i in range(nearby):
+        row = start + near[i]
+        if abs(1.0 - margin[row]) <= reach * np.sqrt(length[i]):
+            share[row] = np.inf
+
+
+@njit(nogil=True)
 def _add(X, scaling, plain, signed, totals):  # type: ignore[no-untyped-def]
     """Add rows one after another: across features, so that the order of a sum is that of the rows."""
     for i in range(len(X)):
@@ -208,7 +222,7 @@ def _bin(margin):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def keep(  # type: ignore[no-untyped-def]
-    X, y, u, accepted, margin, share, rate, begin, sums, weight, kept_X, kept_y, kept_weight, kept
+    X, y, u, accepted, margin, share, rate, begin, sums, weight, kept_X, kept_y, kept_weight, kept, own_weight, passed
 ):
     """Take rows from `begin` on until they end or the buffer is full.
 
@@ -222,6 +236,10 @@ def keep(  # type: ignore[no-untyped-def]
         Weight of label x {inactive, active}, added to.
     kept_X, kept_y, kept_weight : arrays
         The buffer, of which `kept` rows are in use.
+    own_weight : ndarray
+        Beside the buffer: the weights that kept rows came with; or empty.
+    passed : ndarray of shape (n,), bool
+        Set for valid rows that are not kept.
 
     Returns
     -------
@@ -245,6 +263,7 @@ def keep(  # type: ignore[no-untyped-def]
             risen = sums[label, place] + inclusion
             if risen < 1.0:
                 sums[label, place] = risen
+                passed[i] = True
                 continue
             sums[label, place] = risen - 1.0
             own /= inclusion
@@ -252,6 +271,8 @@ def keep(  # type: ignore[no-untyped-def]
             kept_X[kept, j] = X[i, j]
         kept_y[kept] = y[i]
         kept_weight[kept] = own
+        if len(own_weight):
+            own_weight[kept] = u[i]
         kept += 1
         if kept == len(kept_y):
             return i + 1, counted, kept
@@ -259,11 +280,11 @@ def keep(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def thin(X, y, weight, margin, share, rate, sums):  # type: ignore[no-untyped-def]
+def thin(X, y, weight, margin, share, rate, sums, stays):  # type: ignore[no-untyped-def]
     """Keep a point with probability min(1, rate s weight), which is that of its row at this rate over that before.
 
     Kept points move to the front of X, y and weight, each weight divided by its probability; returns how many there
-    are. The first point of each label is kept for certain.
+    are. The first point of each label is kept for certain. `stays`, shape (n,), is set for points that are kept.
     """
     met = np.zeros(2, np.bool_)
     stay = 0
@@ -280,6 +301,7 @@ def thin(X, y, weight, margin, share, rate, sums):  # type: ignore[no-untyped-de
             sums[label, place] = risen - 1.0
             own /= retained
         met[label] = True
+        stays[i] = True
         for j in range(X.shape[1]):
             X[stay, j] = X[i, j]
         y[stay] = y[i]

@@ -32,6 +32,8 @@ points, up to 123 features, with and without outliers) n times the excess never 
 principal component its median is above 100. A smaller value would warn about shuffled streams.
 """
 
+STEADY: Final = 0.01
+"""Squared distance of moments up to which a leaf is like what came before it, with the same allowance for chance."""
 LEAST: Final = 20
 """Leaves of fewer points are not judged: their variance may be small by chance."""
 
@@ -58,7 +60,7 @@ class ShiftWatch:
         points : Points
             The points that the leaf holds.
         """
-        found = is_shifted(before, leaf, effective(points.weight))
+        found = is_shifted(before, leaf, _rows(leaf, points))
         for label, own, moments in _of_labels(points, len(leaf.class_weight)):
             found |= is_shifted(self._labels[label], moments, effective(own.weight))
             self._labels[label] = self._labels[label].merge(moments)
@@ -69,11 +71,12 @@ class HeldWatch:
     """Compares each leaf of a partition that forgets with what it still holds.
 
     What was dropped is no reason for a warning, so nothing is carried along: the moments of each label are those of the
-    buckets' points, computed once for each bucket.
+    buckets' points, computed once for each bucket. So the answer is a pure function of what is held, whoever asked
+    before.
     """
 
     def __init__(self) -> None:
-        self._known: Mapping[tuple[int, int], tuple[Moments, ...]] = {}
+        self._known: Mapping[tuple[int, int], tuple[Points, tuple[Moments, ...]]] = {}
 
     def shifted(self, buckets: Sequence[Bucket], leaf: Moments, points: Points) -> bool:
         """Tell whether a leaf is shifted against the buckets.
@@ -87,20 +90,22 @@ class HeldWatch:
             The points that the leaf holds.
         """
         classes = len(leaf.class_weight)
-        known = self._known
-        self._known = {
-            (bucket.level, bucket.index): known.get((bucket.level, bucket.index))
-            or tuple(moments for _, _, moments in _of_labels(bucket.points, classes))
-            for bucket in buckets
-        }
+        self._known = {(bucket.level, bucket.index): self._of(bucket, classes) for bucket in buckets}
         before = merge_all((bucket.extent.moments for bucket in buckets), points.dimension) if buckets else leaf
-        found = is_shifted(before, leaf, effective(points.weight))
+        found = is_shifted(before, leaf, _rows(leaf, points))
         for place, (_, own, moments) in enumerate(_of_labels(points, classes)):
             seen = Moments.zero(points.dimension, classes)
-            for each in self._known.values():
+            for _, each in self._known.values():
                 seen = seen.merge(each[place])
             found |= is_shifted(seen, moments, effective(own.weight))
         return found
+
+    def _of(self, bucket: Bucket, classes: int) -> tuple[Points, tuple[Moments, ...]]:
+        """Return a bucket's points and the moments of each label."""
+        known = self._known.get((bucket.level, bucket.index))
+        if known is not None and known[0] is bucket.points:
+            return known
+        return bucket.points, tuple(moments for _, _, moments in _of_labels(bucket.points, classes))
 
 
 def _labels(classes: int) -> Sequence[int]:
@@ -116,6 +121,24 @@ def _of_labels(points: Points, classes: int) -> Iterator[tuple[int, Points, Mome
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:
     """Tell whether the moments of about n independent points differ from a random part of `before`."""
     return n >= LEAST and before.distance(leaf) > APART + BY_CHANCE / n
+
+
+def is_steady(before: Moments, leaf: Moments) -> bool:
+    """Tell whether a leaf is like what came before it: a stricter question than whether it is clearly not.
+
+    Parameters
+    ----------
+    before, leaf : Moments
+        Exact.
+    """
+    if not (before.count and leaf.count):
+        return False
+    return before.distance(leaf) <= STEADY + BY_CHANCE * (1.0 / before.count + 1.0 / leaf.count)
+
+
+def _rows(leaf: Moments, points: Points) -> float:
+    """Return of how many independent rows the moments of a leaf are: all, where it holds only some of them."""
+    return float(leaf.count) if len(points) < leaf.count else effective(points.weight)
 
 
 def effective(weight: Weights) -> float:

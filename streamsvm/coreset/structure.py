@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Purpose, Reducer, generator, reduce_for
+from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, generator, reduce_for
+from streamsvm.coreset.totals import Totals
 from streamsvm.points import Points, Position
 
 
@@ -156,6 +157,8 @@ class Bucket:
         Least and greatest of the times of its leaves, in milliseconds; -1 where none has one, or nobody asks.
     before : Learned or None
         What the partition had learned where the bucket begins; None where nothing is ever forgotten.
+    totals : Totals or None
+        Of all of its rows; None where nobody keeps them.
     """
 
     level: int
@@ -165,6 +168,14 @@ class Bucket:
     audit: tuple[Held, ...] = ()
     times: tuple[int, int] = NO_TIMES
     before: Learned | None = None
+    totals: Totals | None = None
+
+
+def totals_of(buckets: Sequence[Bucket]) -> Totals | None:
+    """Return the totals of the rows of several buckets, the oldest first; None where one has none."""
+    parts = [bucket.totals for bucket in buckets]
+    known = [part for part in parts if part is not None]
+    return Totals.union(known) if len(known) == len(parts) else None
 
 
 @njit(cache=True, nogil=True)
@@ -249,6 +260,7 @@ class Structure(ABC):
         *,
         audit: tuple[Held, ...] = (),
         times: tuple[int, int] = NO_TIMES,
+        totals: Totals | None = None,
     ) -> None:
         """Add a sealed leaf, and merge buckets.
 
@@ -261,8 +273,11 @@ class Structure(ABC):
             Called for every node that must be reduced, if the reducer needs a pilot.
         audit, times
             As of `Bucket`, of the leaf; only for a structure that forgets.
+        totals
+            As of `Bucket`, of the leaf; only for a structure that forgets nothing.
         """
-        self._hold(self._with(Bucket(0, self._sealed, points, extent, audit, times), pilot_of))
+        leaf = Bucket(0, self._sealed, points, extent, audit, times, totals=totals)
+        self._hold(self._with(leaf, pilot_of))
         self._sealed += 1
 
     @abstractmethod
@@ -277,18 +292,21 @@ class Structure(ABC):
         extent: Extent,
         pilot_of: PilotOf | None,
         most: int | None = None,
+        totals: Totals | None = None,
     ) -> Bucket:
-        """Return a node of at most so many points; of `bucket_points` by default."""
+        """Return a node of at most so many points, `bucket_points` by default; `totals` are those of the points."""
         most = most or self._bucket_points
         # A set that fits is kept as it is: no pilot is trained for it, and no error is added.
         if len(points) <= most:
             # `union` copies: the points are views into a leaf's buffer, which the next leaf overwrites.
-            return Bucket(level, index, Points.union([points]), extent)
+            return Bucket(level, index, Points.union([points]), extent, totals=totals and totals.bounded(len(points)))
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
         # The generator is made from the node's name, not carried along: a restart then draws the same numbers without
         # any generator state in the checkpoint.
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
-        return Bucket(level, index, reduce_for(self._reducer, points, most, random, pilot), extent)
+        kept = reduce_for(self._reducer, points, most, random, pilot)
+        after = None if totals is None else totals.after(points, kept, pilot if isinstance(pilot, Pilot) else None)
+        return Bucket(level, index, kept, extent, totals=after)
 
 
 class Counter(Structure):
@@ -308,14 +326,16 @@ class Counter(Structure):
 
     def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         level, index = leaf.level, leaf.index
-        buckets = [*self._buckets, self._node(level, index, leaf.points, leaf.extent, pilot_of)]
+        first = self._node(level, index, leaf.points, leaf.extent, pilot_of, totals=leaf.totals)
+        buckets = [*self._buckets, first]
         # Levels never increase, so the last `fan_in` buckets are all of this level or there are too few of it.
         while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
             siblings = buckets[-self._fan_in :]
             level, index = level + 1, index // self._fan_in
             union = Points.union([node.points for node in siblings])
             whole = joined([node.extent for node in siblings])
-            buckets[-self._fan_in :] = [self._node(level, index, union, whole, pilot_of)]
+            node = self._node(level, index, union, whole, pilot_of, totals=totals_of(siblings))
+            buckets[-self._fan_in :] = [node]
         return buckets
 
 
@@ -355,7 +375,8 @@ class Tree(Structure):
             return last
         points = last.points if len(group) == 1 else Points.union([bucket.points for bucket in group])
         extent = joined([bucket.extent for bucket in group])
-        return self._node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at))
+        totals = totals_of(group)
+        return self._node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at), totals=totals)
 
 
 class _Whole:
@@ -386,7 +407,7 @@ class Chain(Structure):
     """One bucket of level 0, reduced again together with every leaf; its index is that of its newest leaf."""
 
     def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
-        points, extent = leaf.points, leaf.extent
+        points, extent, totals = leaf.points, leaf.extent, totals_of([*self._buckets, leaf])
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
-        return [self._node(0, self._sealed, points, extent, pilot_of)]
+        return [self._node(0, self._sealed, points, extent, pilot_of, totals=totals)]

@@ -14,8 +14,10 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from streamsvm.model.classes import AnyModel, LinearMachines
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version, positions
 
 CHANGES_SHOWN: Final = 10
@@ -115,7 +117,9 @@ def compare(before: Hashed, after: Hashed) -> Comparison:
     """
     old, new = before.version, after.version
     comparable = old.model.dimension == new.model.dimension
+    of_two = isinstance(old.model, Model) and isinstance(new.model, Model)
     linear = isinstance(old.model.machine, LinearMachine) and isinstance(new.model.machine, LinearMachine)
+    comparable &= of_two or old.labels == new.labels
     return Comparison(
         before=old.key,
         after=new.key,
@@ -170,7 +174,7 @@ def _lineage(before: Hashed, after: Hashed) -> dict[str, Any]:
     }
 
 
-def _raw(model: Model) -> tuple[Float, float]:
+def _raw(model: AnyModel) -> tuple[Float, float]:
     """Return coefficients and intercept of a linear machine as they act on raw features."""
     machine, scaler = model.machine, model.scaler
     assert isinstance(machine, LinearMachine)
@@ -191,22 +195,23 @@ def _coefficients(old: Version, new: Version) -> Coefficients:
     )
 
 
-def _answers(old: Model, new: Model) -> Answers | None:
+def _answers(old: AnyModel, new: AnyModel) -> Answers | None:
     asked = [part for model in (old, new) if len(part := _support(model))]
     if not asked:
         return None
     X = np.concatenate(asked)
     first, second = old.decision_function(X), new.decision_function(X)
-    return Answers(
-        len(X), float(np.mean((first > old.border) == (second > new.border))), float(np.abs(first - second).max())
-    )
+    same = old.predict_codes(X) == new.predict_codes(X)
+    return Answers(len(X), float(np.mean(same)), float(np.abs(first - second).max()))
 
 
-def _support(model: Model) -> Float:
-    """Return some of a kernel machine's support vectors as raw features; none of a linear machine."""
+def _support(model: AnyModel) -> Float:
+    """Return points to ask a model about, as raw features: some of a kernel machine's support vectors, or probes."""
     machine = model.machine
     if isinstance(machine, LinearMachine):
         return np.empty((0, model.dimension))
+    if isinstance(machine, LinearMachines):
+        return probes_of(model).X
     every = -(-max(1, len(machine.support)) // ANSWERS_COMPARED)
     return machine.support[::every] * model.scaler.scale + model.scaler.mean
 

@@ -108,7 +108,8 @@ def check_decided(decision: NDArray[np.float64]) -> NDArray[np.float64]:
     InvalidFeatures
         If one is not a number: features so large that float64 does not hold what is made of them.
     """
-    unknown = np.flatnonzero(np.isnan(decision))
+    missing = np.isnan(decision)
+    unknown = np.flatnonzero(missing.any(axis=1) if missing.ndim == 2 else missing)
     if len(unknown):
         raise InvalidFeatures(f"row {unknown[0]} has no score, because a feature is too large", "Remove the row.")
     return decision

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.choices import Precision
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
@@ -16,6 +17,8 @@ from streamsvm.model.probability import Probability
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Features
 
+LARGEST_HALF: Final = float(np.finfo(np.float16).max)
+LARGEST_SINGLE: Final = float(np.finfo(np.float32).max)
 BLOCK_ROWS = 1024
 """Rows scored at a time by a kernel machine, which bounds the memory of its Gram block."""
 
@@ -82,19 +85,35 @@ class KernelMachine:
     dual : ndarray of shape (s,), float64
         y_i a_i.
     intercept : float
+    precision : str
+        `half`: every entry of `support` is a float16 value, and every one of `dual` a float32 value.
     """
 
     kernel: RbfKernel
     support: Float
     dual: Float
     intercept: float
+    precision: Precision = "double"
+
+    def halved(self) -> KernelMachine:
+        """Return this machine in half precision; itself without a term, or where a dual coefficient is beyond float32.
+
+        A coordinate beyond `LARGEST_HALF` becomes that: so many standard deviations away, the kernel is 0 but for a
+        point's own copy.
+        """
+        if not len(self.dual) or float(np.abs(self.dual).max()) > LARGEST_SINGLE:
+            return self
+        support = np.clip(self.support, -LARGEST_HALF, LARGEST_HALF).astype(np.float16).astype(np.float64)
+        return KernelMachine(
+            self.kernel, support, self.dual.astype(np.float32).astype(np.float64), self.intercept, "half"
+        )
 
     def decide(self, Z: Float) -> Float:
         """Return the decision values of scaled features, shape (n,)."""
-        values = np.empty(len(Z))
+        values, kernel = np.empty(len(Z)), self.kernel.around(self.support)
         for start in range(0, len(Z), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            values[block] = self.kernel.gram(Z[block], self.support) @ self.dual + self.intercept
+            values[block] = kernel.gram(Z[block]) @ self.dual + self.intercept
         return values
 
 
@@ -122,6 +141,11 @@ class Model:
     probability: Probability | None = None
     feature_names: tuple[str, ...] = ()
     threshold: Threshold | None = None
+
+    @property
+    def classes(self) -> int:
+        """Number of labels that it tells apart."""
+        return 2
 
     @property
     def border(self) -> float:
@@ -167,6 +191,14 @@ class Model:
     def predict_sign(self, X: Any) -> NDArray[np.int8]:
         """Return +1 where the decision value is above `border`, else -1; raises as `decision_function` does."""
         return np.where(check_decided(self.decision_function(X)) > self.border, 1, -1).astype(np.int8)
+
+    def predict_codes(self, X: Any) -> NDArray[np.int8]:
+        """Return the answer to each row as `Points.y` has labels: here a sign; see `predict_sign`."""
+        return self.predict_sign(X)
+
+    def strength(self, decision: Float) -> Float:
+        """Return one number for each row's decision: here the decision value itself."""
+        return decision
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of the first and of the second configured label, shape (n, 2).

@@ -6,9 +6,10 @@ same bytes; they are in headers (CloudEvents, binary mode). JSON has as many dig
 the same float64 back.
 
 The fields of a format are fixed: a reader refuses a value with one more or one less, so that no reader uses a model
-that it does not understand. All formats can be read. Format 6 is written for a version of raw events, which has a
-recipe; format 5 for any other version that has a threshold, format 4 for the rest: so a reader that knows no recipes
-or thresholds goes on with versions that have none, and refuses those that it would get wrong.
+that it does not understand. All formats can be read. Format 7 is written for a version of more than two labels, format
+8 for one whose machine is in half precision, format 6 for another one of raw events, which has a recipe; format 5 for
+any other version that has a threshold, format 4 for the rest: so a reader that knows no recipes, thresholds, further
+labels or half precision goes on with versions that have none, and refuses those that it would get wrong.
 
 ======  ===================================================================================================
 format  added
@@ -24,28 +25,35 @@ format  added
         `streamsvm.model.threshold`)
 6       `threshold` may be null; `recipe`: what an event becomes (see `streamsvm.features.recipe`); `examples`: events
         with the columns that a reader must make of them (see `streamsvm.features.examples`)
+7       more than two `labels`; `scheme`: a machine for each pair of them, or for each (see `streamsvm.model.classes`).
+        `model` has the coefficients and intercepts, or the dual coefficients, of all machines; `machines` how each was
+        fitted, where `training` and `audit` are of all together; `probability` is a list, or null; each probe has a
+        decision value and a tolerance for each machine, and a probability for each label. As format 4 but for that
+8       `model` is an RBF machine in half precision, see `_HalfRbf`. As format 6 but for that, and `recipe` may be null,
+        with no `examples` then
 ======  ===================================================================================================
 
 `lineage.memory` stands in a version of any of these formats whose trainer forgets (`coreset.memory`), and is left out
 of every other: it says what the version is of, changes nothing in how a reader scores, and one that does not check
-lineages need not know it.
+lineages need not know it. So does `lineage.refined`, in what `streamsvm model refine` publishes,
+and `lineage.built`, in what `streamsvm model build` does.
 
-For other languages `schemas/model-4.schema.json` to `schemas/model-6.schema.json`, beside this module, describe these
+For other languages `schemas/model-4.schema.json` to `schemas/model-8.schema.json`, beside this module, describe these
 as JSON Schemas; the header `ce_dataschema` names the one of the value.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import math
 import re
-from dataclasses import fields
-from typing import Any, Final, TypeVar
+from dataclasses import fields, replace
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 
+from streamsvm.choices import Multiclass, Precision
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import Example, disagreement, examples_of
@@ -53,8 +61,26 @@ from streamsvm.features.recipe import Recipe
 from streamsvm.features.recipe import check as check_recipe
 from streamsvm.model import probability_part as probability_codec
 from streamsvm.model.ancestry import Ancestor, linked
-from streamsvm.model.fit import Audit, Fit
-from streamsvm.model.kernels import Float, RbfKernel
+from streamsvm.model.arrays import LARGEST, Bits, bounded, from_base64, to_base64, vector
+from streamsvm.model.audit_part import AuditPart, decode_audit, encode_audit
+from streamsvm.model.classes import ClassModel, machines_of
+from streamsvm.model.classes_part import (
+    LinearMachinesPart,
+    MachineFitPart,
+    ProbesOfClassesPart,
+    RbfMachinesPart,
+    decode_machine_fits,
+    decode_machines,
+    decode_probabilities,
+    decode_probes,
+    encode_machine_fits,
+    encode_machines,
+    encode_probabilities,
+    encode_probes,
+)
+from streamsvm.model.described import label_fault
+from streamsvm.model.fit import Fit
+from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.pointers import decode_record
 from streamsvm.model.probability import Probability
@@ -62,7 +88,21 @@ from streamsvm.model.probability_part import ProbabilityPart
 from streamsvm.model.probes import Probes, check_own, count_of, probes_of
 from streamsvm.model.threshold import Threshold
 from streamsvm.model.threshold import check as check_threshold
-from streamsvm.model.version import Lineage, LineageOfFormat1, LineageOfFormat4, StreamSummary, Version
+from streamsvm.model.version import (
+    LEAST_KEPT,
+    MOST_KEPT,
+    MOST_PARTS,
+    MOST_READS,
+    Built,
+    BuiltOf,
+    Lineage,
+    LineageOfFormat1,
+    LineageOfFormat4,
+    Memory,
+    Refined,
+    StreamSummary,
+    Version,
+)
 
 FORMAT: Final = "streamsvm.model/4"
 """Of a version without a threshold."""
@@ -70,7 +110,11 @@ THRESHOLD_FORMAT: Final = "streamsvm.model/5"
 """Of a version with a threshold."""
 RECIPE_FORMAT: Final = "streamsvm.model/6"
 """Of a version of raw events, which has a recipe."""
-WRITTEN: Final = (FORMAT, THRESHOLD_FORMAT, RECIPE_FORMAT)
+CLASSES_FORMAT: Final = "streamsvm.model/7"
+"""Of a version of more than two labels."""
+HALF_FORMAT: Final = "streamsvm.model/8"
+"""Of a version whose machine is in half precision."""
+WRITTEN: Final = (FORMAT, THRESHOLD_FORMAT, RECIPE_FORMAT, CLASSES_FORMAT, HALF_FORMAT)
 _ANY_FORMAT: Final = FORMAT.split("/")[0] + "/"
 
 CONTENT_TYPE: Final = "application/json"
@@ -80,6 +124,10 @@ THRESHOLD_SCHEMA: Final = "urn:streamsvm:schema:model:5"
 """`$id` of the JSON Schema of `THRESHOLD_FORMAT`."""
 RECIPE_SCHEMA: Final = "urn:streamsvm:schema:model:6"
 """`$id` of the JSON Schema of `RECIPE_FORMAT`."""
+CLASSES_SCHEMA: Final = "urn:streamsvm:schema:model:7"
+"""`$id` of the JSON Schema of `CLASSES_FORMAT`."""
+HALF_SCHEMA: Final = "urn:streamsvm:schema:model:8"
+"""`$id` of the JSON Schema of `HALF_FORMAT`."""
 
 EVENT_TYPE: Final = "io.streamsvm.model.version"
 SHA256_HEADER: Final = "streamsvm.sha256"
@@ -97,10 +145,6 @@ SIGNATURE_HEADER: Final = "streamsvm.signature"
 
 SHA256: Final = re.compile("[0-9a-f]{64}")
 
-LARGEST: Final = 1e150
-"""Largest magnitude of any number in a model. Beyond it squares overflow, and a decision value would depend on the
-number of points that are scored at once."""
-
 
 class _Linear(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="linear"):
     coefficients: list[float]
@@ -112,6 +156,16 @@ class _Rbf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="k
     support_vectors: str
     dual_coefficients: str
     intercept: float
+
+
+class _HalfRbf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kernel", tag="rbf"):
+    """A kernel machine whose support vectors are float16 values and whose dual coefficients are float32 values."""
+
+    gamma: float
+    support_vectors: str
+    dual_coefficients: str
+    intercept: float
+    precision: Literal["half"]
 
 
 class _Features(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,13 +195,6 @@ class _Training(_Training1, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     duality_gap: float | None
 
 
-class _Audit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    objective: float
-    low: float
-    high: float
-    points: int
-
-
 class _Probes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     x: list[list[float]]
     decision: list[float]
@@ -168,7 +215,7 @@ class _Message1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class _Message2(_Message1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    audit: _Audit | None
+    audit: AuditPart | None
 
 
 class _Message3(_Message2, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -191,21 +238,66 @@ class _Message6(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True)
     examples: tuple[Example, ...]
 
 
+class _Message8(_Message, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    model: _HalfRbf  # type: ignore[assignment]
+    threshold: Threshold | None
+    recipe: Recipe | None
+    examples: tuple[Example, ...]
+
+
+class _TrainingOfClasses(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    solver: str
+    C: float
+    gamma: float | None
+    points: int
+    weight: float
+    support_vectors: int
+    objective: float
+    dual_objective: float | None
+    kkt_gap: float | None
+    iterations: int
+    converged: bool
+    class_weight: tuple[float, ...]
+    duality_gap: float | None
+
+
+class _Message7(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    format: str
+    name: str
+    version: int
+    labels: tuple[bool | int | str, ...]
+    scheme: Multiclass
+    features: _Features
+    model: LinearMachinesPart | RbfMachinesPart
+    training: _TrainingOfClasses
+    stream: StreamSummary
+    lineage: LineageOfFormat4
+    audit: AuditPart | None
+    machines: tuple[MachineFitPart, ...]
+    probability: tuple[ProbabilityPart, ...] | None
+    probes: ProbesOfClassesPart
+
+
+_AnyMessage = _Message1 | _Message7
 _FORMS: Final[dict[str, type[_Message]]] = {
     FORMAT: _Message,
     THRESHOLD_FORMAT: _Message5,
     RECIPE_FORMAT: _Message6,
+    HALF_FORMAT: _Message8,
 }
-"""The form of each format that is written."""
-_MESSAGES: Final[dict[str, type[_Message1]]] = {
+"""The form of each format that is written of two labels."""
+_MESSAGES: Final[dict[str, type[_Message1] | type[_Message7]]] = {
     "streamsvm.model/1": _Message1,
     "streamsvm.model/2": _Message2,
     "streamsvm.model/3": _Message3,
     **_FORMS,
+    CLASSES_FORMAT: _Message7,
 }
 """The form of each format that can be read."""
 
-WITHOUT_LINKS: Final = frozenset(form for form, message in _MESSAGES.items() if not issubclass(message, _Message))
+WITHOUT_LINKS: Final = frozenset(
+    form for form, message in _MESSAGES.items() if not issubclass(message, _Message | _Message7)
+)
 """The formats whose lineages have no links."""
 
 
@@ -256,31 +348,48 @@ def place_of(value: bytes) -> Place:
 
 def encode(version: Version) -> bytes:
     """Encode a version's value: the same version gives the same bytes."""
-    scaler, audit, more = version.model.scaler, version.audit, _optional_parts(version)
-    form = _format_of(version)
-    return msgspec.json.encode(
-        _FORMS[form](
-            format=form,
-            name=version.name,
-            version=version.number,
-            labels=version.labels,
-            features=_Features(
-                version.model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
-            ),
-            model=_encode_machine(version.model.machine),
-            training=_encode_training(version.solver, version.fit),
-            stream=version.stream,
-            lineage=_recast(version.lineage, LineageOfFormat4),
-            audit=None if audit is None else _Audit(audit.objective, audit.low, audit.high, audit.points),
-            probability=probability_codec.encode(version.model.probability),
-            probes=_encode_probes(probes_of(version.model)),
-            **more,
+    return msgspec.json.encode(_message_of(version), order="deterministic")
+
+
+def _message_of(version: Version) -> _AnyMessage:
+    form, model, scaler = _format_of(version), version.model, version.model.scaler
+    shared: dict[str, Any] = {
+        "format": form,
+        "name": version.name,
+        "version": version.number,
+        "labels": version.labels,
+        "features": _Features(
+            model.dimension, list(version.feature_names), scaler.mean.tolist(), scaler.scale.tolist()
         ),
-        order="deterministic",
+        "stream": version.stream,
+        "lineage": _recast(version.lineage, LineageOfFormat4),
+        "audit": encode_audit(version.audit),
+    }
+    if isinstance(model, ClassModel):
+        return _Message7(
+            **shared,
+            scheme=model.scheme,
+            model=encode_machines(model.machine),
+            training=_encode_training(version.solver, version.fit, _TrainingOfClasses),
+            machines=encode_machine_fits(version.machines),
+            probability=encode_probabilities(model.probabilities),
+            probes=encode_probes(probes_of(model)),
+        )
+    shared["model"] = _encode_machine(model.machine)
+    return _FORMS[form](
+        **shared,
+        training=_encode_training(version.solver, version.fit, _Training),
+        probability=probability_codec.encode(model.probability),
+        probes=_encode_probes(probes_of(model)),
+        **_optional_parts(version),
     )
 
 
 def _format_of(version: Version) -> str:
+    if isinstance(version.model, ClassModel):
+        return CLASSES_FORMAT
+    if isinstance(version.model.machine, KernelMachine) and version.model.machine.precision == "half":
+        return HALF_FORMAT
     if version.recipe is not None:
         return RECIPE_FORMAT
     return FORMAT if version.model.threshold is None else THRESHOLD_FORMAT
@@ -288,8 +397,8 @@ def _format_of(version: Version) -> str:
 
 def _optional_parts(version: Version) -> dict[str, Any]:
     recipe, threshold = version.recipe, version.model.threshold
-    if recipe is not None:
-        examples = examples_of(recipe, columns_of(recipe))
+    if recipe is not None or _format_of(version) == HALF_FORMAT:
+        examples = () if recipe is None else examples_of(recipe, columns_of(recipe))
         return {"threshold": threshold, "recipe": recipe, "examples": examples}
     return {} if threshold is None else {"threshold": threshold}
 
@@ -324,7 +433,16 @@ class _Format(msgspec.Struct):
 
 def schema_of(version: Version) -> str:
     """Return the `$id` of the JSON Schema that a version's value obeys."""
-    return {FORMAT: SCHEMA, THRESHOLD_FORMAT: THRESHOLD_SCHEMA, RECIPE_FORMAT: RECIPE_SCHEMA}[_format_of(version)]
+    return _SCHEMAS[_format_of(version)]
+
+
+_SCHEMAS: Final = {
+    FORMAT: SCHEMA,
+    THRESHOLD_FORMAT: THRESHOLD_SCHEMA,
+    RECIPE_FORMAT: RECIPE_SCHEMA,
+    CLASSES_FORMAT: CLASSES_SCHEMA,
+    HALF_FORMAT: HALF_SCHEMA,
+}
 
 
 def format_of(value: bytes) -> str:
@@ -338,10 +456,17 @@ def as_format(value: bytes, form: str) -> bytes:
     Two values of different formats with the same content become the same bytes. These bytes can differ from the ones
     published once: the oldest messages left `training.class_weight` out if it was (1, 1).
     """
-    message = msgspec.json.decode(value, type=_MESSAGES[format_of(value)])
+    own = format_of(value)
+    if own == form:
+        return msgspec.json.encode(msgspec.json.decode(value, type=_MESSAGES[form]), order="deterministic")
+    message = msgspec.json.decode(value, type=_MESSAGES[own])
     parts = {name: getattr(message, name) for name in _MESSAGES[form].__struct_fields__}
     parts["format"] = form
-    if not issubclass(_MESSAGES[form], _Message):
+    if isinstance(message, _Message8):
+        machine = _decode_machine(message.model, message.features.dimension)
+        assert isinstance(machine, KernelMachine)
+        parts["model"] = _encode_machine(replace(machine, precision="double"))
+    if form in WITHOUT_LINKS:
         parts["lineage"] = _recast(message.lineage, LineageOfFormat1)
     if not issubclass(_MESSAGES[form], _Message3):
         training = message.training
@@ -349,25 +474,70 @@ def as_format(value: bytes, form: str) -> bytes:
     return msgspec.json.encode(_MESSAGES[form](**parts), order="deterministic")
 
 
-def _checked(message: _Message1) -> Version:
-    features, training = message.features, message.training
+def _checked(message: _AnyMessage) -> Version:
+    features, training, classes = message.features, message.training, len(message.labels)
     dimension = features.dimension
+    if isinstance(message, _Message7) and classes < 3:
+        raise InvalidMessage(f"format 7 is of more than two labels, not of {classes}")
+    if fault := label_fault(message.labels):
+        raise InvalidMessage(f"labels {fault}")
     if message.version < 1 or dimension < 1:
         raise InvalidMessage(f"a version {message.version} with {dimension} features is not valid")
     scaler = Scaler(
-        _bounded(_vector(features.mean, dimension, "mean"), "mean"),
-        _bounded(_vector(features.scale, dimension, "scale"), "scale"),
+        bounded(vector(features.mean, dimension, "mean"), "mean"),
+        bounded(vector(features.scale, dimension, "scale"), "scale"),
     )
     if not (scaler.scale > 0).all():
         raise InvalidMessage("an entry of features.scale is not positive")
     if features.names and len(features.names) != dimension:
         raise InvalidMessage(f"features.names has {len(features.names)} names for {dimension} features")
-    if not all(0.0 < weight < math.inf for weight in training.class_weight):
+    if len(training.class_weight) != classes or not all(0.0 < weight < math.inf for weight in training.class_weight):
         raise InvalidMessage(f"training.class_weight is {training.class_weight}")
+    _check_summaries(message, classes)
     names = tuple(features.names)
-    found = message.threshold if isinstance(message, _Message5 | _Message6) else None
+    if isinstance(message, _Message7):
+        return _version_of_classes(message, scaler, names)
+    return _version_of_two(message, scaler, names)
+
+
+def _check_summaries(message: _AnyMessage, classes: int) -> None:
+    """Refuse weights of another number of labels."""
+    summaries = [("stream", message.stream)]
+    if isinstance(message.lineage, LineageOfFormat4) and isinstance(message.lineage.memory, Memory):
+        summaries += [("lineage.memory", held.before) for held in message.lineage.memory.partitions]
+    for part, summary in summaries:
+        if len(summary.class_weight) != classes:
+            raise InvalidMessage(f"{part} has {len(summary.class_weight)} class weights for {classes} labels")
+
+
+def _version_of_classes(message: _Message7, scaler: Scaler, names: tuple[str, ...]) -> Version:
+    dimension, classes = len(scaler.mean), len(message.labels)
+    count = machines_of(classes, message.scheme)
+    machines, functions = decode_machines(message.model, dimension, count), message.probability
+    model = ClassModel(scaler, machines, classes, message.scheme, decode_probabilities(functions, count), names)
+    check_own(model, decode_probes(message.probes, dimension, classes, count))
+    return Version(
+        name=message.name,
+        number=message.version,
+        model=model,
+        labels=message.labels,
+        feature_names=names,
+        solver=message.training.solver,
+        fit=_decode_fit(message.training),
+        stream=message.stream,
+        lineage=_decode_lineage(message),
+        audit=decode_audit(message.audit),
+        machines=decode_machine_fits(message.machines, count),
+    )
+
+
+def _version_of_two(message: _Message1, scaler: Scaler, names: tuple[str, ...]) -> Version:
+    training, dimension = message.training, len(scaler.mean)
+    found = message.threshold if isinstance(message, _Message5 | _Message6 | _Message8) else None
     threshold = None if found is None else check_threshold(found)
-    recipe = _checked_recipe(message, names) if isinstance(message, _Message6) else None
+    recipe = None
+    if isinstance(message, _Message6 | _Message8) and message.recipe is not None:
+        recipe = _checked_recipe(message.recipe, message, names)
     model = Model(scaler, _decode_machine(message.model, dimension), _decode_probability(message), names, threshold)
     check_own(model, _decode_probes(message.probes, dimension) if isinstance(message, _Message3) else None)
     return Version(
@@ -380,13 +550,13 @@ def _checked(message: _Message1) -> Version:
         fit=_decode_fit(training),
         stream=message.stream,
         lineage=_decode_lineage(message),
-        audit=_decode_audit(message.audit) if isinstance(message, _Message2) else None,
+        audit=decode_audit(message.audit) if isinstance(message, _Message2) else None,
         recipe=recipe,
     )
 
 
-def _checked_recipe(message: _Message6, names: tuple[str, ...]) -> Recipe:
-    recipe, label = message.recipe, message.recipe.label
+def _checked_recipe(recipe: Recipe, message: _Message6 | _Message8, names: tuple[str, ...]) -> Recipe:
+    label = recipe.label
     try:
         check_recipe(recipe)
         columns = columns_of(recipe)
@@ -408,13 +578,16 @@ def _checked_recipe(message: _Message6, names: tuple[str, ...]) -> Recipe:
 _FIT: Final = tuple(field.name for field in fields(Fit))
 
 
-def _encode_training(solver: str, fit: Fit) -> _Training:
-    return _Training(solver=solver, duality_gap=_duality_gap(fit), **{field: getattr(fit, field) for field in _FIT})
+TrainingForm = TypeVar("TrainingForm", _Training, _TrainingOfClasses)
 
 
-def _decode_fit(training: _Training1) -> Fit:
+def _encode_training(solver: str, fit: Fit, form: type[TrainingForm]) -> TrainingForm:
+    return form(solver=solver, duality_gap=_duality_gap(fit), **{field: getattr(fit, field) for field in _FIT})
+
+
+def _decode_fit(training: _Training1 | _TrainingOfClasses) -> Fit:
     fit = Fit(**{field: getattr(training, field) for field in _FIT})
-    if isinstance(training, _Training) and training.duality_gap != _duality_gap(fit):
+    if isinstance(training, _Training | _TrainingOfClasses) and training.duality_gap != _duality_gap(fit):
         raise InvalidMessage(
             f"training.duality_gap is {training.duality_gap}, but the objectives differ by {_duality_gap(fit)}"
         )
@@ -430,14 +603,73 @@ def _recast(lineage: LineageOfFormat1, form: type[LineageForm]) -> LineageForm:
     return form(**{name: getattr(lineage, name) for name in shared})
 
 
-def _decode_lineage(message: _Message1) -> Lineage:
+def _decode_lineage(message: _AnyMessage) -> Lineage:
     lineage = _recast(message.lineage, Lineage)
     numbers = [link.number for link in lineage.links]
     if numbers != [number for number in linked(message.version) if number in numbers]:
         raise InvalidMessage(f"version {message.version} cannot have lineage.links to {numbers}")
     if wrong := [link.sha256 for link in lineage.links if not SHA256.fullmatch(link.sha256)]:
         raise InvalidMessage(f"lineage.links holds {wrong[0]!r}, which is not a SHA-256")
+    if isinstance(lineage.refined, Refined):
+        _check_refined(lineage.refined)
+    if isinstance(lineage.built, Built):
+        _check_built(lineage.built, lineage)
     return lineage
+
+
+def _check_built(built: Built, lineage: Lineage) -> None:
+    """See that a version's parts follow one another, and lie between its base and its cut."""
+    if not 1 <= len(built.parts) <= MOST_PARTS:
+        raise InvalidMessage(f"lineage.built has {len(built.parts)} parts; possible are 1 to {MOST_PARTS}")
+    if min(built.leaf_rows, built.span_rows, built.bucket_points) < 1 or built.span_rows % built.leaf_rows:
+        raise InvalidMessage(
+            f"lineage.built has leaves of {built.leaf_rows} rows, spans of {built.span_rows} and buckets of "
+            f"{built.bucket_points} points, which do not fit together"
+        )
+    first, last = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+    for part in built.parts:
+        at = last.get(part.partition, (0, 0))
+        follows = at <= part.start < part.end and min(*part.start, *part.end) >= 0
+        if not follows or (last and max(last) > part.partition) or not _is_part(part, built.span_rows):
+            raise InvalidMessage(
+                f"lineage.built has a part of partition {part.partition}, level {part.level}, offsets {part.start[0]} "
+                f"to {part.end[0]}, which is not valid after the parts before it"
+            )
+        first.setdefault(part.partition, part.start)
+        last[part.partition] = part.end
+    if any(
+        found != {cut.partition: (cut.offset, cut.row) for cut in named}
+        for found, named in ((first, lineage.base), (last, lineage.cut))
+    ):
+        raise InvalidMessage("lineage.built does not begin at the version's base and end at its cut")
+
+
+def _is_part(part: BuiltOf, span_rows: int) -> bool:
+    if not part.level:
+        return not part.first_row and not part.sha256
+    rows = span_rows << min(part.level, 62) - 1
+    return (
+        1 <= part.level <= 62
+        and 0 <= part.first_row < 1 << 62
+        and not part.first_row % rows
+        and bool(SHA256.fullmatch(part.sha256))
+    )
+
+
+def _check_refined(refined: Refined) -> None:
+    if not SHA256.fullmatch(refined.sha256):
+        raise InvalidMessage(f"lineage.refined.sha256 is {refined.sha256!r}, which is not a SHA-256")
+    is_possible = 1 <= refined.reads <= MOST_READS and LEAST_KEPT <= refined.keep <= MOST_KEPT
+    if refined.number < 1 or not is_possible:
+        raise InvalidMessage(
+            f"lineage.refined names version {refined.number}, {refined.reads} reads and {refined.keep} rows kept; "
+            f"possible are versions from 1 on, 1 to {MOST_READS} reads, and {LEAST_KEPT} to {MOST_KEPT} rows"
+        )
+    if not 0.0 <= refined.bound <= refined.objective < math.inf:
+        raise InvalidMessage(
+            f"lineage.refined has the objective {refined.objective} and the bound {refined.bound}: the bound must be "
+            "0 or more, and not above the objective"
+        )
 
 
 def _duality_gap(fit: Fit) -> float | None:
@@ -460,71 +692,37 @@ def _decode_probes(probes: _Probes, dimension: int) -> Probes:
     if count > most:  # each is evaluated against every support vector, twice
         raise InvalidMessage(f"there are {count} probes, but a model of {dimension} features has at most {most}")
     return Probes(
-        np.array([_vector(x, dimension, "a probe") for x in probes.x]),
-        _vector(probes.decision, count, "probes.decision", "probes"),
-        _vector(probes.tolerance, count, "probes.tolerance", "probes"),
-        None if probes.probability is None else _vector(probes.probability, count, "probes.probability", "probes"),
+        np.array([vector(x, dimension, "a probe") for x in probes.x]),
+        vector(probes.decision, count, "probes.decision", "probes"),
+        vector(probes.tolerance, count, "probes.tolerance", "probes"),
+        None if probes.probability is None else vector(probes.probability, count, "probes.probability", "probes"),
     )
 
 
-def _decode_audit(audit: _Audit | None) -> Audit | None:
-    if audit is None:
-        return None
-    if not audit.low <= audit.objective <= audit.high or audit.points < 1:
-        raise InvalidMessage(
-            f"the audit of {audit.points} points is inconsistent: objective {audit.objective}, interval {audit.low} "
-            f"to {audit.high}"
-        )
-    return Audit(audit.objective, audit.low, audit.high, audit.points)
-
-
-def _encode_machine(machine: Machine) -> _Linear | _Rbf:
+def _encode_machine(machine: Machine) -> _Linear | _Rbf | _HalfRbf:
     if isinstance(machine, LinearMachine):
         return _Linear(machine.coefficients.tolist(), machine.intercept)
-    return _Rbf(machine.kernel.gamma, _to_base64(machine.support), _to_base64(machine.dual), machine.intercept)
+    if machine.precision == "half":
+        arrays = to_base64(machine.support, 16), to_base64(machine.dual, 32)
+        return _HalfRbf(machine.kernel.gamma, *arrays, machine.intercept, "half")
+    return _Rbf(machine.kernel.gamma, to_base64(machine.support), to_base64(machine.dual), machine.intercept)
 
 
-def _decode_machine(machine: _Linear | _Rbf, dimension: int) -> Machine:
+def _decode_machine(machine: _Linear | _Rbf | _HalfRbf, dimension: int) -> Machine:
     if not abs(machine.intercept) <= LARGEST:
         raise InvalidMessage(f"the intercept is {machine.intercept}, which is not valid")
     if isinstance(machine, _Linear):
-        coefficients = _vector(machine.coefficients, dimension, "coefficients")
-        return LinearMachine(_bounded(coefficients, "coefficients"), machine.intercept)
+        coefficients = vector(machine.coefficients, dimension, "coefficients")
+        return LinearMachine(bounded(coefficients, "coefficients"), machine.intercept)
     if not 0 < machine.gamma < math.inf:
         raise InvalidMessage(f"gamma is {machine.gamma}, which is not valid")
-    dual = _bounded(_from_base64(machine.dual_coefficients, "dual_coefficients"), "dual_coefficients")
-    support = _bounded(_from_base64(machine.support_vectors, "support_vectors"), "support_vectors")
+    precision: Precision = "half" if isinstance(machine, _HalfRbf) else "double"
+    bits: tuple[Bits, Bits] = (32, 16) if precision == "half" else (64, 64)
+    dual = bounded(from_base64(machine.dual_coefficients, "dual_coefficients", bits[0]), "dual_coefficients")
+    support = bounded(from_base64(machine.support_vectors, "support_vectors", bits[1]), "support_vectors")
     if len(support) != len(dual) * dimension:
         raise InvalidMessage(
             f"{len(support)} support vector entries do not fit {len(dual)} dual coefficients and {dimension} features"
         )
-    return KernelMachine(RbfKernel(machine.gamma), support.reshape(len(dual), dimension), dual, machine.intercept)
-
-
-def _vector(entries: list[float], length: int, name: str, of: str = "features") -> Float:
-    vector = np.array(entries, dtype=np.float64)
-    if len(vector) != length:
-        raise InvalidMessage(f"{name} has {len(vector)} entries for {length} {of}")
-    if not np.isfinite(vector).all():
-        raise InvalidMessage(f"an entry of {name} is not finite")
-    return vector
-
-
-def _bounded(array: Float, name: str) -> Float:
-    if len(array) and (largest := float(np.abs(array).max())) > LARGEST:
-        raise InvalidMessage(f"an entry of {name} is {largest:.3g} in magnitude; the largest allowed is {LARGEST:g}")
-    return array
-
-
-def _to_base64(array: Float) -> str:
-    return base64.b64encode(np.ascontiguousarray(array, dtype="<f8").tobytes()).decode("ascii")
-
-
-def _from_base64(text: str, name: str) -> Float:
-    try:
-        array = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").astype(np.float64)
-    except ValueError as error:
-        raise InvalidMessage(f"{name} is not base64 of float64 values: {error}") from None
-    if not np.isfinite(array).all():
-        raise InvalidMessage(f"an entry of {name} is not finite")
-    return array
+    rows = support.reshape(len(dual), dimension)
+    return KernelMachine(RbfKernel(machine.gamma), rows, dual, machine.intercept, precision)

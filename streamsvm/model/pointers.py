@@ -57,8 +57,9 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     Attributes
     ----------
-    outcome : "passed", "refused" or "unscored"
-        Only "refused" leaves the alias `current` unchanged.
+    outcome : "passed", "refused", "unscored" or "waits"
+        "refused" leaves the alias `current` unchanged, and so does "waits", of a version that has to win a challenge
+        first (`streamsvm.model.challenge`).
     why : str
         Why the version could not be scored; else empty.
     scored_on : "window", "audit", "training" or ""
@@ -77,7 +78,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         The versions compared with: the current one, then those that were current before, the newest first.
     """
 
-    outcome: Literal["passed", "refused", "unscored"]
+    outcome: Literal["passed", "refused", "unscored", "waits"]
     why: str
     scored_on: Literal["window", "audit", "training", ""]
     points: int
@@ -87,6 +88,11 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     margin: float
     window: tuple[GatePart, ...]
     recent: tuple[GateRival, ...] = ()
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether the version does not become current now."""
+        return self.outcome in ("refused", "waits")
 
 
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

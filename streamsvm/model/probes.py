@@ -24,14 +24,15 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from streamsvm.errors import InvalidMessage
+from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines, shares_of
 from streamsvm.model.kernels import Float
-from streamsvm.model.machine import LinearMachine, Machine, Model
+from streamsvm.model.machine import LinearMachine, Machine
 from streamsvm.model.probability import Isotonic, Probability
 
 COUNT: Final = 8
@@ -39,6 +40,8 @@ LEAST: Final = 2
 MOST_ENTRIES: Final = 4_096
 """Of all probes together, unless `LEAST` of them have more: a message of many features stays small."""
 RELATIVE: Final = 1e-9
+_SHARES: Final = 10.0
+"""By what a probability that is made of several may differ more."""
 _EXPANSION: Final = 1e-5
 _ROUNDING: Final = 0.02
 _REACH: Final = 2.0
@@ -53,11 +56,11 @@ class Probes:
     ----------
     X : ndarray of shape (m, d), float64
         Raw features.
-    decision : ndarray of shape (m,), float64
-    tolerance : ndarray of shape (m,), float64
+    decision : ndarray of shape (m,), or (m, n_machines), float64
+    tolerance : ndarray of shape (m,), or (m, n_machines), float64
         How far a reader's decision value may be from it.
-    probability : ndarray of shape (m,), float64, or None
-        Of the second label, at `decision`; None where the model has none.
+    probability : ndarray of shape (m,), or (m, n_classes), float64, or None
+        Of the second label, or of each of more than two, at `decision`; None where the model has none.
     """
 
     X: Float
@@ -71,12 +74,12 @@ def count_of(dimension: int) -> int:
     return max(LEAST, min(COUNT, MOST_ENTRIES // dimension))
 
 
-def probes_of(model: Model) -> Probes:
+def probes_of(model: AnyModel) -> Probes:
     """Choose probes for a model and evaluate it there; what is not finite comes from a model that is not."""
     return _evaluated(model, _points(model))
 
 
-def check_own(model: Model, given: Probes | None) -> None:
+def check_own(model: AnyModel, given: Probes | None) -> None:
     """Compare a model with the probes that came with it, and with those of its own choice where they are others.
 
     Whoever made the message chose the probes in it, and the oldest messages have none: where its own do not hold, the
@@ -93,7 +96,7 @@ def check_own(model: Model, given: Probes | None) -> None:
         check(model, probes_of(model))
 
 
-def check(model: Model, given: Probes) -> None:
+def check(model: AnyModel, given: Probes) -> None:
     """Compare a model, as it serves, with the probes that came with it.
 
     Raises
@@ -104,19 +107,57 @@ def check(model: Model, given: Probes) -> None:
     """
     own = _evaluated(model, given.X)
     with np.errstate(over="ignore", invalid="ignore"):
-        served = model.decision_function(given.X)
+        served = model.machine_values(given.X) if isinstance(model, ClassModel) else model.decision_function(given.X)
+    if isinstance(model, ClassModel):
+        for index in range(model.machines):
+            _check_decisions(served[:, index], _column(given, index), own.tolerance[:, index], f" of machine {index}")
+        _check_shares(model, given)
+        return
+    _check_decisions(served, given, own.tolerance, "")
+    _check_probability(model.probability, given)
+
+
+def _column(probes: Probes, label: int) -> Probes:
+    return Probes(probes.X, probes.decision[:, label], probes.tolerance[:, label])
+
+
+def _check_decisions(served: Float, given: Probes, tolerances: Float, which: str) -> None:
     for index in range(len(given.X)):
-        expected, tolerance = float(given.decision[index]), float(own.tolerance[index])
+        expected, tolerance = float(given.decision[index]), float(tolerances[index])
         if not abs(float(served[index]) - expected) <= tolerance:
             raise InvalidMessage(
-                f"probe {index}: this build computes the decision value {served[index]!s}, but the message says "
+                f"probe {index}{which}: this build computes the decision value {served[index]!s}, but the message says "
                 f"{expected!s}; they differ by more than {tolerance:.3g}"
             )
         if not math.isfinite(tolerance):
-            raise InvalidMessage(f"probe {index}: the model's terms overflow at this point")
+            raise InvalidMessage(f"probe {index}{which}: the model's terms overflow at this point")
         if not math.isclose(float(given.tolerance[index]), tolerance, rel_tol=_ROUNDING):
-            raise InvalidMessage(f"probe {index}: the tolerance is {given.tolerance[index]!s}, not {tolerance!s}")
-    _check_probability(model.probability, given)
+            raise InvalidMessage(
+                f"probe {index}{which}: the tolerance is {given.tolerance[index]!s}, not {tolerance!s}"
+            )
+
+
+def _check_shares(model: ClassModel, given: Probes) -> None:
+    if given.probability is None:
+        return
+    if model.probabilities is None:
+        raise InvalidMessage("the probes have probabilities, but the model has none")
+    served = model.shares(given.decision)
+    terms = np.column_stack([_sizes(one, given.decision[:, k]) for k, one in enumerate(model.probabilities)])
+    wrong = np.argwhere(~(np.abs(served - given.probability) <= _SHARES * RELATIVE * terms.max(axis=1, keepdims=True)))
+    if len(wrong):
+        index, label = (int(at) for at in wrong[0])
+        raise InvalidMessage(
+            f"probe {index} of label {label}: this build computes the probability {served[index, label]!s}, but the "
+            f"message says {given.probability[index, label]!s}"
+        )
+
+
+def _sizes(function: Probability, decision: Float) -> Float:
+    """Return by what the rounding of a probability's argument counts."""
+    if isinstance(function, Isotonic):
+        return np.ones(len(decision))
+    return np.maximum(1.0, np.abs(function.a * decision) + abs(function.b))
 
 
 def _check_probability(function: Probability | None, given: Probes) -> None:
@@ -126,7 +167,7 @@ def _check_probability(function: Probability | None, given: Probes) -> None:
         raise InvalidMessage("the probes have probabilities, but the model has none")
     served = function.of(given.decision)
     for index, (f, expected) in enumerate(zip(given.decision.tolist(), given.probability.tolist(), strict=True)):
-        terms = 1.0 if isinstance(function, Isotonic) else max(1.0, abs(function.a * f) + abs(function.b))
+        terms = float(_sizes(function, np.array([f]))[0])
         if not abs(float(served[index]) - expected) <= RELATIVE * terms:
             raise InvalidMessage(
                 f"probe {index}: this build computes the probability {served[index]!s}, but the message says "
@@ -134,11 +175,12 @@ def _check_probability(function: Probability | None, given: Probes) -> None:
             )
 
 
-def _points(model: Model) -> Float:
+def _points(model: AnyModel) -> Float:
     """Return raw points, shape (m, d): every second one by a support vector, where there are some."""
     dimension = model.dimension
     Z = _sequence(count_of(dimension), dimension)
-    if not isinstance(model.machine, LinearMachine) and len(support := model.machine.support):
+    linear = isinstance(model.machine, LinearMachine | LinearMachines)
+    if not linear and len(support := model.machine.support):  # type: ignore[union-attr]
         chosen = np.unique(np.linspace(0, len(support) - 1, len(Z) // 2).astype(np.int64))
         Z[: 2 * len(chosen) : 2] = support[chosen]
     mean, scale = model.scaler.mean, model.scaler.scale
@@ -170,7 +212,9 @@ def _rounded(entry: float, decimals: int) -> float:
         return entry
 
 
-def _evaluated(model: Model, X: Float) -> Probes:
+def _evaluated(model: AnyModel, X: Float) -> Probes:
+    if isinstance(model, ClassModel):
+        return _evaluated_of_classes(model, X)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         Z, intercept = model.scaler.transform(X), model.machine.intercept
         decision, tolerance = [], []
@@ -180,12 +224,30 @@ def _evaluated(model: Model, X: Float) -> Probes:
     return Probes(X, np.array(decision), np.array(tolerance), _probabilities(model.probability, decision))
 
 
+def _evaluated_of_classes(model: ClassModel, X: Float) -> Probes:
+    parts = [_evaluated(replace(model.model(label), probability=None), X) for label in range(model.machines)]
+    decision = np.column_stack([part.decision for part in parts])
+    tolerance = np.column_stack([part.tolerance for part in parts])
+    if model.probabilities is None:
+        return Probes(X, decision, tolerance)
+    columns = [
+        _likelihoods(function, decision[:, label].tolist()) for label, function in enumerate(model.probabilities)
+    ]
+    return Probes(
+        X, decision, tolerance, np.round(shares_of(np.column_stack(columns), model.classes, model.scheme), 12)
+    )
+
+
 def _probabilities(function: Probability | None, decision: list[float]) -> Float | None:
     """Return the probability at each decision value, to twelve decimals, which are the same on every processor."""
     if function is None:
         return None
+    return np.array([round(found, 12) for found in _likelihoods(function, decision)])
+
+
+def _likelihoods(function: Probability, decision: list[float]) -> list[float]:
     at = _on_knots if isinstance(function, Isotonic) else _on_sigmoid
-    return np.array([math.nan if math.isnan(f) else round(at(function, f), 12) for f in decision])
+    return [math.nan if math.isnan(f) else at(function, f) for f in decision]
 
 
 def _on_sigmoid(function: Probability, f: float) -> float:

@@ -1,14 +1,14 @@
 """What was found of a version's skill when it was published, and its form in a header of the version's record.
 
-How it is judged: `streamsvm.quality.skill`. The header ``streamsvm.skill`` holds a `Skill` as JSON. It depends on how
-much had been read, so it is not part of the version's hash, and proves nothing: whoever may write to the models topic
-can write any. A header that is damaged, or makes no sense, is passed over.
+How it is judged: `streamsvm.quality.skill`. The header ``streamsvm.skill`` holds a `Skill` as JSON
+(`streamsvm.model.skill_header`). It depends on how much had been read, so it is not part of the version's hash, and
+proves nothing: whoever may write to the models topic can write any. A header that is damaged, or makes no sense, is
+passed over.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -96,33 +96,6 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     def figures(self) -> SampleFigures | None:
         """Those to show: of the newest points, else of the audit sample."""
         return self.newest or self.audit
-
-
-def encode(skill: Skill) -> str:
-    """Return the header's content."""
-    return msgspec.json.encode(_short(msgspec.to_builtins(skill))).decode()
-
-
-def decode(headers: Iterable[tuple[str, bytes]]) -> Skill | None:
-    """Return what the headers of a version's record say; None if that is nothing, or nothing that makes sense."""
-    found = dict(headers).get(HEADER)
-    if found is None or len(found) > LARGEST_BYTES:
-        return None
-    try:
-        return msgspec.json.decode(found, type=Skill)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
-def _short(value: Any) -> Any:
-    match value:
-        case dict():
-            return {key: _short(each) for key, each in value.items()}
-        case list() | tuple():
-            return [_short(each) for each in value]
-        case float():
-            return float(f"{value:.{DIGITS}g}")
-    return value
 
 
 def complaint(skill: Skill, labels: tuple[Any, Any], *, weighted: bool) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from streamsvm.model.challenge import Challenge
+from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.pointers import Gate
 from streamsvm.model.skill import Skill
 from streamsvm.model.version import PartitionCut
@@ -31,7 +33,9 @@ class CurrentMoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     gate : Gate or unset
         What the quality gate said; unset without a gate.
     skill : Skill or unset
-        Whether the version knows something; unset where quality is not measured.
+        Whether the version knows something; unset where quality is not measured, and of more than two labels.
+    class_skill : ClassSkill or unset
+        The same of more than two labels.
     """
 
     name: str
@@ -42,6 +46,7 @@ class CurrentMoved(msgspec.Struct, frozen=True, kw_only=True, tag_field="event",
     time: str
     gate: Gate | Unset = UNSET
     skill: Skill | Unset = UNSET
+    class_skill: ClassSkill | Unset = UNSET
 
 
 class GateRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="gate_refused"):
@@ -55,6 +60,7 @@ class GateRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", 
     time: str
     gate: Gate | Unset = UNSET
     skill: Skill | Unset = UNSET
+    class_skill: ClassSkill | Unset = UNSET
 
 
 class VersionRefused(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="version_refused"):
@@ -116,7 +122,25 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     time: str
 
 
-Entry = CurrentMoved | GateRefused | VersionRefused | VersionsRetired | Moved
+class Challenged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="challenge"):
+    """A challenge began, or ended: then `challenge.ended` says how.
+
+    Attributes
+    ----------
+    name : str
+        The model.
+    challenge : Challenge
+    by, time : str
+        Time as ISO 8601.
+    """
+
+    name: str
+    challenge: Challenge
+    by: str
+    time: str
+
+
+Entry = CurrentMoved | GateRefused | VersionRefused | VersionsRetired | Moved | Challenged
 
 
 def encode(entry: Entry) -> bytes:

@@ -10,14 +10,21 @@ import msgspec
 
 from streamsvm.features.recipe import Recipe
 from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.classes import AnyModel
 from streamsvm.model.described import Label
-from streamsvm.model.fit import Audit, Fit
-from streamsvm.model.machine import Model
+from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.points import Position
 
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
 
+LEAST_KEPT: Final = 64
+MOST_KEPT: Final = 1 << 24
+"""Fewest and most rows that a certificate, or a refinement, keeps whole."""
+MOST_READS: Final = 100
+"""Most reads of a refinement: who recomputes a version does as many as it names."""
+MOST_PARTS: Final = 1 << 16
+"""Most parts of a stretch: two for each doubling of each partition's length, and more where holes are many."""
 LINKS_BYTES: Final = 64 * 110
 """Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
 
@@ -37,7 +44,7 @@ class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     rows: int
     points: int
     weight: float
-    class_weight: tuple[float, float]
+    class_weight: tuple[float, ...]
     first_time_ms: int
     last_time_ms: int
 
@@ -67,6 +74,106 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     kind: str
     partitions: tuple[HeldOfPartition, ...]
+
+
+class Refined(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From which version a refined one was made, and how: its rows were read again, so often, under better machines.
+
+    Attributes
+    ----------
+    name : str
+    number : int
+    sha256 : str
+        Of the version that was refined; its cut, configuration and tuning are those of this lineage.
+    keep : int
+        Rows that were kept whole at each read.
+    reads : int
+    objective : float
+        The machine's, over all rows, is at most this; proven.
+    bound : float
+        That of no machine over the same scaler, C and class weights is below this; proven.
+    """
+
+    name: str
+    number: int
+    sha256: str
+    keep: int
+    reads: int
+    objective: float
+    bound: float
+
+
+class BuiltOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a stretch of the past.
+
+    Attributes
+    ----------
+    partition : int
+    start, end : tuple of (int, int)
+        Offset and row of its first row, and of the one after its last.
+    level : int
+        Of the archive's bucket that it is, 1 for a span; 0: rows that were read from the log and learned by themselves.
+    first_row : int
+        Rows of the partition before it, by which a bucket is numbered; 0 of rows that were read.
+    sha256 : str
+        Of the bucket's record; empty of rows that were read.
+    """
+
+    partition: int
+    start: tuple[int, int]
+    end: tuple[int, int]
+    level: int
+    first_row: int
+    sha256: str
+
+
+class Built(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Of which stretch of the past a version was built: it is of exactly the rows of its parts.
+
+    Attributes
+    ----------
+    parts : tuple of BuiltOf
+        By partition, the oldest first; none overlaps another.
+    leaf_rows, span_rows, bucket_points : int
+        Of the archive, by which a part follows from its rows.
+    since_ms, until_ms : int or None
+        What was asked for: rows from the first record of a time on, before that of another; None: from the beginning,
+        to the end.
+    without_ms : tuple of (int, int)
+        Stretches that were left out of it.
+    exact : bool
+        Whether the parts are all that was asked for. False: rows at a border are left out, because the log no longer
+        holds them, and a bucket holds them together with others.
+    forgotten : tuple of (int, int, int)
+        Partition, offset and row of rows within the parts that were forgotten: the version is not of them.
+    """
+
+    parts: tuple[BuiltOf, ...]
+    leaf_rows: int
+    span_rows: int
+    bucket_points: int
+    since_ms: int | None
+    until_ms: int | None
+    without_ms: tuple[tuple[int, int], ...]
+    exact: bool
+    forgotten: tuple[tuple[int, int, int], ...]
+
+
+class LabelsLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The log that a version's labels come from, where that is not the one of the features.
+
+    Attributes
+    ----------
+    topic, topic_id : str
+        The id is empty if the broker does not report topic ids.
+    cut, base : tuple of PartitionCut
+        Positions up to which, and from which, labels counted; leader epochs are not told (-1).
+    """
+
+    topic: str
+    topic_id: str
+    cut: tuple[PartitionCut, ...]
+    base: tuple[PartitionCut, ...]
 
 
 class LineageOfFormat1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -110,10 +217,20 @@ class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only
         format 4.
     memory : Memory, or unset
         What the version is of; left out where nothing is forgotten.
+    refined : Refined, or unset
+        What it was refined from; left out of what a trainer publishes.
+    labels : LabelsLog, or unset
+        Where the labels come from; left out where they come with the features. With it, a position in `cut` is the
+        offset of the newest features record merged, and how many points were joined since.
+    built : Built, or unset
+        Of which stretch it is, where that is not everything up to the cut; left out of what a trainer publishes.
     """
 
     links: tuple[Ancestor, ...] = ()
     memory: Memory | msgspec.UnsetType = msgspec.UNSET
+    refined: Refined | msgspec.UnsetType = msgspec.UNSET
+    labels: LabelsLog | msgspec.UnsetType = msgspec.UNSET
+    built: Built | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def ancestors(self) -> tuple[str, ...]:
@@ -122,10 +239,13 @@ class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class LineageOfFormat4(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A lineage as format 4 writes it: the links must be there, even if there are none; `memory` only where needed."""
+    """A lineage as format 4 writes it: links must be there, even if there are none; the rest only where needed."""
 
     links: tuple[Ancestor, ...]
     memory: Memory | msgspec.UnsetType = msgspec.UNSET
+    refined: Refined | msgspec.UnsetType = msgspec.UNSET
+    labels: LabelsLog | msgspec.UnsetType = msgspec.UNSET
+    built: Built | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,9 +257,9 @@ class Version:
     name : str
     number : int
         1, 2, 3, ... without a gap.
-    model : Model
-    labels : tuple of two labels
-        The negative and the positive label, as written in the records.
+    model : Model or ClassModel
+    labels : tuple of labels
+        As written in the records: the negative and the positive one, or of more than two those of the machines.
     feature_names : tuple of str
         Empty, or one name per feature.
     solver : str
@@ -148,21 +268,30 @@ class Version:
     lineage : Lineage
     audit : Audit or None
         The model's estimated objective over the whole stream; None if no audit sample is kept.
+    machines : tuple of MachineFit
+        Of more than two labels, how each machine was fitted; empty of two.
     recipe : Recipe or None
         What raw events become; None of a version that learned points.
     """
 
     name: str
     number: int
-    model: Model
-    labels: tuple[Label, Label]
+    model: AnyModel
+    labels: tuple[Label, ...]
     feature_names: tuple[str, ...]
     solver: str
     fit: Fit
     stream: StreamSummary
     lineage: Lineage
     audit: Audit | None = None
+    machines: tuple[MachineFit, ...] = ()
     recipe: Recipe | None = None
+
+    @property
+    def missing_labels(self) -> tuple[Label, ...]:
+        """The labels of which no point came up to the cut."""
+        pairs = zip(self.labels, self.stream.class_weight, strict=True)
+        return tuple(label for label, own in pairs if own == 0.0)
 
     @property
     def key(self) -> str:

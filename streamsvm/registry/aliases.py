@@ -12,6 +12,7 @@ from typing import Final
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Cluster, Record
+from streamsvm.model.challenge import challenge_key
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -91,7 +92,7 @@ class AliasTable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._prefix = f"{name}@".encode()
-        self._owner_key = owner_key(name)
+        self._no_aliases = (owner_key(name), challenge_key(name))
         self._models: frozenset[str] = frozenset()
         self.forget()
 
@@ -124,7 +125,7 @@ class AliasTable:
             self._retired = None if value is None else decode_retired(value)
         elif value is None:
             self._named.pop(key, None)
-        elif key != self._owner_key:
+        elif key not in self._no_aliases:
             self._named[key] = _alias(value)
 
     def _hear_of(self, record: Record) -> None:

@@ -17,15 +17,18 @@ from numpy.typing import NDArray
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
 from streamsvm.features.columns import FeatureColumns, columns_of
 from streamsvm.kafka import Cluster, Connection, Option, Record
+from streamsvm.model import certified as certificate_header
 from streamsvm.model import deciles_header as deciles
 from streamsvm.model import message as model_codec
-from streamsvm.model import skill as skill_header
+from streamsvm.model import skill_header
+from streamsvm.model.certified import Certified
+from streamsvm.model.classes import ClassModel
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
 from streamsvm.model.features import features_of_events
 from streamsvm.model.kernels import Float
 from streamsvm.model.pointers import Alias, current_key, pin_key
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
 from streamsvm.registry.aliases import AliasTable
 from streamsvm.registry.anchoring import Finder
@@ -77,11 +80,14 @@ class RefusedMessage(InvalidMessage):
 
 
 class Answer(NamedTuple):
-    """What a version says of one event: the decision value, the label, and its second label's probability, if any."""
+    """What a version says of one event: the decision value, the label, and its second label's probability, if any.
 
-    score: float
+    Of more than two labels the decision value, and the probability, of each, in their order.
+    """
+
+    score: float | tuple[float, ...]
     label: Label
-    probability: float | None
+    probability: float | tuple[float, ...] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +109,9 @@ class Loaded:
         Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
     skill : Skill or None
         Whether it knew something when it was published, from a header that no hash covers; None without this header.
+    certified : Certified or None
+        How far it can be from the best possible model over all rows, from a header that no hash covers and that
+        `streamsvm verify` makes again; None without this header.
     columns : FeatureColumns or None
         The version's recipe, compiled; None of a version that learned points.
     """
@@ -113,7 +122,8 @@ class Loaded:
     loaded_at: float
     published_at: float | None = None
     audit_scores: Deciles | None = None
-    skill: Skill | None = None
+    skill: AnySkill | None = None
+    certified: Certified | None = None
     columns: FeatureColumns | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -145,26 +155,34 @@ class Loaded:
 
     def score(self, event: Mapping[str, Any]) -> Answer:
         """Score one raw event; raises the errors of `features`."""
-        X = self.features([event])
-        probability = None if self.version.model.probability is None else float(self.predict_proba(X)[0, 1])
-        return Answer(float(self.decision_function(X)[0]), self.predict(X).tolist()[0], probability)
+        X, model = self.features([event]), self.version.model
+        label = self.predict(X).tolist()[0]
+        if isinstance(model, ClassModel):
+            shares = None if model.probabilities is None else tuple(self.predict_proba(X)[0].tolist())
+            return Answer(tuple(self.decision_function(X)[0].tolist()), label, shares)
+        probability = None if model.probability is None else float(self.predict_proba(X)[0, 1])
+        return Answer(float(self.decision_function(X)[0]), label, probability)
 
     def decision_function(self, X: Any) -> Float:
-        """Score raw features; `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed."""
+        """Score raw features: shape (n,), or (n, n_classes) of more than two labels.
+
+        `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed.
+        """
         return self.version.model.decision_function(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, as written in the records, shape (n,).
 
         This is the second of `version.labels` if the decision value is above the version's threshold (0 without
-        one), else the first. Raises the errors of `decision_function`.
+        one), else the first. Of more than two labels it is the one with the greatest decision value. Raises the errors
+        of `decision_function`.
         """
-        labels = self.version.labels
-        told = np.array(labels, dtype=None if type(labels[0]) is type(labels[1]) else object)
-        return told[(self.version.model.predict_sign(X) > 0).astype(np.intp)]
+        labels, codes = self.version.labels, self.version.model.predict_codes(X)
+        told = np.array(labels, dtype=None if len(set(map(type, labels))) == 1 else object)
+        return told[codes if len(told) > 2 else (codes > 0).astype(np.intp)]
 
     def predict_proba(self, X: Any) -> Float:
-        """Return the probabilities of the first and the second label for each row, shape (n, 2).
+        """Return the probability of each label, in the order of `version.labels`, for each row: shape (n, n_labels).
 
         Raises
         ------
@@ -399,6 +417,7 @@ def loaded_from(record: Record, version: Version, now: float | None = None) -> L
         published_at=_published_at(record),
         audit_scores=scores,
         skill=skill_header.decode(record.headers),
+        certified=certificate_header.decode(record.headers),
     )
 
 

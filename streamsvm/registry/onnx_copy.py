@@ -2,8 +2,9 @@
 
 The graph is of plain operators in float64. Input `X`, shape (n, d): raw features in the order of the points, the scaler
 is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the labels as they stand in the records, the
-second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. An RBF
-graph makes an array of n rows and as many columns as there are support vectors: score in batches. On request a graph
+second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. Of
+more than two labels decision values and probabilities have the shape (n, n_labels), in the labels' order. An RBF graph
+makes an array of n rows and as many columns as there are support vectors: score in batches. On request a graph
 takes the fields of raw events instead of `X` (`streamsvm.registry.onnx_events`).
 
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
@@ -28,11 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
+from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
+from streamsvm.model.machine import LinearMachine, Machine, Model, Scaler
 from streamsvm.model.message import SHA256_HEADER, encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.version import Version
+from streamsvm.registry import onnx_classes
 from streamsvm.registry.cloud_events import cloudevent
 from streamsvm.registry.onnx_events import columns_by
 from streamsvm.registry.onnx_graph import ML_DOMAIN, Graph
@@ -90,16 +93,24 @@ def export(version: Version, value_sha256: str | None = None, *, events: bool = 
     if events:
         taken = columns_by(graph, version)
         inputs = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in taken.inputs.items()]
+        assert isinstance(model, Model)  # a recipe has two labels
         _decide(graph, taken.columns, model.scaler, model.machine, "decision")
         _unless(graph, taken.rejected, "decision", "decision_function")
         graph.node("Identity", taken.rejected, output="rejected")
         outputs["rejected"] = TensorProto.BOOL
     else:
         inputs = [helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", model.dimension])]
-        _decide(graph, "X", model.scaler, model.machine, "decision_function")
+        if isinstance(model, ClassModel):
+            _decide_classes(graph, model, labels)
+        else:
+            _decide(graph, "X", model.scaler, model.machine, "decision_function")
     decision = "decision" if events else "decision_function"
-    _choose(graph, decision, model.border, labels, "label")
-    if model.probability is not None:
+    if isinstance(model, ClassModel):
+        if model.probabilities is not None:
+            outputs["probability"] = TensorProto.DOUBLE
+    else:
+        _choose(graph, decision, model.border, labels, "label")
+    if isinstance(model, Model) and model.probability is not None:
         _calibrate(graph, decision, model.probability, "likelihood" if events else "probability")
         if events:
             _unless(graph, "rejected", "likelihood", "probability")
@@ -109,7 +120,7 @@ def export(version: Version, value_sha256: str | None = None, *, events: bool = 
             graph.nodes,
             version.name,
             inputs,
-            [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in outputs.items()],
+            [helper.make_tensor_value_info(name, kind, _shape(name, model)) for name, kind in outputs.items()],
             graph.constants,
         ),
         producer_name="streamsvm",
@@ -162,6 +173,26 @@ def _label_dtype(version: Version) -> type[Any]:
     return {bool: np.bool_, int: np.int64}.get(kind, np.object_)
 
 
+def _shape(output: str, model: AnyModel) -> list[str | int]:
+    if isinstance(model, ClassModel) and output in ("decision_function", "probability"):
+        return ["n", model.classes]
+    return ["n"]
+
+
+def _decide_classes(graph: Graph, model: ClassModel, labels: NDArray[Any]) -> None:
+    graph.constant("columns", [1], np.int64)
+    Z = _scale(graph, "X", model.scaler)
+    values = onnx_classes.decide(graph, Z, model, _kernel, "decision_function")
+    onnx_classes.choose(graph, "decision_function", labels, "label")
+    if model.probabilities is not None:
+        onnx_classes.calibrate(graph, values, model, _interpolate, "probability")
+
+
+def _scale(graph: Graph, X: str, scaler: Scaler) -> str:
+    shifted = graph.node("Sub", X, graph.constant("mean", scaler.mean))
+    return graph.node("Div", shifted, graph.constant("scale", scaler.scale))
+
+
 def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str) -> None:
     """Scale, weigh and sum; of a product and a sum, not a matrix product, where that could follow the scaling.
 
@@ -169,13 +200,17 @@ def _decide(graph: Graph, X: str, scaler: Scaler, machine: Machine, output: str)
     operator that keeps the number as float32.
     """
     graph.constant("columns", [1], np.int64)
-    shifted = graph.node("Sub", X, graph.constant("mean", scaler.mean))
-    Z = graph.node("Div", shifted, graph.constant("scale", scaler.scale))
+    Z = _scale(graph, X, scaler)
     if isinstance(machine, LinearMachine):
         weighted = _weighed(graph, Z, machine.coefficients)
     elif len(machine.dual):
-        column = graph.constant("dual", machine.dual.reshape(-1, 1))
-        weighted = graph.node("Squeeze", graph.node("MatMul", _kernel(graph, Z, machine), column), "columns")
+        column, kernel = machine.dual.reshape(-1, 1), machine.kernel
+        if machine.precision == "half":
+            dual = _widened(graph, "dual", column, np.float32)
+            values = _kernel_of_half(graph, Z, machine.support, kernel)
+        else:
+            values, dual = _kernel(graph, Z, machine.support, kernel), graph.constant("dual", column)
+        weighted = graph.node("Squeeze", graph.node("MatMul", values, dual), "columns")
     else:
         weighted = _weighed(graph, Z, np.zeros(len(scaler.mean)))
     graph.node("Add", weighted, graph.constant("intercept", machine.intercept), output=output)
@@ -186,16 +221,37 @@ def _weighed(graph: Graph, Z: str, coefficients: Float) -> str:
     return graph.node("ReduceSum", terms, "columns", keepdims=0)
 
 
-def _kernel(graph: Graph, Z: str, machine: KernelMachine) -> str:
+def _kernel(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
     """Expand the squared distance about the mean of the support vectors, as `RbfKernel.gram` does."""
-    kernel: RbfKernel = machine.kernel
-    centre = machine.support.mean(axis=0)
-    support = machine.support - centre
+    centre = vectors.mean(axis=0)
+    support = vectors - centre
     A = graph.node("Sub", Z, graph.constant("centre", centre))
     rows = graph.node("Mul", A, A)
     norms = graph.node("ReduceSum", rows, "columns", keepdims=1)
     own = graph.constant("support_norms", np.square(support).sum(axis=1))
     doubled = graph.node("MatMul", A, graph.constant("twice_support", 2.0 * support.T))
+    return _exponential(graph, norms, own, doubled, kernel)
+
+
+def _kernel_of_half(graph: Graph, Z: str, vectors: Float, kernel: RbfKernel) -> str:
+    """Do the same with vectors that are kept in 16 bits; the runtime works out what is constant when it loads."""
+    centre = graph.constant("centre", vectors.mean(axis=0))
+    support = graph.node("Sub", _widened(graph, "support", vectors, np.float16), centre)
+    A = graph.node("Sub", Z, centre)
+    norms = graph.node("ReduceSum", graph.node("Mul", A, A), "columns", keepdims=1)
+    own = graph.node("ReduceSum", graph.node("Mul", support, support), "columns", keepdims=0)
+    twice = graph.node("Mul", graph.node("Transpose", support, perm=[1, 0]), graph.constant("two", 2.0))
+    return _exponential(graph, norms, own, graph.node("MatMul", A, twice), kernel)
+
+
+def _widened(graph: Graph, name: str, array: Float, dtype: type[Any]) -> str:
+    """Add an array whose numbers fit into fewer bits, in these bits; return the name of what makes them float64."""
+    from onnx import TensorProto
+
+    return graph.node("Cast", graph.constant(name, array, dtype), to=TensorProto.DOUBLE)
+
+
+def _exponential(graph: Graph, norms: str, own: str, doubled: str, kernel: RbfKernel) -> str:
     squared = graph.node("Sub", graph.node("Add", norms, own), doubled)
     positive = graph.node("Max", squared, graph.constant("zero_distance", 0.0))
     return graph.node("Exp", graph.node("Mul", positive, graph.constant("minus_gamma", -kernel.gamma)))
@@ -221,18 +277,18 @@ def _calibrate(graph: Graph, decision: str, probability: Probability, output: st
         _interpolate(graph, decision, probability, output)
 
 
-def _interpolate(graph: Graph, decision: str, knots: Isotonic, output: str) -> None:
+def _interpolate(graph: Graph, decision: str, knots: Isotonic, output: str, which: str = "") -> str:
     """Interpolate between the knots, having found the one to the left by counting those that are not above."""
     x, y = (knots.x, knots.y) if len(knots.x) > 1 else (np.append(knots.x, knots.x + 1.0), np.repeat(knots.y, 2))
     width = np.diff(x)
     slope = np.divide(np.diff(y), width, out=np.zeros(len(width)), where=width > 0)
-    inside = graph.node("Max", decision, graph.constant("first_knot", float(x[0])))
-    inside = graph.node("Min", inside, graph.constant("last_knot", float(x[-1])))
+    inside = graph.node("Max", decision, graph.constant(f"first_knot{which}", float(x[0])))
+    inside = graph.node("Min", inside, graph.constant(f"last_knot{which}", float(x[-1])))
     column = graph.node("Unsqueeze", inside, "columns")
-    passed = graph.node("GreaterOrEqual", column, graph.constant("inner_knots", x[1:-1].reshape(1, -1)))
+    passed = graph.node("GreaterOrEqual", column, graph.constant(f"inner_knots{which}", x[1:-1].reshape(1, -1)))
     left = graph.node("ReduceSum", graph.integers(passed), "columns", keepdims=0)
-    start = graph.node("Gather", graph.constant("knots", x[:-1]), left)
-    rise = graph.node("Gather", graph.constant("slopes", slope), left)
-    base = graph.node("Gather", graph.constant("knot_probabilities", y[:-1]), left)
+    start = graph.node("Gather", graph.constant(f"knots{which}", x[:-1]), left)
+    rise = graph.node("Gather", graph.constant(f"slopes{which}", slope), left)
+    base = graph.node("Gather", graph.constant(f"knot_probabilities{which}", y[:-1]), left)
     risen = graph.node("Mul", rise, graph.node("Sub", inside, start))
-    graph.node("Add", base, risen, output=output)
+    return graph.node("Add", base, risen, output=output)

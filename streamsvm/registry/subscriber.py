@@ -37,7 +37,7 @@ from streamsvm.kafka import (
     Record,
     Tail,
 )
-from streamsvm.model.machine import Model
+from streamsvm.model.classes import AnyModel
 from streamsvm.model.pointers import Alias
 from streamsvm.model.version import version_key, version_number
 from streamsvm.registry.anchoring import Finder, reference
@@ -186,7 +186,7 @@ class ModelSubscriber:
         return self._loaded
 
     @property
-    def model(self) -> Model:
+    def model(self) -> AnyModel:
         """The model of the version in use; never blocks. Raises `NoModel` before the first version."""
         return self._require().version.model
 

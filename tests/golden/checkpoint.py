@@ -15,13 +15,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.checkpoint.format import FORGETFUL_FORMAT, FORMAT, Snapshot, encode
+from streamsvm.checkpoint.format import FORGETFUL_FORMAT, FORMAT, JOINED_FORMAT, Snapshot, encode
+from streamsvm.checkpoint.join_codec import Joining
 from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Extent, Learned
+from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
 from streamsvm.learning.partition import Forgetful, PartitionState
 from streamsvm.learning.voting import Expert, Voting
@@ -174,6 +176,56 @@ def handmade_taken() -> Snapshot:
     return replace(made, pending=LearnerState({0: before, 3: made.learner.partitions[3]}, 0))
 
 
+def handmade_joined() -> Snapshot:
+    """Return the same with labels of a log of their own."""
+    return with_join(handmade())
+
+
+def with_join(saved: Snapshot) -> Snapshot:
+    """Return a snapshot with a join of partition 0: some rows wait for labels, some labels for rows."""
+    pending = saved.pending
+    assert isinstance(pending, Cut)
+    dimension = pending.points.dimension
+    rules = JoinRules(horizon_ms=10_000, early_ms=10_000, absent="drop", most_rows=1 << 20)
+    joiner = Joiner(0, rules, dimension, np.dtype(np.float32), Position(0), Position(0))
+    n = 6
+    numbers, zeros, ones = np.arange(n), np.zeros(n, np.int64), np.ones(n, np.bool_)
+    keys = hashed([str(number).encode() for number in range(2 * n)])
+    X = np.arange(n * dimension, dtype=np.float32).reshape(n, dimension)
+    joiner.add_features(
+        FeatureRows(
+            offset=numbers,
+            row=zeros,
+            last=ones,
+            time_ms=numbers,
+            leader_epoch=zeros,
+            key=keys[:n],
+            ok=ones,
+            X=X,
+            weight=np.ones(n),
+        )
+    )
+    joiner.add_labels(
+        LabelRows(
+            offset=numbers,
+            row=zeros,
+            last=ones,
+            time_ms=numbers,
+            leader_epoch=zeros,
+            key=keys[3 : 3 + n],
+            sign=np.ones(n, np.int8),
+        )
+    )
+    joined, _ = joiner.join()
+    assert joined is not None
+    first = replace(saved.learner.partitions[0], labels_offset=12)
+    learner = replace(saved.learner, partitions={**saved.learner.partitions, 0: first})
+    joining = Joining(
+        topic="labels", topic_id="id", base={0: Position(2)}, partitions={0: joiner.state()}, waiting={0: joined}
+    )
+    return replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}), joining=joining)
+
+
 def screened() -> Screened:
     """Return the state of a screened leaf of two features."""
     screen = Screen(
@@ -202,6 +254,12 @@ def as_json(found: object) -> Any:
     return json.loads(json.dumps(_plain(found)))
 
 
+NOT_JOINED: dict[str, object] = {"labels_offset": -1, "labels_offsets": {}, "joining": None}
+"""What is left out where labels come with the features."""
+OF_TOTALS = {"totals", "condensed", "ledger"}
+"""What is left out where nobody keeps totals; `Screened.totals` is an array, and always there."""
+
+
 def _plain(found: Any) -> Any:
     if isinstance(found, np.ndarray):
         return {"dtype": found.dtype.str, "shape": found.shape, "values": found.ravel().tolist()}
@@ -210,9 +268,11 @@ def _plain(found: Any) -> Any:
     if dataclasses.is_dataclass(found):
         fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
         if isinstance(found, Bucket) and found.before is None:
-            fields = {name: fields[name] for name in ("level", "index", "points", "extent")}
+            fields = {name: fields[name] for name in ("level", "index", "points", "extent", "totals")}
         forgets = {name for name in ("forgetful", "held") if fields.get(name, 0) is None}
-        return {name: _plain(value) for name, value in fields.items() if name not in forgets}
+        forgets |= {name for name in OF_TOTALS if fields.get(name, 0) is None}
+        apart = {name for name, none in NOT_JOINED.items() if repr(fields.get(name, 0)) == repr(none)}
+        return {name: _plain(value) for name, value in fields.items() if name not in forgets | apart}
     if isinstance(found, msgspec.Struct):
         fields = {name: getattr(found, name) for name in found.__struct_fields__}
         return {name: _plain(value) for name, value in fields.items() if value is not msgspec.UNSET}
@@ -226,6 +286,7 @@ if __name__ == "__main__":
         (f"checkpoint-{FORMAT}", handmade()),
         (f"checkpoint-{FORMAT}-taken", handmade_taken()),
         (f"checkpoint-{FORGETFUL_FORMAT}", handmade_forgetful()),
+        (f"checkpoint-{JOINED_FORMAT}", handmade_joined()),
     ):
         for path, content in (
             (HERE / f"{name}.ssvm", encode(made)),

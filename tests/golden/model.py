@@ -13,13 +13,15 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from streamsvm.choices import Multiclass
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.classes import ClassModel, KernelMachines, LinearMachines, machines_of
+from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import FORMAT, RECIPE_FORMAT, THRESHOLD_FORMAT, encode
+from streamsvm.model.message import CLASSES_FORMAT, FORMAT, HALF_FORMAT, RECIPE_FORMAT, THRESHOLD_FORMAT, encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
@@ -33,6 +35,12 @@ WITH_THRESHOLD: Final = int(THRESHOLD_FORMAT.split("/")[1])
 """The format of a version with one."""
 WITH_RECIPE: Final = int(RECIPE_FORMAT.split("/")[1])
 """The format of a version of raw events; the linear one has no threshold."""
+WITH_CLASSES: Final = int(CLASSES_FORMAT.split("/")[1])
+"""The format of a version of more than two labels."""
+WITH_HALF: Final = int(HALF_FORMAT.split("/")[1])
+"""The format of a version whose machine is in half precision."""
+IN_HALF: Final = ("rbf", "events")
+"""Its versions: of points, and of raw events."""
 RECIPE: Final = Recipe(
     features=(
         Number(name="mean", field=("signal", "mean"), clip=(0.0, 250.0), log1p=True),
@@ -82,6 +90,14 @@ THRESHOLDS: Final = {
 def path_of(number: int, kernel: str) -> Path:
     """Return where the bytes of a format are kept."""
     return HERE / f"model-{number}-{kernel}.json"
+
+
+def in_half(kind: str) -> Version:
+    """Return a version in half precision of one of `IN_HALF`; that of events has a threshold."""
+    whole = handmade("rbf") if kind == "rbf" else handmade("rbf", WITH_RECIPE)
+    assert isinstance(whole.model, Model)
+    assert isinstance(whole.model.machine, KernelMachine)
+    return replace(whole, model=replace(whole.model, machine=whole.model.machine.halved()))
 
 
 def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
@@ -137,6 +153,8 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         lineage=lineage,
         audit=Audit(3.625, 1.0 / 3.0, 1e10, 7),
     )
+    if number == WITH_CLASSES:
+        return _of_classes(newest, gamma)
     if number == WITH_RECIPE:
         return _of_events(newest, None if kernel == "linear" else THRESHOLDS[kernel])
     if number == WITH_THRESHOLD:
@@ -150,6 +168,48 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
     if number > 1:
         return newest
     return replace(newest, fit=replace(newest.fit, class_weight=(1.0, 1.0)), audit=None)
+
+
+def _of_classes(version: Version, gamma: float | None) -> Version:
+    """Return a version of four labels, the last of which never came."""
+    scheme: Multiclass = "one_vs_one" if gamma is None else "one_vs_rest"
+    intercepts = np.array([-0.75, 0.125, 1e-9, -1.0])
+    coefficients = np.array([[0.1, -1.0 / 3.0, 1e-300], [2.0, 0.0, -1.0], [-0.5, 0.25, 1.0 / 7.0], [0.0, 0.0, 0.0]])
+    coefficients = np.concatenate((coefficients, -coefficients[:2]))
+    if gamma is None:
+        intercepts = np.concatenate((intercepts, -intercepts[:2]))
+    machines: LinearMachines | KernelMachines = LinearMachines(coefficients, intercepts)
+    if gamma is not None:
+        support = np.array([[0.5, -1.0, 0.0], [-0.0, 2.0 / 3.0, 1e-9]])
+        dual = np.array([[0.5, -4.75], [0.0, 1.0 / 3.0], [-2.0, 0.0], [0.0, 0.0]])
+        machines = KernelMachines(RbfKernel(gamma), support, dual, intercepts)
+    count = machines_of(4, scheme)
+    functions = tuple(Sigmoid(-1.0 / 3.0 - machine, 0.5 - machine) for machine in range(count))
+    probabilities: tuple[Probability, ...] = (*functions[:3], _probability(0.25)) if gamma else functions
+    model = ClassModel(version.model.scaler, machines, 4, scheme, probabilities, NAMES)
+    fits = tuple(
+        MachineFit(
+            support_vectors=machine,
+            objective=1.0 + machine,
+            dual_objective=0.75 + machine,
+            kkt_gap=1e-4,
+            iterations=17,
+            converged=True,
+            audit=Audit(1.0 + machine, 1.0 / 3.0, 9.0, 7),
+        )
+        for machine in range(count)
+    )
+    fit = replace(version.fit, support_vectors=6, objective=10.0, dual_objective=9.0, class_weight=(1.0, 9.5, 0.5, 1.0))
+    stream = msgspec.structs.replace(version.stream, class_weight=(1_000.25, 200.25, 43.0, 0.0))
+    return replace(
+        version,
+        model=model,
+        labels=("no", "yes", "µ", "never"),
+        fit=fit,
+        stream=stream,
+        machines=fits,
+        audit=Audit(10.0, 4.0 / 3.0, 36.0, 7),
+    )
 
 
 def _of_events(version: Version, threshold: Threshold | None) -> Version:
@@ -183,6 +243,9 @@ def _probability(gamma: float | None) -> Probability:
 
 if __name__ == "__main__":
     for kernel in KERNELS:
-        for number in (FORMATS[-1], WITH_THRESHOLD, WITH_RECIPE):
+        for number in (FORMATS[-1], WITH_THRESHOLD, WITH_RECIPE, WITH_CLASSES):
             if not (path := path_of(number, kernel)).exists():
                 path.write_bytes(encode(handmade(kernel, number)))
+    for kind in IN_HALF:
+        if not (path := path_of(WITH_HALF, kind)).exists():
+            path.write_bytes(encode(in_half(kind)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from streamsvm.coreset.clustering import ClusterRule
 from streamsvm.coreset.sampling import occurrences
 from streamsvm.coreset.sensitivity import Bound, direct_bound, sensitivities
 from streamsvm.points import Features, Points
+
+if TYPE_CHECKING:
+    from streamsvm.coreset.landmarks import Landmarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +45,14 @@ class Pilot:
         By what the problem multiplies the weights u of negative and positive points: see `reduce_for`.
     decisions : ndarray of shape (n,), float64, or None
         Decision values of a kernel machine at the node's n points, in their order; coefficients are 0 then.
+    band : float
+        Largest share of the kept points that may be the rows nearest the kink, as they are: see
+        `streamsvm.coreset.band`.
+    landmarks : Landmarks or None
+        The machine of these decision values, where it has so few terms that every row of a stream can be asked about.
+    crowded : bool
+        So much of the weight is active that no point is worth more than another: see
+        `streamsvm.learning.landmark_pilots`. Points are sampled in proportion to weight.
     """
 
     penalty: float
@@ -52,6 +63,13 @@ class Pilot:
     lower_bound: float
     class_weight: tuple[float, float] = (1.0, 1.0)
     decisions: NDArray[np.float64] | None = None
+    band: float = 0.0
+    landmarks: Landmarks | None = None
+    crowded: bool = False
+
+    def with_band(self, band: float) -> Pilot:
+        """Return the pilot with a band; a kernel machine's has none."""
+        return replace(self, band=band) if self.decisions is None else self
 
     def of(self, part: slice) -> Pilot:
         """Return the pilot as that of some of its points, in their order."""
@@ -103,6 +121,8 @@ class Observed:
     reductions : int
     by_weight : int
         Without a pilot, as where one label was present only: sampled in proportion to weight.
+    crowded : int
+        With so much active weight that no point is worth more than another: sampled in proportion to weight.
     uncalibrated : int
         Too few points for each constraint: only the weight of each label is exact.
     strained : int
@@ -116,6 +136,7 @@ class Observed:
 
     reductions: int = 0
     by_weight: int = 0
+    crowded: int = 0
     uncalibrated: int = 0
     strained: int = 0
     shifted: int = 0
@@ -123,13 +144,19 @@ class Observed:
 
     def counts(self) -> dict[str, int]:
         """Return how many reductions met each condition, those that met none, and beside them the shifted leaves."""
-        met = {"by_weight": self.by_weight, "uncalibrated": self.uncalibrated, "strained": self.strained}
+        met = {
+            "by_weight": self.by_weight,
+            "crowded": self.crowded,
+            "uncalibrated": self.uncalibrated,
+            "strained": self.strained,
+        }
         return {"calibrated": self.reductions - sum(met.values()), **met, "shifted": self.shifted}
 
     def add(self, other: Observed) -> None:
         """Count another reducer's, too."""
         self.reductions += other.reductions
         self.by_weight += other.by_weight
+        self.crowded += other.crowded
         self.uncalibrated += other.uncalibrated
         self.strained += other.strained
         self.shifted += other.shifted

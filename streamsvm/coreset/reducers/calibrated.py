@@ -19,6 +19,9 @@ Given a pilot (w~, b~) of the node's own problem with penalty lambda, margins z_
    active points, which is the pilot's hinge gradient. With fewer than `POINTS_A_CONSTRAINT` points per constraint only
    the weight of each label is kept exact.
 
+Where the pilot has a band (`streamsvm.coreset.band`), the rows nearest the kink are kept as they are, and all of this
+is done with the others.
+
 The pilot of a kernel machine has decision values at the node's points instead of coefficients. Then z_i = y_i f(x_i), f
 being the rough kernel machine, and the influence is a_i = u_i sqrt(clip((1 + delta - z_i) / (2 delta), 0, 1)), because
 all norms in the feature space are 1. A quarter of the importance is by weight, the rest by influence; g, a bound for
@@ -37,7 +40,9 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
+from streamsvm.coreset.band import nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
 from streamsvm.coreset.row_kernels import distances, label_means, scale
@@ -88,10 +93,29 @@ class CalibratedReducer:
             return points
         assert pilot is not None
         self.observed.reductions += 1
+        if pilot.crowded and m >= 2:
+            self.observed.crowded += 1
+            return UniformReducer().reduce(points, m, random, None)
         if pilot.lower_bound <= 0.0 or m < 2 or not _has_both_labels(points.y):  # the pilot may be of more points
             self.observed.by_weight += 1
             return UniformReducer().reduce(points, m, random, None)
         rows, margin, share = _linear(points, pilot) if pilot.decisions is None else _of_a_kernel(points, pilot)
+        band = _band(rows, points, margin, pilot, m)
+        if not len(band):
+            chosen, weight = self._sampled(rows, points, margin, share, m, random)
+            return points.take(chosen).reweighted(weight)
+        rest = np.ones(len(points), np.bool_)
+        rest[band] = False
+        others = points.take(rest)
+        drawn, weight = self._sampled(rows[rest], others, margin[rest], share[rest], m - len(band), random)
+        chosen = np.concatenate([band, np.flatnonzero(rest)[drawn]])
+        order = np.argsort(chosen)
+        return points.take(chosen[order]).reweighted(np.concatenate([points.weight[band], weight])[order])
+
+    def _sampled(
+        self, rows: Float, points: Points, margin: Float, share: Float, m: int, random: np.random.Generator
+    ) -> tuple[NDArray[np.intp], Float]:
+        """Draw m points; return which, in the order of the log, and their weights."""
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
         # rarely both kept.
@@ -101,11 +125,22 @@ class CalibratedReducer:
         weight = points.weight[chosen] / inclusion[chosen]
         if self._calibrated:
             weight = _calibrated(rows, points, margin, chosen, weight, self.observed)
-        return points.take(chosen).reweighted(weight)
+        return chosen, weight
 
 
 def _has_both_labels(y: Signs) -> bool:
     return bool(abs(int(y.sum(dtype=np.int64))) < len(y))
+
+
+def _band(rows: Float, points: Points, margin: Float, pilot: Pilot, m: int) -> NDArray[np.intp]:
+    """Return the rows of the band, ascending; of the m points enough are left for the others to be calibrated."""
+    most = min(int(pilot.band * m), m - POINTS_A_CONSTRAINT * rows.shape[1])
+    matrix = smoothed_hessian(rows, points.weight, margin, pilot.penalty) if most > 0 else np.zeros((0, 0))
+    if most <= 0 or not factorise(matrix):
+        return np.empty(0, np.intp)
+    length = np.empty(len(rows))
+    norms(matrix, rows, length)
+    return nearest(length, margin, points.weight, rows.shape[1], most)
 
 
 def _linear(points: Points, pilot: Pilot) -> tuple[Float, Float, Float]:
@@ -207,12 +242,18 @@ def _calibrated(
 ) -> Float:
     """Return the weights of the chosen points, calibrated to the totals of all points; count the outcome."""
     active = margin < 1.0
+    totals = label_sums(points.weight, points.y, active)
+    gradient = np.einsum("i,ij->j", points.weight * points.y * active, rows[:, :-1])
+    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed)
+
+
+def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
+    """Return weights by label (-1, +1) x {inactive, active}, shape (2, 2)."""
     totals = np.zeros((2, 2))
     for index, sign in enumerate((-1, 1)):
         for side in range(2):
-            totals[index, side] = float(np.einsum("i,i->", points.weight, (points.y == sign) & (active == side)))
-    gradient = np.einsum("i,ij->j", points.weight * points.y * active, rows[:, :-1])
-    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed)
+            totals[index, side] = float(np.einsum("i,i->", weight, (y == sign) & (active == side)))
+    return totals
 
 
 def meet(

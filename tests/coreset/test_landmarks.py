@@ -1,0 +1,119 @@
+"""Landmarks: what rows are worth under them, and leaves that they screen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from streamsvm.coreset.landmarks import Landmarks
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reducers.base import Observed, Pilot
+from streamsvm.coreset.screening import Screener, calibrated, make_landmark_screen
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.points import Points
+
+GAMMA = 0.3
+
+
+def ring(n: int, dimension: int = 3, seed: int = 0) -> Points:
+    """Return a ball and what is around it, features of unlike scales, weights from 0.5 to 2."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, dimension))
+    y = np.where((X**2).sum(axis=1) > dimension, 1, -1).astype(np.int8)
+    return Points((X * [1.0, 50.0, 0.1][:dimension] + 7.0).astype(np.float32), y, random.uniform(0.5, 2.0, n))
+
+
+def machine(points: Points, count: int = 24, seed: int = 1) -> tuple[Landmarks, np.ndarray, np.ndarray, float]:
+    """Return landmarks with their scaled places, coefficients and intercept."""
+    random = np.random.default_rng(seed)
+    mean, scale = points.X.mean(axis=0, dtype=np.float64), points.X.std(axis=0, dtype=np.float64)
+    places = ((points.X[:count] - mean) / scale).astype(np.float64)
+    coefficients, intercept = random.normal(size=count), 0.2
+    factor = np.sqrt(2.0 * GAMMA * np.log2(np.e))
+    marks = Landmarks(np.stack([mean, factor / scale]), (places * factor).T.astype(np.float32), coefficients, intercept)
+    return replace(marks, places=np.ascontiguousarray(marks.places)), places, coefficients, intercept
+
+
+def pilot_of(points: Points, marks: Landmarks | None, class_weight: tuple[float, float] = (1.0, 1.0)) -> Pilot:
+    """Return a pilot with these landmarks, or a crowded one."""
+    return Pilot(
+        penalty=1.0,
+        mean=points.X.mean(axis=0, dtype=np.float64),
+        scale=points.X.std(axis=0, dtype=np.float64),
+        coefficients=np.zeros(points.dimension),
+        intercept=0.0,
+        lower_bound=1e-300 if marks else 0.0,
+        class_weight=class_weight,
+        decisions=marks.decisions(points.X) if marks else None,
+        landmarks=marks,
+        crowded=marks is None,
+    )
+
+
+def test_decisions_are_those_of_the_kernel_expansion() -> None:
+    """The same sum in float64 is within the rounding of float32, far points included."""
+    points = ring(500)
+    marks, places, coefficients, intercept = machine(points)
+    far = points.X.copy()
+    far[0], far[1] = 1e30, -1e30
+    Z = (far - points.X.mean(axis=0, dtype=np.float64)) / points.X.std(axis=0, dtype=np.float64)
+    expected = RbfKernel(GAMMA).gram(np.clip(Z, -1e6, 1e6), places) @ coefficients + intercept
+    np.testing.assert_allclose(marks.decisions(far), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("crowded", [False, True])
+def test_a_screened_leaf_does_not_depend_on_batches(crowded: bool) -> None:
+    """Rows one by one, in tens or all at once: the same points under the same weights, to the last bit."""
+    points = ring(3_000)
+    marks = None if crowded else machine(points)[0]
+    seen = Moments.zero(points.dimension).add(points)
+    screen = make_landmark_screen(points.take(slice(0, 400)), pilot_of(points, marks), seen, 2_000, 2_000, 100)
+    kept = []
+    for step in (1, 10, 2_000):
+        buffer, count = points.take(np.zeros(100, np.intp)), 0
+        screener = Screener.begin(screen, 3, 1, 2)
+        for start in range(1_000, 3_000, step):
+            part = points.take(slice(start, start + step))
+            count = screener.screen(part, np.ones(len(part), np.bool_), buffer, count)
+        held = calibrated(buffer.take(slice(0, count)), screener.state, Observed())
+        kept.append((held.X.tobytes(), held.y.tobytes(), held.weight.tobytes(), screener.state.moments.mean.tobytes()))
+    assert kept[0] == kept[1] == kept[2]
+
+
+@pytest.mark.parametrize("class_weight", [(1.0, 1.0), (1.0, 8.0)])
+def test_a_screened_leaf_keeps_the_weight_of_each_label(class_weight: tuple[float, float]) -> None:
+    """Exactly, of all rows, and exact moments of them; most of what it keeps is near the margin."""
+    points = ring(4_000)
+    marks = machine(points)[0]
+    pilot = pilot_of(points, marks, class_weight)
+    seen = Moments.zero(points.dimension).add(points)
+    screen = make_landmark_screen(points, pilot, seen, 4_000, 4_000, 400)
+    buffer = points.take(np.zeros(400, np.intp))
+    screener = Screener.begin(screen, 0, 0, 0)
+    count = screener.screen(points, np.ones(len(points), np.bool_), buffer, 0)
+    held = calibrated(buffer.take(slice(0, count)), screener.state, Observed())
+    for sign in (-1, 1):
+        assert held.weight[held.y == sign].sum() == pytest.approx(points.weight[points.y == sign].sum())
+    found = screener.state.moments
+    np.testing.assert_allclose(found.mean, seen.mean, rtol=1e-9)
+    np.testing.assert_allclose(found.square, seen.square, rtol=1e-6)
+    assert 250 < count < 400
+    share = {"kept": np.mean(held.y * marks.decisions(held.X) < 1), "all": np.mean(points.y * pilot.decisions < 1)}
+    assert share["kept"] > share["all"]
+
+
+def test_a_crowded_leaf_is_a_plain_sample() -> None:
+    """Each row is kept with the same probability, so that points of equal weight stay equal."""
+    points = ring(4_000)
+    points = points.reweighted(np.ones(len(points)))
+    seen = Moments.zero(points.dimension).add(points)
+    screen = make_landmark_screen(points, pilot_of(points, None), seen, 4_000, 4_000, 400)
+    buffer = points.take(np.zeros(400, np.intp))
+    screener = Screener.begin(screen, 0, 0, 0)
+    count = screener.screen(points, np.ones(len(points), np.bool_), buffer, 0)
+    weight = buffer.weight[:count]
+    assert 320 <= count <= 360
+    assert np.unique(weight.round(9)).size <= 2, "the first row of each label is kept for certain"
+    assert np.mean(buffer.y[:count] > 0) == pytest.approx(np.mean(points.y > 0), abs=0.01)

@@ -1,0 +1,264 @@
+"""More than two labels: what machines make of a point, and how answers are judged, beside other implementations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import combinations
+
+import jsonschema
+import msgspec
+import numpy as np
+import pytest
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from sklearn.utils.multiclass import _ovr_decision_function
+
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.recipe import Origin, make, version_of
+from streamsvm.learning.tasks import OneVsOne, OneVsRest, task_of
+from streamsvm.model import message as model_codec
+from streamsvm.model import skill_header
+from streamsvm.model.class_skill import ClassSkill, class_complaint, class_doubt
+from streamsvm.model.classes import ClassModel, LinearMachines, shares_of
+from streamsvm.model.machine import Scaler
+from streamsvm.model.schemas import model_schema
+from streamsvm.points import Points, Position
+from streamsvm.quality.class_prequential import ClassBaseline, ClassPrequential
+from streamsvm.quality.class_skill import ClassesAnswered, class_skill_of
+from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, balanced_accuracy, judge
+from streamsvm.quality.prequential import Baseline
+from tests.golden import model as golden
+from tests.golden.checkpoint import as_json
+from tests.streams import rows_of
+
+
+def blobs(n: int, classes: int = 4, seed: int = 0, dimension: int = 3) -> Points:
+    """Return weighted points around as many centres as there are labels."""
+    random = np.random.default_rng(seed)
+    centres = 2.5 * np.random.default_rng(99).normal(size=(classes, dimension))
+    y = random.integers(0, classes, n)
+    X = (centres[y] + random.normal(size=(n, dimension))).astype(np.float32)
+    return Points(X, y.astype(np.int8), random.uniform(0.5, 2.0, n))
+
+
+def config_of(classes: int = 4, **svm: object) -> ModelConfig:
+    return ModelConfig(
+        points=PointsConfig(dimension=3, labels=tuple(f"l{index}" for index in range(classes))),
+        coreset=CoresetConfig(leaf_rows=5_000, bucket_points=5_000),
+        svm=SvmConfig.model_validate(svm),
+    )
+
+
+def model_of(points: Points, config: ModelConfig) -> ClassModel:
+    learner = Learner(config, {0: Position(0)}, 1)
+    learner.learn(rows_of(points))
+    model = make(learner.cut(), config).model
+    assert isinstance(model, ClassModel)
+    return model
+
+
+# ---------------------------------------------------------------- machines
+
+
+def test_pairs_vote_as_scikit_learns_do() -> None:
+    """The decision value of a label is that of `decision_function_shape="ovr"`, for any values of the machines."""
+    random = np.random.default_rng(0)
+    values = random.normal(size=(200, 10)) * random.choice([1e-3, 1.0, 1e3], (200, 10))
+    values[0] = 0.0
+    machines = LinearMachines(np.zeros((10, 1)), np.zeros(10))
+    found = ClassModel(Scaler.identity(1), machines, 5, "one_vs_one").label_values(values)
+    assert np.allclose(found, _ovr_decision_function(values > 0.0, values, 5), rtol=1e-12, atol=1e-12)
+
+
+def test_pairs_answer_as_svc_does() -> None:
+    """Machines of all points, of one C, are LIBSVM's up to its tolerance."""
+    points, test = blobs(1_500), blobs(2_000, seed=1)
+    model = model_of(points, config_of(tolerance=1e-6))
+    scaler = StandardScaler().fit(points.X, sample_weight=points.weight)
+    machine = SVC(kernel="linear", C=1.0 / (1e-4 * points.weight.sum()), tol=1e-6)
+    machine.fit(scaler.transform(points.X), points.y, sample_weight=points.weight)
+    decision = SVC.decision_function(machine.set_params(decision_function_shape="ovo"), scaler.transform(test.X))
+    assert np.allclose(-model.machine_values(test.X), decision, atol=2e-3)
+    assert np.mean(model.predict_codes(test.X) == machine.predict(scaler.transform(test.X))) > 0.995
+
+
+def test_balanced_weights_are_those_of_svc() -> None:
+    """`svm.class_weight = balanced` weighs each label, whatever pair its points are in."""
+    points = blobs(1_500)
+    points = points.take(np.flatnonzero((points.y != 2) | (np.arange(len(points)) % 10 == 0)))
+    points = points.reweighted(np.ones(len(points)))
+    model = model_of(points, config_of(class_weight="balanced", tolerance=1e-6))
+    scaler = StandardScaler().fit(points.X)
+    machine = SVC(
+        kernel="linear",
+        C=1.0 / (1e-4 * len(points)),
+        tol=1e-6,
+        class_weight="balanced",
+        decision_function_shape="ovo",
+    ).fit(scaler.transform(points.X), points.y)
+    assert np.allclose(
+        -model.machine_values(points.X), machine.decision_function(scaler.transform(points.X)), atol=3e-3
+    )
+
+
+def test_probabilities_of_consistent_pairs_are_those_that_they_are_of() -> None:
+    """Where each pair says p_i / (p_i + p_j), coupling gives p back."""
+    p = np.array([[0.5, 0.3, 0.15, 0.05], [0.25, 0.25, 0.25, 0.25]])
+    pairs = np.column_stack([p[:, j] / (p[:, i] + p[:, j]) for i, j in combinations(range(4), 2)])
+    assert np.allclose(shares_of(pairs, 4, "one_vs_one"), p)
+    assert np.allclose(shares_of(p * 0.5, 4, "one_vs_rest"), p)
+    assert np.allclose(shares_of(np.zeros((1, 4)), 4, "one_vs_rest"), 0.25)
+    assert np.isfinite(shares_of(np.array([[0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]), 4, "one_vs_one")).all()
+
+
+def test_a_label_that_never_came_is_never_answered_by_pairs() -> None:
+    """Whoever was there wins every pair with it."""
+    points = blobs(600)
+    points = points.take(np.flatnonzero(points.y != 1))
+    far = 100.0 * np.random.default_rng(3).normal(size=(2_000, 3))
+    assert not (model_of(points, config_of()).predict_codes(far) == 1).any()
+
+
+def test_the_default_is_pairs_up_to_32_labels() -> None:
+    """And a machine for each label beyond, or where that is asked for."""
+    assert isinstance(task_of(config_of(32)), OneVsOne)
+    assert type(task_of(config_of(33))) is OneVsRest
+    assert type(task_of(config_of(3, multiclass="one_vs_rest"))) is OneVsRest
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("scheme", ["one_vs_one", "one_vs_rest"])
+@pytest.mark.parametrize("probability", ["sigmoid", "isotonic", None])
+def test_what_is_written_obeys_the_schema(kernel: str, scheme: str, probability: str | None) -> None:
+    """Of every kind; and is read back as it was."""
+    config = config_of(kernel=kernel, multiclass=scheme, probability=probability)
+    learner = Learner(config, {0: Position(0)}, 1)
+    learner.learn(rows_of(blobs(400)))
+    origin = Origin(name="m", number=1, parent=None, links=(), topic="t", topic_id="", base={0: Position(0)}, build={})
+    version = version_of(make(learner.cut(), config), config, origin)
+    value = model_codec.encode(version)
+    jsonschema.Draft202012Validator(model_schema(7)).validate(json.loads(value))
+    read = model_codec.decode(value)
+    assert model_codec.encode(read) == value
+    assert read.audit is not None
+    assert read.fit.objective == pytest.approx(sum(one.objective for one in read.machines))
+    assert read.audit.low <= read.audit.objective <= read.audit.high
+
+
+@pytest.mark.parametrize("kernel", golden.KERNELS)
+def test_the_present_format_is_the_golden_one(kernel: str) -> None:
+    """A version made by hand has the bytes that were kept; what is read of these is that version."""
+    kept = golden.path_of(golden.WITH_CLASSES, kernel).read_bytes()
+    assert model_codec.encode(golden.handmade(kernel, golden.WITH_CLASSES)) == kept
+    assert as_json(model_codec.decode(kept)) == as_json(golden.handmade(kernel, golden.WITH_CLASSES))
+
+
+# ---------------------------------------------------------------- judging
+
+
+def test_the_baseline_takes_the_steps_of_the_one_of_two_labels() -> None:
+    """Each of its machines is the two-label baseline of its label against the rest."""
+    points = blobs(9_000)
+    values = ClassBaseline(3, 4, 4, rates=(0.01,)).add(points)
+    for label in range(4):
+        alone, _ = Baseline(3, 4, rates=(0.01,)).add(points.against_the_rest(label))
+        asked = np.isfinite(values[:, label])
+        assert (asked == np.isfinite(alone)).all() or np.isnan(values[:64]).all()
+        both = asked & np.isfinite(alone) & (np.arange(len(points)) >= 64)
+        assert both.sum() > 6_000
+        assert np.allclose(values[both, label], alone[both], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 37, 5_000])
+def test_figures_do_not_depend_on_batches(size: int) -> None:
+    """Points one by one, or in batches of any size."""
+    points, model = blobs(3_000), model_of(blobs(500, seed=4), config_of())
+
+    def figures(step: int) -> list[tuple[str, int, float, float | None]]:
+        watch = ClassPrequential(3, 4, window=1_000, baseline_every=8)
+        watch.serve(model)
+        for start in range(0, len(points), step):
+            watch.add(points.take(slice(start, start + step)))
+        found = watch.figures()
+        return [(name, one.points, round(one.accuracy, 9), one.balanced_accuracy) for name, one in found.items()]
+
+    found, expected = figures(size), figures(64)
+    assert [one[:2] for one in found] == [one[:2] for one in expected]
+    assert [one[2:] for one in found if one[0] != "majority"] == [
+        (accuracy, pytest.approx(balanced)) for name, _, accuracy, balanced in expected if name != "majority"
+    ]
+
+
+def test_prequential_balanced_accuracy_is_scikit_learns() -> None:
+    """Of the newest points of the window, by weight."""
+    points, model = blobs(3_000), model_of(blobs(500, seed=4), config_of())
+    watch = ClassPrequential(3, 4, window=1_000, baseline_every=0)
+    watch.serve(model)
+    watch.add(points)
+    newest = points.take(slice(-1_000, None))
+    expected = balanced_accuracy_score(newest.y, model.predict_codes(newest.X), sample_weight=newest.weight)
+    assert watch.figures()["model"].balanced_accuracy == pytest.approx(expected)
+    assert balanced_accuracy(model, newest) == pytest.approx(expected)
+
+
+def answered(y: np.ndarray, said: np.ndarray) -> ClassesAnswered:
+    return ClassesAnswered(y=y.astype(np.int8), said=said.astype(np.int8), weight=np.ones(len(y)))
+
+
+def test_skill_is_judged_against_one_over_the_number_of_labels() -> None:
+    """Half right of five labels is skill, of two it is none; a constant answer is none; few points are not clear."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 5, 5_000)
+    half = np.where(random.random(5_000) < 0.4, y, random.integers(0, 5, 5_000))
+    assert class_skill_of(answered(y, half), None, 1, 5).state == "some"
+    constant = class_skill_of(answered(y, np.full(5_000, 3)), None, 1, 5)
+    assert constant.state == "none"
+    assert "it knows nothing" in class_complaint(constant, "abcde", weighted=False)
+    few = class_skill_of(answered(y[:110], random.integers(0, 5, 110)), None, 1, 5)
+    assert few.state == "unknown"
+    assert "may be chance" in class_doubt(few)
+    nobody = class_skill_of(answered(y[:20], y[:20]), None, 1, 5)
+    assert nobody.figures is None
+    assert "too few points of two labels" in class_doubt(nobody)
+
+
+def test_a_rare_label_that_is_never_answered_is_named() -> None:
+    """With what to do, which is another thing where classes are weighted already."""
+    random = np.random.default_rng(0)
+    y = random.choice(3, 10_000, p=[0.6, 0.395, 0.005])
+    skill = class_skill_of(answered(y, np.where(y == 2, 0, y)), None, 1, 3)
+    assert skill.silent == (2,)
+    assert 'never answers "c"' in class_complaint(skill, "abc", weighted=False)
+    assert "svm.class_weight = balanced" in class_complaint(skill, "abc", weighted=False)
+    assert "although classes are weighted" in class_complaint(skill, "abc", weighted=True)
+
+
+def test_skill_survives_its_header() -> None:
+    """Of 128 labels, too; what is too long is passed over."""
+    y = np.tile(np.arange(128), 40)
+    skill = class_skill_of(answered(y, np.roll(y, 7)), answered(y, y), 3, 128)
+    content = skill_header.encode(skill).encode()
+    read = skill_header.decode([(skill_header.HEADER, content)])
+    assert isinstance(read, ClassSkill)
+    assert read.state == skill.state
+    assert read.audit is not None
+    assert read.audit.balanced_accuracy.value == 1.0
+    assert skill_header.decode([(skill_header.HEADER, b" " * 40_000 + content)]) is None
+    assert msgspec.json.decode(content)["state"] == skill.state
+
+
+def test_the_gate_judges_by_the_labels_that_have_enough_points() -> None:
+    """A ruined version is refused; a label of few points has no say; one label alone says nothing."""
+    points, model = blobs(2_000, seed=5), model_of(blobs(1_000), config_of())
+    ruined = replace(model, machine=replace(model.machine, intercepts=-model.machine.intercepts - 5.0))
+    assert judge(ruined, model, Evidence(points), None, 0.05).outcome == "refused"
+    assert judge(model, ruined, Evidence(points), None, 0.05).outcome == "passed"
+    few = np.flatnonzero((points.y != 2) | (np.cumsum(points.y == 2) < LEAST_OF_A_LABEL))
+    evidence = Evidence(points.take(few))
+    assert sorted(evidence.judged.tolist()) == [0, 1, 3]
+    assert judge(model, model, evidence, None, 0.05).points == int(np.count_nonzero(points.y != 2))
+    alone = Evidence(points.take(np.flatnonzero(points.y == 0)))
+    assert judge(model, model, alone, None, 0.05).outcome == "unscored"

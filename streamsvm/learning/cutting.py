@@ -23,7 +23,8 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
 from streamsvm.coreset.structure import Learned
-from streamsvm.learning.partition import Partition, PartitionState, Parts, Standing, note_in_leaf
+from streamsvm.coreset.totals import Ledger
+from streamsvm.learning.partition import Partition, PartitionState, Parts, Standing, keeps_totals, note_in_leaf
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Positions
 
@@ -116,6 +117,10 @@ class Cut:
         What it is of; None: of everything that was learned.
     met : Met or None
         Of a cut that was made just now.
+    labels_offsets : mapping of partition to int
+        Offset after the newest record of the labels log that counted; empty where labels come with the features.
+    ledger : Ledger or None
+        All rows, each counted once; None where nobody keeps totals.
     """
 
     positions: Mapping[int, Position]
@@ -128,6 +133,8 @@ class Cut:
     audit: tuple[Sampled, ...] = ()
     held: HeldOfCut | None = None
     met: Met | None = field(default=None, compare=False)
+    labels_offsets: Mapping[int, int] = field(default_factory=dict)
+    ledger: Ledger | None = None
 
     @property
     def learned(self) -> Learned:
@@ -144,8 +151,9 @@ class Cut:
 
     @property
     def points_held(self) -> int:
-        """Points of the training set and of the audit sample."""
-        return len(self.points) + sum(len(part.points) for part in self.audit)
+        """Points of the training set, of the audit sample, and of the ledger where these are others."""
+        beside = 0 if self.ledger is None or self.ledger.shares(self.points) else len(self.ledger.points)
+        return len(self.points) + sum(len(part.points) for part in self.audit) + beside
 
     def points_beyond(self, partitions: Mapping[int, Partition]) -> int:  # noqa: ARG002
         """Return how many points it keeps in memory that partitions do not hold: all of them."""
@@ -203,6 +211,51 @@ DueCut = Cut | TakenCut
 """What is to be trained: taken just now, or found whole in a checkpoint."""
 
 
+class Cutter:
+    """Says when a cut is due, and takes it. Knows how partitions stand, and nothing of how they came to.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    task : Task
+    every_leaves : int
+        Leaves completed, over all partitions, after which a cut is due.
+
+    Attributes
+    ----------
+    leaves : int
+        Leaves completed since the last cut was taken or declined.
+    """
+
+    def __init__(self, config: ModelConfig, task: Task, every_leaves: int) -> None:
+        self._config, self._task = config, task
+        self._every_leaves = every_leaves
+        self.leaves = 0
+
+    @property
+    def due(self) -> bool:
+        """Whether a cut is due."""
+        return self.leaves >= self._every_leaves
+
+    @property
+    def missing(self) -> int:
+        """Leaves after which a cut falls due."""
+        return self._every_leaves - self.leaves
+
+    def take(self, standings: Mapping[int, Standing]) -> TakenCut:
+        """Take a cut of the partitions as they stand; the next one is due `every_leaves` leaves later."""
+        self.leaves = 0
+        return TakenCut(standings, self._config, self._task)
+
+    def decline(self) -> None:
+        """Pass over a due cut."""
+        self.leaves = 0
+
+    def call(self) -> None:
+        """Let a cut be due, whatever was counted."""
+        self.leaves = max(self.leaves, self._every_leaves)
+
+
 def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) -> Cut:
     now_ms = max(standing.now_ms for standing in standings.values())
     parts = {partition: standing.parts(config, task, now_ms) for partition, standing in standings.items()}
@@ -215,10 +268,11 @@ def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) ->
     positions = {partition: standing.state.position for partition, standing in standings.items()}
     met = Met(first_leaves=_first_leaves(standings, {partition: part.found for partition, part in parts.items()}))
     points = [points for part in parts.values() for points in part.points]
+    found = training_set(points, moments, positions, config, task, met.observed)
     return Cut(
         positions=positions,
         leader_epochs={partition: standing.state.leader_epoch for partition, standing in standings.items()},
-        points=_training_set(points, moments, positions, config, task, met.observed),
+        points=found,
         moments=moments,
         rows=learned.rows,
         first_time_ms=learned.first_time_ms,
@@ -226,6 +280,10 @@ def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) ->
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
         held=_held(standings, parts, learned, config, now_ms),
         met=met,
+        labels_offsets=_labels_offsets(standings, config),
+        ledger=Ledger.of([one for part in parts.values() for one in part.totals], found)
+        if keeps_totals(config, task) and all(part.totals for part in parts.values())
+        else None,
     )
 
 
@@ -248,6 +306,12 @@ def _held(
     )
 
 
+def _labels_offsets(standings: Mapping[int, Standing], config: ModelConfig) -> dict[int, int]:
+    if config.labels is None:
+        return {}
+    return {partition: standing.state.labels_offset for partition, standing in standings.items()}
+
+
 def _first_leaves(standings: Mapping[int, Standing], found: Mapping[int, Found | None]) -> dict[int, tuple[int, Tally]]:
     tallies = {}
     for partition, standing in standings.items():
@@ -260,19 +324,29 @@ def _first_leaves(standings: Mapping[int, Standing], found: Mapping[int, Found |
     return tallies
 
 
-def _training_set(
-    parts: list[Points], moments: Moments, positions: Positions, config: ModelConfig, task: Task, observed: Observed
+def training_set(
+    parts: list[Points],
+    moments: Moments,
+    positions: Positions,
+    config: ModelConfig,
+    task: Task,
+    observed: Observed | None = None,
 ) -> Points:
+    """Return the union of all parts, reduced to `coreset.train_points` where it is larger; note how that went."""
     if not parts:
         return Points.empty(config.points.dimension, config.points.numpy_dtype)
     union = Points.union(parts)
     if len(union) <= config.coreset.train_points:
         return union
     reducer = task.reducer(config.coreset)
-    pilot = task.pilot(union, moments.weight, moments, config) if reducer.needs_pilot else None
+    pilot = None
+    if reducer.needs_pilot:
+        band = config.coreset.band_of(config.coreset.train_points)
+        pilot = task.pilot(union, moments.weight, moments, config).with_band(band)
     random = generator(config.seed, Purpose.CUT, cut_counter(positions))
     reduced = reduce_for(reducer, union, config.coreset.train_points, random, pilot)
-    observed.add(reducer.observed)
+    if observed is not None:
+        observed.add(reducer.observed)
     return reduced
 
 

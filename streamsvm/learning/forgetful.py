@@ -15,7 +15,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.dyadic import Dyadic
 from streamsvm.coreset.forgetting import Decay, Everything, Forgetting, TimeDecay, TimeWindow, Window
-from streamsvm.coreset.screening import turned
+from streamsvm.coreset.screens import turned
 from streamsvm.coreset.shift import HeldWatch
 from streamsvm.coreset.structure import NO_TIMES, Learned, Structure
 from streamsvm.learning.partition import (

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from streamsvm.config import ModelConfig
+from streamsvm.config import ModelConfig, support_vector_bytes
 from streamsvm.coreset.structure import Learned
 from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import examples_of
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model import probability_part
+from streamsvm.model.classes import machines_of
 from streamsvm.model.pointers import Head
 from streamsvm.model.probability_part import NUMBER_BYTES
 from streamsvm.model.probes import count_of
@@ -32,6 +34,8 @@ from streamsvm.model.version import (
 
 HELD_BYTES: Final = 400
 """Most characters of what a lineage says of a partition that forgets, without its horizons."""
+MACHINE_BYTES: Final = 512
+"""Most characters of how one of several machines was fitted, with its intercept, class weights and label's weight."""
 HORIZON_BYTES: Final = 48
 """Most characters of a horizon."""
 
@@ -70,12 +74,12 @@ def summary(cut: Cut) -> StreamSummary:
 
 
 def _summary(learned: Learned) -> StreamSummary:
-    negative, positive = (float(weight) for weight in learned.class_weight)
+    class_weight = tuple(map(float, learned.class_weight))
     return StreamSummary(
         rows=learned.rows,
         points=learned.count,
-        weight=negative + positive,
-        class_weight=(negative, positive),
+        weight=math.fsum(class_weight),
+        class_weight=class_weight,
         first_time_ms=learned.first_time_ms,
         last_time_ms=learned.last_time_ms,
     )
@@ -113,32 +117,42 @@ def learned_of(summary: StreamSummary) -> Learned:
 def largest_bytes(config: ModelConfig) -> int:
     """Return a bound on the bytes of a version's value under a configuration."""
     points, partitions = config.points, config.coreset.max_partitions
+    machines = _machines(config)
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     if config.coreset.forgets:
         fixed += partitions * (HELD_BYTES + config.coreset.dyadic_buckets * HORIZON_BYTES)
-    fixed += probability_part.largest_bytes(config.svm.probability)
+    fixed += machines * probability_part.largest_bytes(config.svm.probability)
+    fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
     if config.features is not None:
         examples = examples_of(config.features, columns_of(config.features))
         fixed += len(config.features.canonical()) + len(msgspec.json.encode(examples))
-    probes = count_of(points.dimension) * (points.dimension + 4) * NUMBER_BYTES
+    probes = count_of(points.dimension) * (points.dimension + 4 * machines) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)
     )
     if config.svm.kernel == "linear":
-        return fixed + described + points.dimension * NUMBER_BYTES
-    return fixed + described + config.coreset.train_points * _support_vector_bytes(points.dimension)
+        return fixed + described + machines * points.dimension * NUMBER_BYTES
+    return (
+        fixed + described + _most_terms(config) * support_vector_bytes(points.dimension, machines, config.svm.precision)
+    )
 
 
-def train_points_within(config: ModelConfig, limit: int) -> int:
-    """Return how many training points keep `largest_bytes` within a limit; 0 if none do, as of a linear machine."""
+def terms_within(config: ModelConfig, limit: int) -> int:
+    """Return how many support vectors keep `largest_bytes` within a limit; 0 if none do, as of a linear machine."""
     if config.svm.kernel == "linear":
         return 0
-    one = _support_vector_bytes(config.points.dimension)
-    rest = largest_bytes(config) - config.coreset.train_points * one
+    one = support_vector_bytes(config.points.dimension, _machines(config), config.svm.precision)
+    rest = largest_bytes(config) - _most_terms(config) * one
     return max(0, (limit - rest) // one)
 
 
-def _support_vector_bytes(dimension: int) -> int:
-    return -(-(dimension + 1) * 8 * 4 // 3) + 8
+def _most_terms(config: ModelConfig) -> int:
+    return min(config.coreset.train_points, config.svm.landmarks or config.coreset.train_points)
+
+
+def _machines(config: ModelConfig) -> int:
+    if config.points.classes == 2:
+        return 1
+    return machines_of(config.points.classes, config.svm.multiclass or "one_vs_rest")

@@ -19,15 +19,17 @@ from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Reservoir, Sampled, merged, shares
+from streamsvm.coreset.class_screening import least_capacity, make_class_screen, span_share
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.dyadic import OPEN, stretch_of
 from streamsvm.coreset.forgetting import Forgetting, Horizon, Stretch, latest
-from streamsvm.coreset.leaf import Leaf
+from streamsvm.coreset.leaf import Leaf, totals_of
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
-from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
-from streamsvm.coreset.screening import LEAST_CAPACITY, Screen, Screened, Screener, calibrated, make_screen, turned
-from streamsvm.coreset.shift import ShiftWatch
+from streamsvm.coreset.reducers.base import Observed, Purpose, generator
+from streamsvm.coreset.screening import TARGET, Screen, Screener, condensing, make_landmark_screen, make_screen
+from streamsvm.coreset.screens import AnyScreen, AnyScreened, AnyScreener, begun, calibrated, resumed, turned
+from streamsvm.coreset.shift import HeldWatch, ShiftWatch, is_steady
 from streamsvm.coreset.structure import (
     NO_TIMES,
     Bucket,
@@ -40,6 +42,8 @@ from streamsvm.coreset.structure import (
     Tree,
     joined,
 )
+from streamsvm.coreset.totals import Totals
+from streamsvm.learning.landmark_pilots import again
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
@@ -47,6 +51,9 @@ from streamsvm.points import Points, Position, Rows
 
 LEAST_TIMES: Final = 5
 """Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
+SEALS_A_PILOT: Final = 4
+"""Leaves that are sealed and screened by the same landmarks: a stream grows by a third meanwhile, and its machine
+changes little. Each pilot takes a tenth of a second."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""
 Witness = Callable[[Points], object]
@@ -102,13 +109,16 @@ class PartitionState:
     leaf_points : Points
     leaf_extent : Extent
         Its `end` is the partition's position.
-    screened : Screened or None
+    screened : Screened, ClassScreened or None
         The state of the open leaf's screen, if it is screened.
     audit : tuple of Held
         The audit sample, or that of each label; none if `audit_points` is 0. Where buckets have their own: that of the
         open span.
     forgetful : Forgetful or None
         What a partition that forgets knows besides.
+    labels_offset : int
+        Offset after the newest record of the labels log that counted; -1 where labels do not come from a log of their
+        own, or none did yet.
     """
 
     sealed: int
@@ -116,9 +126,10 @@ class PartitionState:
     buckets: tuple[Bucket, ...]
     leaf_points: Points
     leaf_extent: Extent
-    screened: Screened | None = None
+    screened: AnyScreened | None = None
     audit: tuple[Held, ...] = ()
     forgetful: Forgetful | None = None
+    labels_offset: int = -1
 
     @property
     def position(self) -> Position:
@@ -190,7 +201,15 @@ class Standing:
             audit=tuple(self._sampled(factors, whole.class_weight, config, task)),
             found=found,
             horizons=self.horizons(now_ms),
+            totals=self._totals(points) if keeps_totals(config, task) else (),
         )
+
+    def _totals(self, open_points: Points) -> tuple[tuple[Points, Totals], ...]:
+        """Return everything that is held with its totals; empty where a bucket has none."""
+        found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
+        found.append((open_points, totals_of(open_points, self.state.screened)))
+        known = tuple((points, totals) for points, totals in found if totals is not None)
+        return known if len(known) == len(found) else ()
 
     def _stretches(self) -> list[Stretch]:
         """Return what is held as a rule of forgetting sees it, the open span as one."""
@@ -293,6 +312,8 @@ class Parts:
         The outliers of an open first leaf.
     horizons : tuple of Horizon
         What they are of; empty where nothing is forgotten.
+    totals : tuple of (Points, Totals)
+        Of buckets and open leaf; empty where nobody keeps them.
     """
 
     points: tuple[Points, ...]
@@ -300,6 +321,7 @@ class Parts:
     audit: tuple[Sampled, ...]
     found: Found | None
     horizons: tuple[Horizon, ...]
+    totals: tuple[tuple[Points, Totals], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -348,11 +370,16 @@ class Partition:
         self._of_open_leaf = Tally()
         self._tally = Tally()
         self._witness: Witness | None = None
+        self._band = 0.0
+        self._keeps_totals = keeps_totals(config, task)
         self.clipped = 0
         self.leader_epoch = -1
+        self.labels_offset = -1
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
         self.structure = self._empty_structure()
         self._shift = ShiftWatch(points.dimension, task.classes)
+        self._held = HeldWatch()
+        self._turned: bool | None = None
         self.audit = make_reservoirs(partition, config, task)
 
     def _empty_structure(self) -> Structure:
@@ -429,34 +456,53 @@ class Partition:
             self._witness(clipped.points.take(clipped.accepted))
         self.leaf.add(clipped)
         self.leader_epoch = int(rows.leader_epoch[-1])
+        if rows.labels_offset is not None:
+            self.labels_offset = int(rows.labels_offset[-1])
         completed = self.leaf.rows // leaf_rows - before // leaf_rows
         if self.leaf.full:
             self._seal()
         return completed
 
     def _seal(self) -> None:
+        self._turned = None
         self._look_for_shift()
+        coreset = self._config.coreset
+        self._band = coreset.band_of(coreset.bucket_points) if self._is_steady() else 0.0
         solved: dict[tuple[Position, Position], Any] = {}
         self._insert(solved)
         self.bound()
         screen = self._next_screen(solved)
         if screen is not None:
-            self.leaf.screen(Screener.begin(screen, *self._leaf_name))
+            self.leaf.screen(screen)
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
+        screened = self.leaf.screened
         points, extent = self._sealed_leaf()
+        totals = totals_of(points, screened) if self._keeps_totals else None
         if self._witness is not None and self._is_first_leaf:
             self._witness(points)
         sealed = [bucket.extent.moments for bucket in self.structure.buckets]
         seen = merge_all([*sealed, extent.moments], points.dimension)
-        self.structure.insert(points, extent, self._pilots(solved, seen))
+        pilots = self._pilots(solved, seen, None if screened is None else screened.screen)
+        self.structure.insert(points, extent, pilots, totals=totals)
 
-    def _pilots(self, solved: dict[tuple[Position, Position], Any], seen: Moments | None) -> PilotOf:
-        """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only."""
+    def _pilots(
+        self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, screen: AnyScreen | None = None
+    ) -> PilotOf:
+        """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only.
+
+        The landmarks of the leaf's own screen serve `SEALS_A_PILOT` seals.
+        """
+        of_landmarks = screen if isinstance(screen, Screen) and screen.of_landmarks else None
+        keeps = self.structure.sealed % SEALS_A_PILOT > 0
 
         def pilot_of(points: Points, extent: Extent) -> Any:
-            found = self._task.pilot(points, extent.moments.weight, seen or extent.moments, self._config)
+            known = seen or extent.moments
+            if keeps and of_landmarks is not None:
+                found: Any = again(of_landmarks.landmarks, points, extent.moments.weight, known, self._config)
+            else:
+                found = self._task.pilot(points, extent.moments.weight, known, self._config).with_band(self._band)
             solved[extent.start, extent.end] = found
             return found
 
@@ -484,7 +530,7 @@ class Partition:
     def _leaf_name(self) -> tuple[int, int, int]:
         return self._config.seed, self._partition, self.structure.sealed
 
-    def _next_screen(self, solved: Mapping[tuple[Position, Position], Pilot]) -> Screen | None:
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> AnyScreener | None:
         """Make the next leaf's screen from the sealed buckets; None if the leaf is to be short, or a label is missing.
 
         `solved` holds the pilots that sealing has just solved, by the rows that their points represent. If one of them
@@ -495,28 +541,52 @@ class Partition:
             return None
         whole = joined([bucket.extent for bucket in buckets])
         span = self._rows_to_screen(whole.rows)
-        if not self._screens or span < 2 * coreset.leaf_rows or not whole.moments.class_weight.all():
+        least = coreset.leaf_rows * (2 if coreset.landmarks is None else 1)
+        if not self._screens or span < least or np.count_nonzero(whole.moments.class_weight) < 2:
             return None
         points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
         pilot = solved.get((whole.start, whole.end))
+        accepted = span * moments.count / whole.rows
+        if coreset.landmarks is not None:
+            if pilot is None:
+                pilot = self._task.pilot(points, moments.weight, moments, self._config)
+            if pilot.landmarks is None and not pilot.crowded:
+                return None
+            landmarks = make_landmark_screen(points, pilot, moments, span, accepted, coreset.leaf_rows)
+            return begun(landmarks, *self._leaf_name)
+        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self._leaf_name[2], 0))
+        if self._task.classes > 2:
+            shared = pilot or self._task.pilot(points, moments.weight, moments, self._config)
+            several = make_class_screen(points, shared, moments, span, accepted, coreset.leaf_rows, random)
+            return None if several is None else begun(several, *self._leaf_name)
         if pilot is None:
-            pilot = linear_pilot(points, moments.weight, moments, self._config.svm)
+            pilot = linear_pilot(points, moments.weight, moments, self._config.svm).with_band(self._band)
         if pilot.lower_bound <= 0.0:
             return None
-        seed, partition, leaf = self._leaf_name
-        random = generator(seed, Purpose.SKETCH, (partition, leaf, 0))
-        return make_screen(points, pilot, moments, span, span * moments.count / whole.rows, coreset.leaf_rows, random)
+        screen = make_screen(points, pilot, moments, span, accepted, coreset.leaf_rows, random)
+        capacity = coreset.leaf_rows
+        condensed = condensing(screen, points, pilot, accepted, capacity) if self._keeps_totals else None
+        return Screener.begin(screen, *self._leaf_name, condensed)
 
     def _rows_to_screen(self, known: int) -> int:
         """Return how many rows the next leaf may span, given the rows that are known to it."""
-        coreset = self._config.coreset
-        return int(known * coreset.screening) // coreset.leaf_rows * coreset.leaf_rows
+        coreset, share = self._config.coreset, self._config.coreset.screening
+        if coreset.landmarks is not None:
+            if self.structure.points_held + coreset.leaf_rows <= coreset.bucket_points:
+                return 0  # there is room for a whole leaf
+            # Not longer than until its points stand for as many rows as those of the bucket do.
+            share = min(share, TARGET * coreset.leaf_rows / max(1, self.structure.points_held))
+        if self._task.classes > 2:
+            share *= span_share(self._task.classes, self._config.points.dimension, coreset.leaf_rows)
+        return int(known * share) // coreset.leaf_rows * coreset.leaf_rows
 
     @property
     def _screens(self) -> bool:
         coreset = self._config.coreset
-        enough = self._task.classes == 2 and coreset.leaf_rows >= LEAST_CAPACITY
-        return coreset.screens and self._config.svm.kernel == "linear" and enough
+        classes = self._task.classes
+        enough = (classes == 2 or coreset.class_screening) and coreset.leaf_rows >= least_capacity(classes)
+        has_pilot = self._config.svm.kernel == "linear" or coreset.landmarks is not None
+        return coreset.screens and has_pilot and enough
 
     def state(self) -> PartitionState:
         """Return everything that a checkpoint needs; later rows do not change it."""
@@ -535,6 +605,7 @@ class Partition:
                 screened=screened,
                 audit=tuple(reservoir.state() for reservoir in self.audit),
                 forgetful=self._forgetful(),
+                labels_offset=self.labels_offset,
             )
             self._standing = Standing(
                 state=state,
@@ -557,16 +628,27 @@ class Partition:
 
     def restore(self, saved: PartitionState) -> None:
         """Restore the state from a checkpoint."""
-        self._standing = None
+        self._standing, self._of_open_leaf = None, Tally()
         self.leader_epoch = saved.leader_epoch
+        self.labels_offset = saved.labels_offset
         self.structure.restore(saved.sealed, saved.buckets)
-        screener = None if saved.screened is None else Screener(saved.screened.copy(), *self._leaf_name)
+        screener = None if saved.screened is None else self._reopened(saved.screened)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
         self._places = None if len(saved.leaf_points) else []
         self.bound()
         # Formats 1 and 2 held no sample.
         for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(held)
+
+    def _reopened(self, screened: AnyScreened) -> AnyScreener:
+        """Return the screener to go on with, with room for as many weights as the leaf may hold points."""
+        opened = resumed(screened, *self._leaf_name)
+        condensed = opened.state.condensed if isinstance(opened, Screener) else None
+        if condensed is not None:
+            own = np.zeros(self._config.coreset.leaf_rows)
+            own[: len(condensed.own)] = condensed.own
+            condensed.own = own
+        return opened
 
     def _clip(self, rows: Rows) -> Rows:
         if self._bounds is None:
@@ -639,7 +721,29 @@ class Partition:
             return points, extent
         points, clipped = freed_of_outliers(points, extent.moments, clip_sd)
         self.clipped += int(np.count_nonzero(clipped))
-        return points, replace(extent, moments=Moments.zero(points.dimension).add(points))
+        return points, replace(extent, moments=self._moments(points))
+
+    def _is_steady(self) -> bool:
+        """Tell whether the full leaf is like everything that is held: only then may a band be trusted.
+
+        A pure function of what is held, unlike the watch for observers, which remembers what was merged.
+        """
+        coreset, buckets, leaf = self._config.coreset, self.structure.buckets, self.leaf
+        if not coreset.band_of(coreset.bucket_points) or not buckets:
+            return False
+        before, moments = joined([bucket.extent for bucket in buckets]).moments, leaf.extent.moments
+        if not is_steady(before, moments) or self._held.shifted(buckets, moments, leaf.points):
+            return False
+        return not self._has_turned()
+
+    def _has_turned(self) -> bool:
+        """Tell whether the full leaf, a screened one, follows another rule than what is known; asked twice a seal."""
+        if self.leaf.screened is None:
+            return False
+        if self._turned is None:
+            known = Points.union([bucket.points for bucket in self.structure.known])
+            self._turned = turned(self.leaf.screened, known)
+        return self._turned
 
     def _look_for_shift(self) -> None:
         """Count a leaf that differs from all sealed ones; this affects no model."""
@@ -647,10 +751,12 @@ class Partition:
             leaf, buckets = self.leaf.extent.moments, self.structure.buckets
             sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
             shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
-            if self.leaf.screened is not None:
-                known = Points.union([bucket.points for bucket in self.structure.known])
-                shifted |= turned(self.leaf.screened, known)
-            self.structure.reducer.observed.shifted += shifted
+            self.structure.reducer.observed.shifted += shifted | self._has_turned()
+
+
+def keeps_totals(config: ModelConfig, task: Task) -> bool:
+    """Tell whether totals of all rows are kept: not where an estimator of more classes shares one structure."""
+    return config.totals and task.classes == 2
 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:

@@ -82,7 +82,7 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Pilot
         With one label only, the constant of that label and the bound 0.
     """
-    node = _Node.of(points, weight, seen, config)
+    node = Node.of(points, weight, seen, config)
     if node.one_label:
         return node.constant()
     Z, weighted = node.scaled(), node.weighted()
@@ -109,7 +109,7 @@ def kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Pilot
         With `decisions`; its coefficients are 0. With one label only, the constant of that label and the bound 0.
     """
-    node = _Node.of(points, weight, seen, config)
+    node = Node.of(points, weight, seen, config)
     if node.one_label:
         return node.constant()
     Z, upper = np.ascontiguousarray(node.scaled()), node.penalty * node.weighted()
@@ -122,7 +122,7 @@ def kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class Node:
     """A node's own problem: its points scaled as all that was seen, its share of the regulariser."""
 
     points: Points
@@ -131,21 +131,26 @@ class _Node:
     class_weight: tuple[float, float]
 
     @classmethod
-    def of(cls, points: Points, weight: float, seen: Moments, config: SvmConfig) -> _Node:
+    def of(cls, points: Points, weight: float, seen: Moments, config: SvmConfig) -> Node:
+        """Return the problem of a node; parameters are those of `linear_pilot`."""
         penalty = config.penalty(seen.weight) * seen.weight / weight
         return cls(points, training.scaler_of(seen, config), penalty, config.class_weights(seen.class_weight))
 
     @property
     def one_label(self) -> bool:
+        """Whether all points have the same label."""
         return abs(int(self.points.y.sum(dtype=np.int64))) == len(self.points)
 
     def scaled(self) -> NDArray[np.float64]:
+        """Return the scaled features, shape (n, d)."""
         return self.scaler.transform(self.points.X)
 
     def weighted(self) -> NDArray[np.float64]:
+        """Return the weights, class weights included, shape (n,)."""
         return self.points.class_weighted(self.class_weight).weight
 
     def constant(self) -> Pilot:
+        """Return the pilot of one label."""
         nothing = np.zeros(self.points.dimension)
         return Pilot(
             penalty=self.penalty,
@@ -163,6 +168,7 @@ class _Node:
         bound: float,
         decisions: NDArray[np.float64] | None = None,
     ) -> Pilot:
+        """Return a pilot of this problem."""
         mean, scale = self.scaler.mean, self.scaler.scale
         return Pilot(
             penalty=self.penalty,

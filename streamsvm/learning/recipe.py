@@ -9,21 +9,38 @@ Nothing here reads a clock: who wants to know how long the steps took passes one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import UNSET
 
 from streamsvm.config import ModelConfig, SvmConfig
+from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
-from streamsvm.learning.tasks import Task, TwoClasses
-from streamsvm.learning.training import Trained, audit_scores, audited, limited, train, with_probability, with_threshold
+from streamsvm.learning.proving import certified
+from streamsvm.learning.tasks import OneVsRest, Task, task_of
+from streamsvm.learning.training import (
+    Trained,
+    audit_scores,
+    audited,
+    limited,
+    train,
+    untrained,
+    with_machine,
+    with_probability,
+    with_threshold,
+)
 from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.certified import Certified
+from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
-from streamsvm.model.fit import Audit
-from streamsvm.model.version import Lineage, Version, partition_cuts
-from streamsvm.points import Points, Positions
+from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.version import Built, LabelsLog, Lineage, Refined, Version, partition_cuts
+from streamsvm.points import Points, Position, Positions
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 """What solves one problem of two classes; tests put something slow or broken in its place."""
@@ -37,11 +54,14 @@ class Made:
     ----------
     cut : Cut
     machines : tuple of Trained
-        The one that tells two classes apart; of more classes, one each against the rest.
+        The one that tells two classes apart; of more classes, those of `model` in their order.
+    model : Model or ClassModel
+        What a version holds.
     audits : tuple of (Audit or None)
         The objective of each machine over the whole stream; None where no audit sample is kept.
-    audit_scores : tuple of (Deciles or None)
-        How the scores of each machine lie on the audit sample; None where the sample is too small.
+    audit_scores : Deciles or None
+        How the scores lie on the audit sample, of several machines the greatest of each point; None where the sample is
+        too small.
     training_set_sha256 : str
     tuning : Tuning or None
         By which it was trained; None where nothing is tuned.
@@ -51,29 +71,64 @@ class Made:
         Wall time of everything but the tuning. No part of any hash.
     tuning_seconds : float or None
         Wall time of the tuning; None unless it was made at this cut.
+    certified : Certified or None
+        Bounds of the optimum and of the model's objective over all rows; None where no totals are kept.
     """
 
     cut: Cut
     machines: tuple[Trained, ...]
+    model: AnyModel
     audits: tuple[Audit | None, ...]
-    audit_scores: tuple[Deciles | None, ...]
+    audit_scores: Deciles | None
     training_set_sha256: str
     tuning: Tuning | None = None
     scores: tuple[Score, ...] = ()
     seconds: float = 0.0
     tuning_seconds: float | None = None
+    certified: Certified | None = None
 
     @property
     def trained(self) -> Trained:
-        """The machine of two classes, which a version holds."""
+        """The machine of two classes."""
         (machine,) = self.machines
         return machine
 
     @property
     def audit(self) -> Audit | None:
-        """What the objective of that machine over the whole stream is."""
-        (audit,) = self.audits
-        return audit
+        """What the objective of all machines together over the whole stream is."""
+        if len(self.audits) == 1:
+            return self.audits[0]
+        pairs = zip(self.machines, self.audits, strict=True)
+        return audit_of_machines([audit for machine, audit in pairs if machine.fit.points])
+
+    @property
+    def no_probability(self) -> tuple[tuple[int, str], ...]:
+        """Each machine, by its index, that has no probabilities though they are configured, and why."""
+        return tuple(
+            (index, machine.no_probability) for index, machine in enumerate(self.machines) if machine.no_probability
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelsOrigin:
+    """A log of labels: its topic, the topic's id (empty if unknown), and where labels began to count."""
+
+    topic: str
+    topic_id: str
+    base: Positions
+
+    def at(self, offsets: Mapping[int, int]) -> LabelsLog:
+        """Return what a lineage says of it, where labels counted up to these offsets; -1: none did."""
+        cut = {
+            partition: at if offsets.get(partition, -1) < 0 else Position(offsets[partition])
+            for partition, at in self.base.items()
+        }
+        return LabelsLog(
+            topic=self.topic,
+            topic_id=self.topic_id,
+            cut=partition_cuts(cut, {}),
+            base=partition_cuts(self.base, {}),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +149,12 @@ class Origin:
         Where learning began, in every partition of the cut and perhaps in later ones.
     build : mapping of str to str
         Of the program that published it.
+    refined : Refined, optional
+        What the version was refined from.
+    labels : LabelsOrigin or None
+        The log that the labels come from; None where they come with the features.
+    built : Built, optional
+        Of which stretch the version is.
     """
 
     name: str
@@ -104,6 +165,9 @@ class Origin:
     topic_id: str
     base: Positions
     build: Mapping[str, str]
+    refined: Refined | None = None
+    labels: LabelsOrigin | None = None
+    built: Built | None = None
 
 
 def make(
@@ -127,12 +191,12 @@ def make(
     in_force : Tuning, optional
         That of the newest version before it.
     task : Task, optional
-        `TwoClasses` by default.
+        That of the configuration by default.
     train : callable
     clock : callable
         Returns seconds.
     """
-    task, begun = task or TwoClasses(), clock()
+    task, begun = task or task_of(config), clock()
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
     with limited(config.svm):
         cut = due.make()
@@ -141,29 +205,63 @@ def make(
         tuned = tune(cut, config)
         tuning, scores = tuned.tuning, tuned.scores
         tuning_seconds = clock() - to_tune
-    svm = config.svm if tuning is None else tuning.applied(config.svm)
+    svm = task.machine_config(config.svm if tuning is None else tuning.applied(config.svm))
     problems, samples = task.problems(cut.points, cut.moments), task.samples(cut.audit)
     machines = tuple(
-        with_threshold(with_probability(train(points, moments, svm), sample, svm), sample, svm, config.seed)
+        _finished(train(points, moments, svm), sample, svm, config.seed) if len(points) else untrained(moments, svm)
         for (points, moments), sample in zip(problems, samples, strict=True)
     )
+    model = task.model([machine.model for machine in machines])
     judged = list(zip(machines, samples, strict=True))
+    audits = tuple(audited(machine, sample, svm) for machine, sample in judged)
     return Made(
         cut=cut,
         machines=machines,
-        audits=tuple(audited(machine, sample, svm) for machine, sample in judged),
-        audit_scores=tuple(audit_scores(machine, sample, svm) for machine, sample in judged),
+        audits=audits,
+        audit_scores=audit_scores(model, task.whole(cut.audit), svm),
+        model=model,
         training_set_sha256=cut.points.sha256(),
         tuning=tuning,
         scores=scores,
         seconds=clock() - begun - (tuning_seconds or 0.0),
         tuning_seconds=tuning_seconds,
+        certified=_certified(cut, machines[0], audits[0], svm),
+    )
+
+
+def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> Certified | None:
+    """Return the bounds of a linear machine of two classes; None where no totals are kept."""
+    machine = trained.model.machine
+    if cut.ledger is None or not isinstance(machine, LinearMachine):
+        return None
+    with limited(svm):
+        return certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
+
+
+def _finished(trained: Trained, sample: Sequence[Sampled], svm: SvmConfig, seed: int) -> Trained:
+    """Return a machine with its probability and its threshold."""
+    return with_threshold(with_probability(trained, sample, svm), sample, svm, seed)
+
+
+def remade(made: Made, config: ModelConfig, machine: LinearMachine) -> Made:
+    """Return the same with another machine of two classes, and what follows from it."""
+    cut, sample = made.cut, made.cut.audit
+    svm = config.svm if made.tuning is None else made.tuning.applied(config.svm)
+    trained = _finished(with_machine(cut.points, cut.moments, svm, machine), sample, svm, config.seed)
+    audit = audited(trained, sample, svm)
+    return replace(
+        made,
+        machines=(trained,),
+        model=trained.model,
+        audits=(audit,),
+        certified=_certified(cut, trained, audit, svm),
+        audit_scores=audit_scores(trained.model, sample, svm),
     )
 
 
 def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
-    """Name what was made: the version of two classes, with its lineage."""
-    cut = made.cut
+    """Name what was made: the version, with its lineage."""
+    cut, task = made.cut, task_of(config)
     lineage = Lineage(
         parent=origin.parent,
         topic=origin.topic,
@@ -178,17 +276,48 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         build=dict(origin.build),
         links=origin.links,
         memory=memory_of(cut, config),
+        refined=UNSET if origin.refined is None else origin.refined,
+        labels=UNSET if origin.labels is None else origin.labels.at(cut.labels_offsets),
+        built=UNSET if origin.built is None else origin.built,
     )
     return Version(
         name=origin.name,
         number=origin.number,
-        model=made.trained.model,
+        model=made.model,
         labels=config.points.labels,
         feature_names=config.points.feature_names,
         solver=config.svm.solver,
-        fit=made.trained.fit,
+        fit=_fit(made, task),
         stream=summary(cut),
         lineage=lineage,
         audit=made.audit,
+        machines=_machine_fits(made),
         recipe=config.features,
+    )
+
+
+def _fit(made: Made, task: Task) -> Fit:
+    fits = [machine.fit for machine in made.machines]
+    if len(fits) == 1:
+        return fits[0]
+    assert isinstance(task, OneVsRest)
+    whole = fit_of_machines(fits, task.class_weights(made.cut.moments.class_weight))
+    return replace(whole, points=len(made.cut.points), weight=float(made.cut.points.weight.sum()))
+
+
+def _machine_fits(made: Made) -> tuple[MachineFit, ...]:
+    """Return how each of several machines was fitted; empty of one, whose fit is the version's."""
+    if len(made.machines) == 1:
+        return ()
+    return tuple(
+        MachineFit(
+            support_vectors=machine.fit.support_vectors,
+            objective=machine.fit.objective,
+            dual_objective=machine.fit.dual_objective,
+            kkt_gap=machine.fit.kkt_gap,
+            iterations=machine.fit.iterations,
+            converged=machine.fit.converged,
+            audit=audit,
+        )
+        for machine, audit in zip(made.machines, made.audits, strict=True)
     )

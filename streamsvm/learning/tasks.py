@@ -1,25 +1,30 @@
 """What is asked of the labels: to tell two apart, or each of several from the rest, over one structure.
 
 Invariant: a task is a pure choice of reducer and pilot; partitions, leaves, cuts and checkpoints are the same for all.
-The daemon's task is `TwoClasses`, which its configuration describes as a whole.
+The task of a configuration is `task_of`: the daemon's and the verifier's. An estimator, whose classes are found in what
+it is given, makes its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Reducer, SensitivityReducer, UniformReducer
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer, SharedSensitivityReducer
+from streamsvm.learning.landmark_pilots import landmark_pilot
 from streamsvm.learning.pilots import pilot_for
+from streamsvm.model.classes import AnyModel, joined, pairs_of
+from streamsvm.model.described import MOST_LABELS
+from streamsvm.model.machine import Model
 from streamsvm.points import Points
 
 REDUCERS: dict[str, Callable[[CoresetConfig], Reducer[Pilot]]] = {
@@ -34,8 +39,7 @@ SHARED_REDUCERS: dict[str, Callable[[CoresetConfig], Reducer[SharedPilot]]] = {
     "calibrated": lambda config: SharedReducer(),  # noqa: ARG005
 }
 """The same where several classes share a structure."""
-MOST_CLASSES: Final = 128
-"""A point keeps the index of its class in a byte."""
+MOST_CLASSES = MOST_LABELS
 
 
 class Task(Protocol):
@@ -68,6 +72,18 @@ class Task(Protocol):
         """Return the audit sample of each problem."""
         ...
 
+    def machine_config(self, svm: SvmConfig) -> SvmConfig:
+        """Return the configuration of each machine: its class weights are those of two classes."""
+        ...
+
+    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
+        """Return all points of the audit sample as a sample of two strata, whatever they are labeled."""
+        ...
+
+    def model(self, models: Sequence[Model]) -> AnyModel:
+        """Return what a version holds, of the model of each problem."""
+        ...
+
 
 class TwoClasses:
     """Tell +1 from -1."""
@@ -80,6 +96,8 @@ class TwoClasses:
 
     def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
         """Solve the node's own problem roughly."""
+        if config.coreset.landmarks is not None:
+            return landmark_pilot(points, weight, seen, config)
         return pilot_for(points, weight, seen, config)
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
@@ -89,6 +107,19 @@ class TwoClasses:
     def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
         """Return the one audit sample."""
         return (audit,)
+
+    def machine_config(self, svm: SvmConfig) -> SvmConfig:
+        """Return the configuration as it is."""
+        return svm
+
+    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
+        """Return the sample."""
+        return audit
+
+    def model(self, models: Sequence[Model]) -> AnyModel:
+        """Return the one model."""
+        (model,) = models
+        return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +132,7 @@ class OneVsRest:
         3 to `MOST_CLASSES`.
     class_weight : "balanced", tuple of float, or None
         By what the weights of each class are multiplied, in every problem, as in scikit-learn's SVC; "balanced": each
-        class gets an equal part of the total weight, as counted up to the node or the cut. The configuration's own
-        class weights, of two classes, must be none.
+        class gets an equal part of the total weight, as counted up to the node or the cut.
     """
 
     classes: int
@@ -114,17 +144,33 @@ class OneVsRest:
 
     def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> SharedPilot:
         """Solve each class's problem roughly."""
-        pilots = (pilot_for(own, weight, moments, config) for own, moments in self.problems(points, seen))
+        config, problems = _of_machines(config), self._against_the_rest(points, seen)
+        pilots = (pilot_for(own, weight, moments, config) for own, moments in problems)
         return SharedPilot(tuple(pilots), self.class_weights(seen.class_weight))
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         """Return each class's problem, in the order of the classes, points weighed as the classes are."""
+        return self._against_the_rest(points, seen)
+
+    def _against_the_rest(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         weighed = points.class_weighted(self.class_weights(seen.class_weight))
         return tuple((weighed.against_the_rest(label), seen.against_the_rest(label)) for label in range(self.classes))
 
     def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
         """Return each class's view of the audit sample, points as they came."""
         return tuple([part.against_the_rest(label) for part in audit] for label in range(self.classes))
+
+    def machine_config(self, svm: SvmConfig) -> SvmConfig:
+        """Return the configuration without class weights: the points of a problem are weighed already."""
+        return svm if svm.class_weight == "none" else svm.model_copy(update={"class_weight": "none"})
+
+    def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
+        """Return the sample as the first class against the rest sees it."""
+        return [part.against_the_rest(0) for part in audit]
+
+    def model(self, models: Sequence[Model]) -> AnyModel:
+        """Return a model of one machine a class."""
+        return joined(models, self.classes, "one_vs_rest")
 
     def class_weights(self, seen: NDArray[np.float64]) -> tuple[float, ...]:
         """Return by what the weights of each class are multiplied.
@@ -138,5 +184,47 @@ class OneVsRest:
             return (1.0,) * self.classes
         if self.class_weight != "balanced":
             return self.class_weight
-        part = float(seen.sum()) / np.count_nonzero(seen) if seen.any() else 0.0
+        part = float(seen.sum()) / int(np.count_nonzero(seen)) if seen.any() else 0.0
         return tuple(part / float(own) if own > 0.0 else 1.0 for own in seen)
+
+
+@dataclass(frozen=True, slots=True)
+class OneVsOne(OneVsRest):
+    """Tell each pair of several classes apart, over the same structure: reductions go by each class against the rest.
+
+    Machines are in the order (0, 1), (0, 2), ..., (1, 2), ...; +1 is the later class. All have the penalty, the scaler
+    and the class weights of the whole, as in scikit-learn's SVC.
+    """
+
+    def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
+        """Return each pair's problem, points weighed as the classes are; one may be without points."""
+        weighed, whole = points.class_weighted(self.class_weights(seen.class_weight)), seen.against_the_rest(0)
+        of_class = [np.flatnonzero(points.y == label) for label in range(self.classes)]
+        return tuple(
+            (weighed.take(np.sort(np.concatenate((of_class[i], of_class[j])))).against_the_rest(j), whole)
+            for i, j in pairs_of(self.classes)
+        )
+
+    def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
+        """Return each pair's part of the audit sample, points as they came."""
+        return tuple([part.of_pair(i, j) for part in audit] for i, j in pairs_of(self.classes))
+
+    def model(self, models: Sequence[Model]) -> AnyModel:
+        """Return a model of one machine a pair."""
+        return joined(models, self.classes, "one_vs_one")
+
+
+def task_of(config: ModelConfig) -> Task:
+    """Return what a stream's points are labeled for, by its configuration."""
+    classes, class_weight = config.points.classes, config.svm.class_weight
+    if classes == 2:
+        return TwoClasses()
+    task = OneVsOne if config.svm.multiclass == "one_vs_one" else OneVsRest
+    return task(classes, None if class_weight == "none" else class_weight)
+
+
+def _of_machines(config: ModelConfig) -> ModelConfig:
+    """Return the configuration of each machine's pilot."""
+    if config.svm.class_weight == "none":
+        return config
+    return config.model_copy(update={"svm": config.svm.model_copy(update={"class_weight": "none"})})

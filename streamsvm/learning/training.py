@@ -17,12 +17,14 @@ from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.points import Points
 from streamsvm.svm.block import descent as fast
+from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
 from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
@@ -65,6 +67,21 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
     -----
     With one label only, the optimum is w = 0 with the intercept at that label: every hinge loss is 0.
     """
+    return _trained(points, moments, config, lambda problem: SOLVERS[config.solver]().solve(problem))
+
+
+def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: LinearMachine) -> Trained:
+    """Return a machine that was found otherwise as if it had been trained; parameters are those of `train`.
+
+    Its fit is measured on the points, as that of a solver without dual variables.
+    """
+    found = Solution(
+        alpha=None, intercept=machine.intercept, iterations=0, converged=True, coefficients=machine.coefficients
+    )
+    return _trained(points, moments, config, lambda _: found)
+
+
+def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
     with limited(config):
         scaler = scaler_of(moments, config)
         Z = scaler.transform(points.X)
@@ -78,9 +95,17 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
             tolerance=config.tolerance,
             max_iterations=config.max_iterations,
         )
-        solution = SOLVERS[config.solver]().solve(problem)
+        solution = solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
+        machine = model.machine
+        if config.landmarks is not None and isinstance(machine, KernelMachine) and len(machine.dual) > config.landmarks:
+            machine = fewer_terms(machine, problem.Z, points.y, points.weight, config.landmarks)
+        if config.precision == "half" and isinstance(machine, KernelMachine):
+            machine = machine.halved()
+        if machine is not model.machine:
+            assert isinstance(machine, KernelMachine)
+            model, measured = Model(scaler, machine), _measured_again(machine, problem, measured)
     return Trained(
         model,
         Fit(
@@ -98,6 +123,36 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
         ),
         measured.squared_norm,
     )
+
+
+def untrained(moments: Moments, config: SvmConfig) -> Trained:
+    """Return the machine of a problem without points: it decides 0 everywhere.
+
+    Parameters
+    ----------
+    moments : Moments
+        As of `train`.
+    config : SvmConfig
+    """
+    scaler = scaler_of(moments, config)
+    kernel, nothing = kernel_of(scaler, moments, config), np.zeros(0)
+    dimension = len(scaler.mean)
+    machine: Machine = LinearMachine(np.zeros(dimension), 0.0)
+    if isinstance(kernel, RbfKernel):
+        machine = KernelMachine(kernel, np.zeros((0, dimension)), nothing, 0.0)
+    fit = Fit(
+        C=config.penalty(moments.weight),
+        gamma=kernel.gamma if isinstance(kernel, RbfKernel) else None,
+        points=0,
+        weight=0.0,
+        support_vectors=0,
+        objective=0.0,
+        dual_objective=0.0,
+        kkt_gap=0.0,
+        iterations=0,
+        converged=True,
+    )
+    return Trained(Model(scaler, machine), fit, 0.0)
 
 
 def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
@@ -121,23 +176,27 @@ def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> A
     return Audit(objective, low, high, len(points))
 
 
-def audit_scores(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Deciles | None:
+def audit_scores(model: AnyModel, sample: Sequence[Sampled], config: SvmConfig) -> Deciles | None:
     """Return how the decision values of the audit sample lie; None where it is too small for that.
+
+    Of more than two labels a point counts by its greatest value: that of its answer.
 
     It is of rows, whatever their weights, as scores are: each point of the sample counts for the rows that it stands
     for. Points of the sample may be in the training set, too: scores of a machine that overfits lie apart from these.
 
     Parameters
     ----------
-    trained : Trained
+    model : Model or ClassModel
     sample : sequence of Sampled
-        Of the cut that the model was trained at, one a partition.
+        Of the cut that the model was trained at, one a partition; of more than two labels in two strata.
     config : SvmConfig
         That of the training.
     """
     if not any(len(part.points) for part in sample):
         return None
-    points, decision = _answered(trained, sample, config)
+    points = Points.union([part.points for part in sample])
+    with limited(config):
+        decision = model.strength(model.decision_function(points.X))
     own = points.weight.astype(np.float64)
     rows = np.divide(represented(sample), own, out=np.zeros(len(own)), where=own > 0.0)
     return deciles_of(np.asarray(decision, np.float64), rows)
@@ -306,6 +365,17 @@ def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     decision = machine.decide(problem.Z)
     primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
     return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+
+
+def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) -> _Measured:
+    """Measure a machine of other terms than the solution has, whose dual objective is a lower bound for it, too.
+
+    The KKT gap stays the solution's where terms were rounded only.
+    """
+    decision, is_rounded = decisions(machine, problem.Z), len(machine.dual) == whole.support_vectors
+    norm = max(0.0, float(machine.dual @ decisions(replace(machine, intercept=0.0), machine.support)))
+    primal = primal_objective(decision, problem.y, problem.upper, norm)
+    return _Measured(len(machine.dual), primal, whole.dual, whole.kkt_gap if is_rounded else None, norm)
 
 
 def _norm(machine: LinearMachine) -> float:

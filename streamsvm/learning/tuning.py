@@ -9,6 +9,10 @@ Each label's points are dealt by falling weight, five to five folds at random: n
 each gamma and fold one run of the blocks of `streamsvm.svm.block.descent` goes up the path of C: variables, boxes and F
 grow by the same factor, so that what was at a bound stays there and no kernel value is computed twice to begin with.
 
+An RBF machine with landmarks (`coreset.landmarks`) is trained on up to a hundred times the points, so its grid is
+larger and searched over nested sizes: `streamsvm.learning.nested_grid`. There the box of a point of mean weight is what
+is chosen, and alpha follows from it and from the number of points that the cut is trained on.
+
 Of equals the larger alpha wins, then the smaller gamma. The best mean is taken as it is: the rule of one standard error
 would prefer machines that are worse by what a fold's chance is, and folds of one training set share most of it.
 
@@ -34,8 +38,9 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
 from streamsvm.learning import training
 from streamsvm.learning.cutting import Cut
-from streamsvm.learning.pilots import pilot_for
-from streamsvm.learning.tasks import REDUCERS
+from streamsvm.learning.judging import Judge, judge_of
+from streamsvm.learning.nested_grid import Grid, Judged, continued, search
+from streamsvm.learning.tasks import REDUCERS, TwoClasses
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine
 from streamsvm.points import Points, Position
@@ -47,6 +52,10 @@ STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
 """Multiples of the configured gamma."""
+NESTED_WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
+"""Multiples of the configured gamma where the grid is nested."""
+NESTED_BOXES: Final = (0.1, 1.0, 3.0, 10.0, 30.0, 100.0)
+"""Of a point of mean weight, there."""
 MOST_ITERATIONS: Final = 1_000_000
 """Bound on the steps of one machine: one that meets it is judged as it is."""
 
@@ -93,9 +102,9 @@ class Score:
     gamma : float or None
         None for the linear kernel.
     mean : float
-        Share of the left-out weight that is classified right.
+        Share of the left-out weight that is classified right, or what else `svm.tune_scoring` says, over the folds.
     deviation : float
-        Standard deviation of that share between folds.
+        Standard deviation of it between folds.
     """
 
     C: float
@@ -113,8 +122,9 @@ class Tuned:
     ----------
     tuning : Tuning
     scores : tuple of Score
-        Alpha falling, for each of them gamma rising. Empty where a label has fewer points than there are folds: then
-        the configured values stay.
+        Alpha falling, for each of them gamma rising; of a nested grid, the cells that were judged on all points, the
+        chosen one first, with the gamma that it is continued to. Empty where a label has fewer points than there are
+        folds: then the configured values stay.
     """
 
     tuning: Tuning
@@ -151,7 +161,13 @@ def tune(cut: Cut, config: ModelConfig) -> Tuned:
     random = generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
         folds = _Folds.of(_summary(cut, config, random), cut, config.svm, random)
-        scores = tuple(folds.scores()) if folds.possible else ()
+        nested = config.coreset.landmarks is not None
+        if not folds.possible:
+            scores: tuple[Score, ...] = ()
+        elif nested:
+            scores = _nested(folds, cut, config.svm, random)
+        else:
+            scores = tuple(folds.scores())
     best = max(scores, key=lambda score: score.mean, default=None)
     fixed = config.svm.C is not None
     tuning = Tuning(
@@ -182,7 +198,7 @@ def _summary(cut: Cut, config: ModelConfig, random: np.random.Generator) -> Poin
     if len(cut.points) <= config.svm.tune_points:
         return cut.points
     reducer = REDUCERS[config.coreset.reducer](config.coreset)
-    pilot = pilot_for(cut.points, cut.moments.weight, cut.moments, config) if reducer.needs_pilot else None
+    pilot = TwoClasses().pilot(cut.points, cut.moments.weight, cut.moments, config) if reducer.needs_pilot else None
     return reduce_for(reducer, cut.points, config.svm.tune_points, random, pilot)
 
 
@@ -204,6 +220,7 @@ class _Folds:
     kernels : tuple of Kernel
         Gamma rising.
     tolerance : float
+    judge : Judge
     """
 
     Z: Float
@@ -213,6 +230,7 @@ class _Folds:
     alphas: tuple[tuple[float, float], ...]
     kernels: tuple[Kernel, ...]
     tolerance: float
+    judge: Judge
 
     @classmethod
     def of(cls, points: Points, cut: Cut, config: SvmConfig, random: np.random.Generator) -> _Folds:
@@ -226,6 +244,7 @@ class _Folds:
             alphas=tuple(_alphas(config, cut.moments.weight)),
             kernels=tuple(_kernels(training.kernel_of(scaler, cut.moments, config), config)),
             tolerance=config.tolerance,
+            judge=judge_of(config.tune_scoring, config.cost),
         )
 
     @property
@@ -245,14 +264,10 @@ class _Folds:
                 yield Score(C, alpha, gamma, mean, float(of_kernel.std()))
 
     def _path(self, kernel: Kernel, fold: int) -> list[float]:
-        """Return, for each alpha, the share of a fold's weight that machines of the others classify right."""
+        """Return, for each alpha, how good machines of the other folds are on a fold."""
         left_out = self.fold == fold
-        Z, y, weight = self.Z[left_out], self.y[left_out] > 0, self.weight[left_out]
-        shares = []
-        for machine in self._machines(kernel, ~left_out):
-            right = (machine.decide(Z) > 0) == y
-            shares.append(float(weight[right].sum() / weight.sum()))
-        return shares
+        Z, y, weight = self.Z[left_out], self.y[left_out], self.weight[left_out]
+        return [self.judge(machine.decide(Z), y, weight) for machine in self._machines(kernel, ~left_out)]
 
     def _machines(self, kernel: Kernel, kept: NDArray[np.bool_]) -> Iterator[Machine]:
         """Yield the machine of some points for each alpha, each solved from where the one before ended."""
@@ -265,6 +280,40 @@ class _Folds:
                 at = C
             run.advance(MOST_ITERATIONS)
             yield _machine(run, Z, kernel)
+
+
+def _nested(folds: _Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
+    """Search the grid over nested sizes."""
+    weight, points = cut.moments.weight, len(cut.points)
+    (kernel, *_) = folds.kernels
+    assert isinstance(kernel, RbfKernel)
+    configured = kernel.gamma / WIDTHS[0]
+    given = tuple(sorted(set(config.tune_gammas)))
+    boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(NESTED_BOXES)
+    grid = Grid(
+        Z=folds.Z,
+        y=folds.y,
+        weight=folds.weight,
+        fold=folds.fold,
+        gammas=given or tuple(width * configured for width in NESTED_WIDTHS),
+        boxes=tuple(sorted(boxes)),
+        tolerance=folds.tolerance,
+        judge=folds.judge,
+        folds=tuple(range(FOLDS)),
+    )
+    found = search(grid, random)
+    last = found[-1]
+    gamma, box = last.best
+    chosen = continued(found, grid.gammas, points) if not given else grid.gammas[gamma]
+    first = _scored(last, (gamma, box), grid, chosen, points, weight)
+    others = [(int(row), int(column)) for column, row in np.argwhere(np.isfinite(last.mean.T))]
+    rest = [_scored(last, cell, grid, grid.gammas[cell[0]], points, weight) for cell in others if cell != (gamma, box)]
+    return (first, *rest)
+
+
+def _scored(judged: Judged, cell: tuple[int, int], grid: Grid, gamma: float, points: int, weight: float) -> Score:
+    alpha = 1.0 / (grid.boxes[cell[1]] * points)
+    return Score(1.0 / (alpha * weight), alpha, gamma, float(judged.mean[cell]), float(judged.deviation[cell]))
 
 
 def _machine(run: BlockDescent, Z: Float, kernel: Kernel) -> Machine:

@@ -26,7 +26,7 @@ from streamsvm.coreset.reducers.base import Purpose, UniformReducer, generator
 from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.pilots import linear_pilot
-from streamsvm.learning.tasks import Task
+from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
 from streamsvm.points import Points
 
 Float = NDArray[np.float64]
@@ -168,11 +168,13 @@ def _expert(buckets: Sequence[Bucket], name: tuple[int, int, int], config: Model
     moments = Moments.zero(points.dimension, task.classes)
     for bucket in buckets:
         moments = moments.merge(bucket.extent.moments)
-    coefficients, intercepts = [], []
+    # Pairs of labels would take a vote to say what an expert answers, which has to rank horizons, no more.
+    each = OneVsRest(task.classes, task.class_weight) if isinstance(task, OneVsOne) else task
+    svm, coefficients, intercepts = task.machine_config(config.svm), [], []
     if len(points):
         points = UniformReducer().reduce(points, EXPERT_POINTS, generator(config.seed, Purpose.EXPERT, name), None)
-        for own, seen in task.problems(points, moments):
-            pilot = linear_pilot(own, seen.weight, seen, config.svm, bounded=False)
+        for own, seen in each.problems(points, moments):
+            pilot = linear_pilot(own, seen.weight, seen, svm, bounded=False)
             coefficients.append(pilot.coefficients / pilot.scale)
             intercepts.append(pilot.intercept - float(np.einsum("j,j->", coefficients[-1], pilot.mean)))
     else:

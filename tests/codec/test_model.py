@@ -332,9 +332,9 @@ def test_the_size_bound_holds(kernel: str, n: int) -> None:
     bound = naming.largest_bytes(config)
     assert len(value) <= bound
     if kernel == "rbf":
-        within = naming.train_points_within(config, bound - 1)
+        within = naming.terms_within(config, bound - 1)
         assert within == n - 1
-        assert naming.train_points_within(config, 10) == 0
+        assert naming.terms_within(config, 10) == 0
 
 
 def fields_of(version: Version) -> dict[str, object]:

@@ -58,7 +58,7 @@ def test_decision_values_at_probes_are_within_their_tolerance(model: Model) -> N
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 2**32), dimension=st.integers(1, 30), kernel=st.sampled_from(["linear", "rbf"]))
+@given(seed=st.integers(0, 2**32), dimension=st.integers(1, 30), kernel=st.sampled_from(["linear", "rbf", "half"]))
 def test_decision_values_of_ordinary_models_agree(seed: int, dimension: int, kernel: str) -> None:
     """Within 1e-9 of ours, relative to the size of the decision values, at points from the stream's range."""
     rng = np.random.default_rng(seed)
@@ -74,13 +74,15 @@ def ordinary(rng: np.random.Generator, dimension: int, kernel: str, support: int
     if kernel == "linear":
         return Model(scaler, LinearMachine(rng.normal(size=dimension), 0.25))
     vectors = rng.normal(size=(support, dimension))
-    return Model(scaler, KernelMachine(RbfKernel(1.0 / dimension), vectors, rng.normal(size=support), -0.25))
+    machine = KernelMachine(RbfKernel(1.0 / dimension), vectors, rng.normal(size=support), -0.25)
+    return Model(scaler, machine.halved() if kernel == "half" else machine)
 
 
-def test_many_support_vectors_agree() -> None:
+@pytest.mark.parametrize("kernel", ["rbf", "half"])
+def test_many_support_vectors_agree(kernel: str) -> None:
     """10,000 of them, with dual variables of either sign."""
     rng = np.random.default_rng(0)
-    model = ordinary(rng, 24, "rbf", 10_000)
+    model = ordinary(rng, 24, kernel, 10_000)
     X = model.scaler.mean + model.scaler.scale * rng.normal(size=(100, 24))
     ours = model.decision_function(X)
     theirs = run(onnx_codec.export(version_of(model)), X)["decision_function"]
@@ -137,7 +139,7 @@ def test_a_version_without_probabilities_has_no_such_output() -> None:
     found = run(onnx_codec.export(version_of(model)), np.ones((3, 2)))
     assert found.keys() == {"decision_function", "label"}
     assert found["decision_function"].tolist() == [0.5] * 3
-    for kernel in ("linear", "rbf"):
+    for kernel in ("linear", "rbf", "half"):
         content = onnx_codec.export(version_of(ordinary(np.random.default_rng(0), 2, kernel, 3)))
         assert {name: part.tolist() for name, part in run(content, np.empty((0, 2))).items()} == {
             "decision_function": [],
@@ -188,7 +190,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         onnx_codec.export(golden.handmade("linear"))
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "half"])
 def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
     """So the bound that is checked at the start holds for both."""
     rng = np.random.default_rng(0)
@@ -196,7 +198,9 @@ def test_it_is_smaller_than_the_largest_json(kernel: str) -> None:
         config = ModelConfig(
             points=PointsConfig(dimension=dimension),
             coreset={"train_points": support},
-            svm=SvmConfig(kernel=kernel),
+            svm=SvmConfig(kernel="rbf", precision="half" if kernel == "half" else "double")
+            if kernel != "linear"
+            else SvmConfig(),
         )
         assert len(onnx_codec.export(version_of(ordinary(rng, dimension, kernel, support)))) < naming.largest_bytes(
             config

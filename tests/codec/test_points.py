@@ -93,7 +93,8 @@ def test_every_reason_is_reached() -> None:
     """The closed list of reasons has no entry that nothing produces."""
     reached = {reason for _, reason in [*BAD, *BAD_ARROW, *BAD_AVRO]}
     of_events = {"wrong_envelope", "malformed_protobuf"}  # test_envelopes.py, test_protobuf.py
-    assert reached | of_events | {"unknown_content_type", "expands_too_far", "undecodable"} == set(REASONS)
+    of_labels = {"absent_label", "changed_label", "doubled_key", "missing_key", "unmatched_label"}  # test_joiner.py
+    assert reached | of_events | of_labels | {"unknown_content_type", "expands_too_far", "undecodable"} == set(REASONS)
 
 
 @pytest.mark.parametrize("labeled", [True, False])

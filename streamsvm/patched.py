@@ -18,17 +18,19 @@ def main(arguments: list[str] | None = None) -> None:
     """Patch scikit-learn and run."""
     parser = argparse.ArgumentParser(
         prog="python -m streamsvm.patched",
-        description="Runs a program, unchanged, whose SVC, SVR and OneClassSVM are trained by STDA-SVM.",
+        description="Runs a program, unchanged, whose support vector machines are trained by STDA-SVM.",
     )
-    parser.add_argument("--threads", type=int, default=1, help="threads of linear algebra of each machine (default 1)")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="threads of each machine; -1: all processors (default 1)"
+    )
     parser.add_argument("-m", dest="module", action="store_true", help="PROGRAM is the name of a module")
     parser.add_argument("program", metavar="PROGRAM")
     parser.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     if not options.module and not Path(options.program).is_file():
         parser.error(f"{options.program}: there is no such file")
-    if options.threads < 1:
-        parser.error(f"--threads {options.threads}: give a positive whole number")
+    if options.threads < 1 and options.threads != -1:
+        parser.error(f"--threads {options.threads}: give a positive whole number, or -1 for all processors")
     replaced = patch_sklearn(threads=options.threads)
     sys.stderr.write(f"streamsvm: {', '.join(replaced)} are trained by STDA-SVM in this program\n")
     sys.argv = [options.program, *options.arguments]

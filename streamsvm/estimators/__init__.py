@@ -20,6 +20,7 @@ a topic of one partition (`streamsvm replay pulsars.csv --topic TOPIC --create 1
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.estimators.events import EventVectorizer
+from streamsvm.estimators.linear import STDALinearSVC, STDALinearSVR
 from streamsvm.estimators.patching import patch_sklearn, unpatch_sklearn
 from streamsvm.estimators.single import STDASVR, STDAOneClassSVM
 from streamsvm.estimators.stdasvc import STDASVC
@@ -29,6 +30,8 @@ __all__ = [
     "STDASVR",
     "CoresetSVC",
     "EventVectorizer",
+    "STDALinearSVC",
+    "STDALinearSVR",
     "STDAOneClassSVM",
     "patch_sklearn",
     "unpatch_sklearn",

@@ -31,8 +31,11 @@ from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
-from streamsvm.learning.tasks import MOST_CLASSES, OneVsRest, Task, TwoClasses
+from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
+from streamsvm.model.certified import Certified
+from streamsvm.model.classes import AnyModel
+from streamsvm.model.described import label_fault
 from streamsvm.model.features import features_of_events
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
@@ -61,6 +64,7 @@ ALLOWED: Final = {
     "window_points": "a whole number, at least 8, or None",
     "half_life_points": "a whole number, at least 8, or None",
     "structure": "'tree' or 'chain'",
+    "multiclass": "'one_vs_one', 'one_vs_rest' or None",
     "reducer": "'calibrated', 'sensitivity' or 'uniform'",
     "train_points": "a whole number, at least 2",
     "clip_sd": "a number from 3 to 1e6, or None",
@@ -88,7 +92,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     `partial_fit` takes a stream in portions; their sizes do not affect the model. `memory_points` bounds the memory;
     nothing is reduced before that many points came. The model is trained when it is first needed after new points. More
-    than two classes are learned one against the rest, by machines that share the points held.
+    than two classes are told apart by several machines that share the points held, as a trainer's are.
 
     Parameters
     ----------
@@ -128,6 +132,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         How buckets merge; see the option of that name. Only with `memory="all"`.
     reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
         How many points are reduced to few; see the option of that name.
+    multiclass : "one_vs_one", "one_vs_rest" or None, default None
+        Of more than two classes: a machine for each pair, or for each class against all others. None: pairs up to 32
+        classes.
     train_points : int, default 20,000
         Most points a model is trained on.
     clip_sd : float, optional
@@ -152,13 +159,18 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : ndarray of shape (n_classes,)
     model_config : ModelConfig
-        The configuration with which a trainer learns the same from the same rows, if they have two classes;
-        `model_config.toml()` is its configuration file. Labels other than text, whole numbers and booleans are -1 and 1
-        for a trainer.
+        The configuration with which a trainer learns the same from the same rows; `model_config.toml()` is its
+        configuration file. Labels other than text, whole numbers and booleans are -1 and 1 for a trainer, or the
+        numbers from 0 on of more than two.
     training_set_sha256_ : str
         SHA-256 of the points that the model was trained on.
-    fit_ : Fit, or tuple of n_classes
-        Objectives, KKT gap, penalty and size of the training.
+    certificate_ : Certified or None
+        How far the model can be from the best possible one over all rows that were learned: `lower`, `upper`, `gap` and
+        whether that is proven. Without another pass over the rows, unlike `certificate`. None with a kernel, more than
+        two classes, or a memory that forgets.
+    fit_ : Fit, or tuple of n_machines
+        Objectives, KKT gap, penalty and size of the training. There is a machine for each class, or for each pair in
+        the order (0, 1), (0, 2), ..., (1, 2), ...
     C_, alpha_ : float
         The penalty used, and 1 / (C U).
     gamma_ : float or None
@@ -168,13 +180,13 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `target`.
     tuning_ : tuple of Score
         Scores by which `tune` chose; empty without `tune`, and if a class has fewer points than there are folds.
-    model_ : Model, or tuple of n_classes
-        Scaler and machine, as a trainer would publish them.
-    coef_ : ndarray of shape (1, n_features), or (n_classes, n_features)
-        Over raw features, with the linear kernel only.
+    model_ : Model, or ClassModel
+        Scaler and machine, or machines, as a trainer would publish them.
+    coef_ : ndarray of shape (1, n_features), or (n_machines, n_features)
+        Over raw features, with the linear kernel only. The machine of a pair is positive for the later class.
     horizons_ : tuple of Horizon
         The newest rows that the model is of, so many, and their share of its weight; empty with `memory="all"`.
-    intercept_ : ndarray of shape (1,), or (n_classes,)
+    intercept_ : ndarray of shape (1,), or (n_machines,)
         Over raw features, with the linear kernel only.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -183,7 +195,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Notes
     -----
     Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says which
-    points are kept. With more than two classes, a class without points so far has the decision value -1 everywhere.
+    points are kept. With more than two classes, one without points so far is never answered by pairs; against the rest
+    its decision value is -1 everywhere.
     Points of weight 0 are ignored. float32 input is stored as float32, all other input as float64.
 
     Examples
@@ -220,6 +233,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         half_life_points: int | None = None,
         structure: Literal["tree", "chain"] = "chain",
         reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
+        multiclass: Literal["one_vs_one", "one_vs_rest"] | None = None,
         train_points: int = 20_000,
         clip_sd: float | None = None,
         max_leverage: float | None = 0.1,
@@ -245,6 +259,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.half_life_points = half_life_points
         self.structure = structure
         self.reducer = reducer
+        self.multiclass = multiclass
         self.train_points = train_points
         self.clip_sd = clip_sd
         self.max_leverage = max_leverage
@@ -295,6 +310,32 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
 
+    def forget(self, X: Any, y: ArrayLike | None = None) -> Self:
+        """Take rows out as if they had been rejected when they came, while all rows are still held as they came.
+
+        That is so until the first leaf is full, which has some three tenths of `memory_points`, and the audit sample,
+        of which there is one with `probability`, `cost` or `target`. Afterwards rows are held in reduced form, and a
+        fit without these rows is the only way.
+
+        Parameters
+        ----------
+        X, y
+            As `partial_fit` takes them: of each row given, the first that was learned with these features and this
+            label is taken out.
+
+        Raises
+        ------
+        ValueError
+            If the rows cannot be taken out exactly, or one of them is not held; nothing is changed then.
+        """
+        check_is_fitted(self)
+        recipe = None if self.features is None else recipe_given(self.features)
+        given = self._given(X, y, None, None, recipe, first=False)
+        dtype = self._stream.config.points.numpy_dtype
+        _check_features(given.features, given.rows, np.dtype(dtype).name)
+        self._stream.forget(Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
+        return self
+
     def decision_function(self, X: Any) -> Float:
         """Return how far on which side points lie.
 
@@ -305,18 +346,17 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         ndarray of shape (n,), or (n, n_classes) for more than two classes
-            Of two classes: positive for `classes_[1]`, or above `threshold_` if there is one.
+            Of two classes: positive for `classes_[1]`, or above `threshold_` if there is one. Of pairs: the votes of
+            each class, with less than a third of one added by the sum of its values, as in scikit-learn's SVC.
         """
         features = self._features(X)
-        columns = [machine.model.decision_function(features) for machine in self._stream.made().machines]
-        return columns[0] if len(columns) == 1 else np.column_stack(columns)
+        return self._stream.model().decision_function(features)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each point, shape (n,)."""
         decision = self.decision_function(X)
-        (first, *_) = self._stream.made().machines
         if decision.ndim == 1:
-            return np.asarray(self.classes_[(decision > first.model.border).astype(np.intp)])
+            return np.asarray(self.classes_[(decision > self._stream.model().border).astype(np.intp)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
     @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
@@ -324,8 +364,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return the probability of each class of `classes_`, shape (n, n_classes); only with `probability`.
 
         Of points as they came, sample weights counted and class weights not. The more probable class is not always that
-        of `predict`, which goes by decision values. More than two classes: the K probabilities against the rest, over
-        their sum.
+        of `predict`, which goes by decision values. More than two classes: those against the rest over their sum, or
+        those of the pairs coupled; see `streamsvm.model.classes`.
 
         Raises
         ------
@@ -341,18 +381,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         for machine in machines:
             if machine.model.probability is None:
                 raise ValueError(f"this classifier has no probabilities: {machine.no_probability}")
-        if len(machines) == 1:
-            return machines[0].model.predict_proba(features)
-        positive = np.column_stack([machine.model.predict_proba(features)[:, 1] for machine in machines])
-        total = positive.sum(axis=1, keepdims=True)
-        even = np.full_like(positive, 1.0 / len(machines))
-        return np.asarray(np.divide(positive, total, out=even, where=total > 0.0), dtype=np.float64)
+        return self._stream.model().predict_proba(features)
 
     @property
     def model_config(self) -> ModelConfig:
         """See the class."""
         check_is_fitted(self)
         return self._stream.config
+
+    @property
+    def certificate_(self) -> Certified | None:
+        """See the class."""
+        check_is_fitted(self)
+        return self._stream.made().certified
 
     @property
     def training_set_sha256_(self) -> str:
@@ -404,11 +445,10 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.made().scores
 
     @property
-    def model_(self) -> Model | tuple[Model, ...]:
+    def model_(self) -> AnyModel:
         """See the class."""
         check_is_fitted(self)
-        models = self._models
-        return models[0] if len(models) == 1 else models
+        return self._stream.model()
 
     @property
     def coef_(self) -> Float:
@@ -540,6 +580,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = np.unique(labels if classes is None else classes)
         if not 2 <= len(found) <= MOST_CLASSES:
             raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
+        if len(found) == 2 and self.multiclass is not None:
+            raise ValueError(f"multiclass = {self.multiclass!r} is for more than two classes: leave it None")
         if len(found) > 2 and self.tune is not None:
             raise ValueError(
                 f"tune = {self.tune!r} supports two classes only, but {len(found)} classes were given: put this "
@@ -547,14 +589,17 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
-        self._stream = Stream(self._configuration(features.shape[1], dtype, recipe), self._task())
+        config = self._configuration(features.shape[1], dtype, recipe)
+        self._stream = Stream(config, task_of(config))
 
     def _check_unchanged(self, recipe: Recipe | None) -> None:
         """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others."""
         points = self._stream.config.points
+        if len(self.classes_) > 2 and points.classes == 2:
+            return  # an older build saved it, whose configuration did not say what its classes are
+        # Newer rules of time zones are no change, nor are defaults that came after an older build saved it.
         config = self._configuration(points.dimension, points.dtype, recipe)
-        if recipe is not None:  # newer rules of time zones are no change
-            config = config.continuing(self._stream.config.canonical())
+        config = config.continuing(self._stream.config.canonical())
         now, before = config.model_dump(), self._stream.config.model_dump()
         changed = [
             f"{name} from {before[part][name]!r} to {value!r}"
@@ -566,19 +611,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             changed = ["features"]
         if now["seed"] != before["seed"]:
             changed.append(f"seed from {before['seed']} to {now['seed']}")
-        if isinstance(self._stream.task, OneVsRest) and self._task() != self._stream.task:
-            changed.append("class_weight")
         if changed:
             raise ValueError(
                 f"a parameter was changed in mid-stream: {', '.join(changed)}. Set it back to go on with partial_fit, "
                 "or call fit with all rows"
             )
-
-    def _task(self) -> Task:
-        """Return what the labels are for; class weights of two classes stand in the configuration."""
-        if len(self.classes_) == 2:
-            return TwoClasses()
-        return OneVsRest(len(self.classes_), self._class_weights())
 
     def _class_weights(self) -> Literal["balanced"] | tuple[float, ...] | None:
         if not isinstance(self.class_weight, dict):
@@ -592,10 +629,12 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _configuration(
         self, dimension: int, dtype: Literal["float32", "float64"], recipe: Recipe | None
     ) -> ModelConfig:
-        weights: Any = self._class_weights() if len(self.classes_) == 2 else None
+        weights: Any = self._class_weights()
         goal = self.cost is not None or self.target is not None
         if goal and len(self.classes_) != 2:
             raise ValueError(f"cost and target are for two classes, but there are {len(self.classes_)}")
+        # Machines that share a structure have pilots of their own, over all of their support vectors.
+        several: dict[str, Any] = {"landmarks": None} if len(self.classes_) > 2 else {}
         try:
             learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
             own = {"dimension": dimension} if learned is None else points_of(learned)
@@ -613,16 +652,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     train_points=self.train_points,
                     clip_sd=self.clip_sd,
                     max_leverage=self.max_leverage,
+                    **several,
                     audit_points=min(AUDIT_POINTS, self.memory_points // 10)
                     if goal or self.probability is not None
                     else 0,
                 ),
                 svm=SvmConfig(
+                    landmarks=None,  # no message has to have room for it
                     kernel=self.kernel,
                     gamma=self.gamma,
                     alpha=self.alpha,
                     C=self.C,
                     class_weight=weights or "none",
+                    multiclass=self.multiclass,
                     standardize=self.standardize,
                     probability=self.probability,
                     cost=self.cost,
@@ -649,10 +691,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return f"{name} = {getattr(self, name)!r}: give {ALLOWED[name]}"
 
     def _labels(self) -> dict[str, Any]:
-        """Return the two labels, if messages can have them; else -1 and 1 stand for them."""
+        """Return the labels, if messages can have them; else -1 and 1 stand for them, or of more their numbers."""
         labels = tuple(self.classes_.tolist())
-        told = len(labels) == 2 and all(isinstance(label, bool | int | str) for label in labels)
-        return {"labels": labels} if told else {}
+        if all(isinstance(label, bool | int | str) for label in labels) and not label_fault(labels):
+            return {"labels": labels}
+        return {"labels": tuple(range(len(labels)))} if len(labels) > 2 else {}
 
     def _features(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)

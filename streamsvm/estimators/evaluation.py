@@ -2,8 +2,8 @@
 
 Invariant: whatever is compared is measured by one F (`streamsvm.svm.objective`): the same points, standardised by their
 own moments, the same C, the same kernel. A machine over other units is rewritten in these; one that has no norm in that
-kernel's space, a forest say, has no F, and so no gap. Of more than two classes F is the sum over the problems of one
-class against the rest.
+kernel's space, a forest say, has no F, and so no gap. Of more than two classes F is the sum over the problems of the
+task's machines: of each pair, or of each class against the rest.
 
 Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its dual variables certify how near it is.
 """
@@ -31,8 +31,8 @@ from sklearn.metrics import (
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.estimators import STDASVC
-from streamsvm.learning.tasks import Task
-from streamsvm.learning.training import kernel_of, scaler_of, train
+from streamsvm.learning.tasks import OneVsOne, Task
+from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.points import Features, Points
@@ -80,9 +80,12 @@ class Objective:
     penalty: float
 
     @staticmethod
-    def over(points: Points, svm: SvmConfig) -> Objective:
-        """Return the objective that `streamsvm.learning.training.train` minimises over all of these points."""
-        moments = Moments.zero(points.dimension).add(points)
+    def over(points: Points, svm: SvmConfig, moments: Moments | None = None) -> Objective:
+        """Return the objective that `streamsvm.learning.training.train` minimises over all of these points.
+
+        Its scaler and penalty are those of the moments, by default of the points.
+        """
+        moments = Moments.zero(points.dimension).add(points) if moments is None else moments
         scaler = scaler_of(moments, svm)
         return Objective(
             points=points,
@@ -112,7 +115,7 @@ class Objective:
 
     def of_few(self, few: Points) -> Model:
         """Return the model of points that stand for all of them: under these moments, this C and this kernel."""
-        return train(few, self.moments, self.svm).model
+        return (train(few, self.moments, self.svm) if len(few) else untrained(self.moments, self.svm)).model
 
     def _squared_norm(self, model: Model) -> float:
         machine = model.machine
@@ -154,6 +157,9 @@ def optimum(objective: Objective) -> Optimum:
 
     The linear kernel takes time in proportion to the points, RBF up to the cube of the support vectors.
     """
+    if len(np.unique(objective.points.y)) < 2:  # a pair of which one class, or neither, has a point
+        model = objective.of_few(objective.points)
+        return Optimum(model, objective.value(model), 0.0)
     gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else 1.0
     machine = STDASVC(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, tol=OPTIMUM_TOLERANCE)
     with warnings.catch_warnings():
@@ -219,8 +225,14 @@ class Objectives:
     def over(points: Points, svm: SvmConfig, task: Task) -> Objectives:
         """Return the objectives that are minimised over all of these points."""
         moments = Moments.zero(points.dimension, task.classes).add(points)
-        problems = task.problems(points, moments)
-        return Objectives(points, moments, task, tuple(Objective.over(problem, svm) for problem, _ in problems))
+        own = task.machine_config(svm)
+        each = tuple(Objective.over(problem, own, seen) for problem, seen in task.problems(points, moments))
+        return Objectives(points, moments, task, each)
+
+    @property
+    def svm(self) -> SvmConfig:
+        """Of each machine."""
+        return self.each[0].svm
 
     @property
     def scaler(self) -> Scaler:
@@ -249,23 +261,25 @@ class Objectives:
     def machines_of(self, classifier: Any) -> tuple[Machine, ...] | None:
         """Return a fitted classifier's machines, or None: see `machine_of`; of more classes, linear ones only.
 
-        One of scikit-learn's that tells classes apart in pairs has other machines.
+        A rule of a plane a class has other machines than pairs. Where both have one for each pair, as with
+        scikit-learn's SVC, signs are turned: a positive value is the later class's here, and the earlier one's there.
         """
         if len(self.each) == 1:
             machine = machine_of(classifier, self.kernel)
             return None if machine is None else (machine,)
-        if not isinstance(self.kernel, LinearKernel) or hasattr(classifier, "decision_function_shape"):
+        in_pairs = hasattr(classifier, "decision_function_shape")
+        if not isinstance(self.kernel, LinearKernel) or in_pairs != isinstance(self.task, OneVsOne):
             return None
         w, b = np.asarray(getattr(classifier, "coef_", ())), np.ravel(getattr(classifier, "intercept_", ()))
         if w.ndim != 2 or not len(w) == len(b) == len(self.each):
             return None
+        w, b = (-w, -b) if in_pairs else (w, b)
         return tuple(LinearMachine(row.astype(np.float64), float(one)) for row, one in zip(w, b, strict=True))
 
 
-def decisions(models: Sequence[Model], X: Features) -> Float:
-    """Return decision values, shape (n,) of one model, (n, n_classes) of several."""
-    columns = [model.decision_function(X) for model in models]
-    return columns[0] if len(columns) == 1 else np.column_stack(columns)
+def decisions(task: Task, models: Sequence[Model], X: Features) -> Float:
+    """Return decision values of a task's machines, shape (n,) of two classes, (n, n_classes) of more."""
+    return np.asarray(task.model(models).decision_function(X))
 
 
 def machine_of(classifier: Any, kernel: Kernel) -> Machine | None:

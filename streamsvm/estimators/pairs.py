@@ -22,9 +22,10 @@ from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import BLOCK_ROWS
 from streamsvm.model.probability import Sigmoid
 from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks, products
+from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.fit_probability import fit_probability
 from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.small import SMALL, solve_small
+from streamsvm.svm.small import SMALL, classes_of, solve_pairs, solve_small
 from streamsvm.svm.solvers import StdaSolver
 
 FOLDS: Final = 5
@@ -50,6 +51,7 @@ class Task:
     kernel : Kernel or PolynomialKernel
     tolerance : float
     max_iterations : int
+    workers : Workers
     """
 
     Z: Any
@@ -58,6 +60,7 @@ class Task:
     kernel: Kernel | PolynomialKernel
     tolerance: float
     max_iterations: int
+    workers: Workers = ALONE
 
     def solve(self, rows: NDArray[np.intp], positive: int, matrix: Matrix | None = None) -> Solution:
         """Train on some points, with +1 for the class `positive` and -1 for the rest.
@@ -75,7 +78,7 @@ class Task:
         if solution is not None:
             return solution
         every = matrix is None and len(rows) == len(self.label)
-        return StdaSolver().solve(
+        return StdaSolver(workers=self.workers).solve(
             Problem(
                 Z=self.Z if every else self.Z[rows],
                 y=y.astype(np.int8),
@@ -90,7 +93,7 @@ class Task:
         """Solve over the kernel matrix; None where the method for any number of points has to."""
         if abs(y.sum()) == len(y):
             return None
-        most = LINEAR_STEPS * len(y) if isinstance(self.kernel, LinearKernel) else SMALL_STEPS
+        most = int(_most_steps(self.kernel, len(y)))
         solution = solve_small(matrix.K, y, upper * matrix.scale, self.tolerance, min(most, self.max_iterations))
         if not solution.converged and self.max_iterations > most:
             return None
@@ -141,9 +144,8 @@ class PairKernels:
     """
 
     def __init__(self, task: Task, classes: int) -> None:
-        order = np.argsort(task.label, kind="stable")
-        order = order[task.upper[order] > 0.0]
-        self._ends = np.cumsum(np.bincount(task.label[order], minlength=classes))
+        order, counts = _by_class(task, classes)
+        self._ends = np.cumsum(counts)
         self.places = np.split(order, self._ends[:-1])
         sizes = np.sort([len(own) for own in self.places])
         self._source: ProductBlocks | None = None
@@ -181,6 +183,10 @@ class PairKernels:
         K[middle:, :middle] = K[:middle, middle:].T
         along = np.concatenate((self._along[first], self._along[second]))
         return Matrix(K, self._source.scale, along)
+
+    def of_pair(self, i: int, j: int) -> NDArray[np.intp]:
+        """Return the points of two classes, in the order of `among`."""
+        return np.concatenate((self.places[i], self.places[j]))
 
     def _later(self, one: int) -> Float:
         """Return the values of a class with all later ones; pairs come class by class, so the last is kept."""
@@ -221,27 +227,61 @@ class Machines:
 
 def train(task: Task, classes: int) -> Machines:
     """Train every pair; every class has a point."""
-    kernels, solutions = PairKernels(task, classes), list[Solution]()
-    dual = np.zeros((classes - 1, len(task.label)))
+    dual, intercepts, iterations = _small_pairs(task, classes)
+    kernels, converged = None, True
     for i, j in combinations(range(classes), 2):
+        if np.isfinite(intercepts[i, j]):
+            continue
+        kernels = kernels or PairKernels(task, classes)
         matrix = kernels.among(i, j)
-        rows = _of_pair(task.label, i, j) if matrix is None else np.concatenate((kernels.places[i], kernels.places[j]))
+        rows = _of_pair(task.label, i, j) if matrix is None else kernels.of_pair(i, j)
         solution = task.solve(rows, j, matrix)
         assert solution.alpha is not None
         first = task.label[rows] == i
         dual[j - 1, rows[first]] = solution.alpha[first]
         dual[i, rows[~first]] = -solution.alpha[~first]
-        solutions.append(solution)
+        intercepts[i, j], iterations[i, j] = -solution.intercept, solution.iterations
+        converged = converged and solution.converged
+    pairs = np.triu_indices(classes, 1)
     supporting = np.flatnonzero(dual.any(axis=0))
     support = supporting[np.argsort(task.label[supporting], kind="stable")]
     return Machines(
         support=support.astype(np.int32),
         counts=np.bincount(task.label[support], minlength=classes).astype(np.int32),
         dual=np.ascontiguousarray(dual[:, support]),
-        intercepts=-np.array([solution.intercept for solution in solutions]),
-        iterations=np.array([solution.iterations for solution in solutions], np.int32),
-        converged=all(solution.converged for solution in solutions),
+        intercepts=intercepts[pairs],
+        iterations=iterations[pairs].astype(np.int32),
+        converged=converged,
     )
+
+
+def _small_pairs(task: Task, classes: int) -> tuple[Float, Float, NDArray[np.int64]]:
+    """Solve the small pairs that steps alone solve; see `streamsvm.svm.small.solve_pairs`.
+
+    Returns
+    -------
+    dual : ndarray of shape (k - 1, n)
+    intercepts : ndarray of shape (k, k)
+        NaN of pairs that are left.
+    iterations : ndarray of shape (k, k)
+    """
+    order, sizes = _by_class(task, classes)
+    pairs = np.triu(np.add.outer(sizes, sizes), 1)
+    most = np.minimum(_most_steps(task.kernel, pairs), task.max_iterations)
+    limits = np.where((pairs > 0) & (pairs <= SMALL), most, 0)
+    dual = np.zeros((classes - 1, len(task.label)))
+    if not isinstance(task.Z, np.ndarray) or not limits.any():
+        return dual, np.full(pairs.shape, np.nan), np.zeros(pairs.shape, np.int64)
+    points = classes_of(task.Z[order], np.append(0, np.cumsum(sizes)), task.upper[order], task.kernel)
+    dual[:, order], intercepts, steps = solve_pairs(points, task.tolerance, limits)
+    return dual, intercepts, steps
+
+
+def _by_class(task: Task, classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the points with a positive bound, class by class, and how many each class has."""
+    order = np.argsort(task.label, kind="stable")
+    order = order[task.upper[order] > 0.0]
+    return order, np.bincount(task.label[order], minlength=classes)
 
 
 def decide(K: Float, counts: NDArray[np.int32], dual: Float, intercepts: Float) -> Float:
@@ -304,7 +344,7 @@ def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float]:
 
 
 def _platt_of_pair(task: Task, i: int, j: int, kernels: PairKernels, seed: int) -> tuple[float, float]:
-    members = np.concatenate((kernels.places[i], kernels.places[j]))
+    members = kernels.of_pair(i, j)
     matrix = kernels.among(i, j)
     order = shuffled(len(members), seed)
     decision = np.empty(len(order))
@@ -348,6 +388,11 @@ def shuffled(count: int, seed: int) -> NDArray[np.intp]:
         j = i + (product >> 32)
         order[i], order[j] = order[j], order[i]
     return order
+
+
+def _most_steps(kernel: Kernel | PolynomialKernel, size: Any) -> Any:
+    """Return the most steps of small pairs of so many points."""
+    return LINEAR_STEPS * size if isinstance(kernel, LinearKernel) else np.full_like(size, SMALL_STEPS)
 
 
 def _of_pair(label: NDArray[np.intp], i: int, j: int) -> NDArray[np.intp]:

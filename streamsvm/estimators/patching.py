@@ -1,19 +1,19 @@
-"""Put our solver into programs that use scikit-learn's SVC, SVR or OneClassSVM, without a change of theirs.
+"""Put our solver into programs that use scikit-learn's support vector machines, without a change of theirs.
 
 >>> import streamsvm
 >>> streamsvm.patch_sklearn()
-('sklearn.svm.SVC', 'sklearn.svm.SVR', 'sklearn.svm.OneClassSVM')
+('sklearn.svm.SVC', 'sklearn.svm.SVR', 'sklearn.svm.OneClassSVM', 'sklearn.svm.LinearSVC', 'sklearn.svm.LinearSVR')
 >>> from sklearn.svm import SVC  # after the call: a name that was imported before it keeps scikit-learn's
 >>> SVC(C=10).fit([[0.0], [1.0]], [0, 1]).predict([[0.9]])
 array([1])
 >>> streamsvm.unpatch_sklearn()
-('sklearn.svm.SVC', 'sklearn.svm.SVR', 'sklearn.svm.OneClassSVM')
+('sklearn.svm.SVC', 'sklearn.svm.SVR', 'sklearn.svm.OneClassSVM', 'sklearn.svm.LinearSVC', 'sklearn.svm.LinearSVR')
 
 Invariant: a class that is put in is a subclass of the one that it replaces, with the same name and the same
 parameters, so that checks by `isinstance`, names of a pipeline's steps and grids of parameters stay right.
 
-`LinearSVC(loss="hinge")` is left alone: it also penalises the intercept, which is another problem than ours, and its
-solver is fast.
+LinearSVC with the hinge loss and LinearSVR with the epsilon-insensitive one begin with LIBLINEAR, and are ended by our
+solver where LIBLINEAR takes long; the other losses are LIBLINEAR's. See `streamsvm.estimators.linear`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from typing import Final
 import sklearn.svm
 from sklearn.svm import _classes as defining
 
+from streamsvm.estimators.drop_in import check_threads
+from streamsvm.estimators.linear import STDALinearSVC, STDALinearSVR
 from streamsvm.estimators.single import STDASVR, STDAOneClassSVM
 from streamsvm.estimators.stdasvc import STDASVC
 
-ORIGINALS: Final = {name: getattr(sklearn.svm, name) for name in ("SVC", "SVR", "OneClassSVM")}
+ORIGINALS: Final = {
+    name: getattr(sklearn.svm, name) for name in ("SVC", "SVR", "OneClassSVM", "LinearSVC", "LinearSVR")
+}
 PATCHED: Final = tuple(f"sklearn.svm.{name}" for name in ORIGINALS)
 """What is replaced, by its public name."""
 
@@ -56,16 +60,27 @@ class OneClassSVM(STDAOneClassSVM):
     __init__ = ORIGINALS["OneClassSVM"].__init__
 
 
-REPLACEMENTS: Final[dict[str, type]] = {"SVC": SVC, "SVR": SVR, "OneClassSVM": OneClassSVM}
+class LinearSVC(STDALinearSVC):
+    """`sklearn.svm.LinearSVC`, ended by our solver: `streamsvm.STDALinearSVC`."""
+
+
+class LinearSVR(STDALinearSVR):
+    """`sklearn.svm.LinearSVR`, ended by our solver: `streamsvm.STDALinearSVR`."""
+
+
+THREADED: Final = (SVC, SVR, OneClassSVM)
+REPLACEMENTS: Final[dict[str, type]] = {kind.__name__: kind for kind in (*THREADED, LinearSVC, LinearSVR)}
 
 
 def patch_sklearn(*, threads: int = 1) -> tuple[str, ...]:
     """Let SVC, SVR and OneClassSVM be trained by STDA-SVM from now on; a second call changes the threads only.
 
+    LinearSVC and LinearSVR are ended by our solver where LIBLINEAR takes long.
+
     Parameters
     ----------
     threads : int, default 1
-        Threads of linear algebra of every such machine; the same number gives the same bits.
+        Threads of every such machine, -1: one for each processor; the same number gives the same bits.
 
     Returns
     -------
@@ -75,11 +90,11 @@ def patch_sklearn(*, threads: int = 1) -> tuple[str, ...]:
     Raises
     ------
     ValueError
-        If `threads` is not a positive whole number.
+        If `threads` is neither a positive whole number nor -1.
     """
-    if not isinstance(threads, int) or threads < 1:
-        raise ValueError(f"threads = {threads!r}: give a positive whole number")
-    SVC.threads = SVR.threads = OneClassSVM.threads = threads
+    check_threads(threads)
+    for kind in THREADED:
+        kind.threads = threads
     _put(REPLACEMENTS)
     return PATCHED
 

@@ -17,9 +17,10 @@ from streamsvm.checkpoint.format import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.tasks import OneVsRest
+from streamsvm.learning.tasks import OneVsRest, task_of
 from streamsvm.learning.training import Trained
 from streamsvm.learning.tuning import Score
+from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
@@ -39,17 +40,20 @@ class Machines:
     ----------
     training_set_sha256 : str
     machines : tuple of Trained
-        The one that tells two classes apart; of more classes, one each against the rest.
+        The one that tells two classes apart; of more classes, those of their task.
     weight : float
         Of all that was learned.
     scores : tuple of Score
         What C and gamma were chosen by; empty if they were not.
+    certified : Certified or None
+        How far the one machine can be from the best over all rows; None where that is not known.
     """
 
     training_set_sha256: str
     machines: tuple[Trained, ...]
     weight: float
     scores: tuple[Score, ...] = ()
+    certified: Certified | None = None
 
 
 def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerState, made: Machines | None) -> Plain:
@@ -89,6 +93,9 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerStat
         raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error}") from None
     config = ModelConfig.of_canonical(snapshot.configuration)
     shared = None if plain["shared"] is None else OneVsRest(**plain["shared"])
+    if config.points.classes > 2:  # of older builds it says two, and the task was always one against the rest
+        task = task_of(config)
+        shared = task if isinstance(task, OneVsRest) else None
     return config, shared, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
 
 
@@ -98,6 +105,7 @@ def _plain_made(made: Machines) -> Plain:
         "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
         "weight": made.weight,
         "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
+        "certified": None if made.certified is None else msgspec.json.encode(made.certified),
     }
 
 
@@ -131,13 +139,16 @@ def _plain_machine(machine: Machine) -> Plain:
         "support": machine.support,
         "dual": machine.dual,
         "intercept": machine.intercept,
+        "precision": machine.precision,
     }
 
 
 def _made(plain: Plain) -> Machines:
     machines = tuple(_trained(trained) for trained in plain["machines"].values())
     scores = tuple(Score(**score) for score in plain["scores"].values())
-    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores)
+    saved = plain.get("certified")  # what older builds saved has none
+    certified = None if saved is None else msgspec.json.decode(saved, type=Certified)
+    return Machines(plain["training_set_sha256"], machines, plain["weight"], scores, certified)
 
 
 def _trained(plain: Plain) -> Trained:
@@ -157,4 +168,5 @@ def _probability(plain: Plain | None) -> Probability | None:
 def _machine(plain: Plain) -> Machine:
     if "coefficients" in plain:
         return LinearMachine(plain["coefficients"], plain["intercept"])
-    return KernelMachine(RbfKernel(plain["gamma"]), plain["support"], plain["dual"], plain["intercept"])
+    precision = plain.get("precision", "double")  # what older builds saved has none
+    return KernelMachine(RbfKernel(plain["gamma"]), plain["support"], plain["dual"], plain["intercept"], precision)

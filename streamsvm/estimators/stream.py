@@ -1,7 +1,7 @@
 """What a `CoresetSVC` learned: the stream of rows that it was given, and the machines made of it when asked for.
 
 Invariant: the stream is one partition, learned as a trainer learns it; portions change nothing. With more than two
-classes one structure is shared by one machine a class, each made of the same points.
+classes one structure is shared by several machines.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.features.columns import columns_of
+from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning.erasing import without
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
 from streamsvm.learning.training import with_rough_probability
+from streamsvm.model.classes import AnyModel
 from streamsvm.points import Points, Position, Rows
 
 NO_CUT: Final = 1 << 30
@@ -32,6 +35,7 @@ AGAIN_AT: Final = 10
 
 REMEDIES: Final = {
     "by_weight": "shuffle the rows if possible, or raise memory_points; structure='chain' suffers less",
+    "crowded": "raise memory_points: every point more helps here",
     "shifted": "shuffle the rows if they are sorted, or raise memory_points; structure='chain' suffers less. Where old "
     "rows no longer hold, take memory='adaptive', which follows a change",
     "uncalibrated": "raise memory_points",
@@ -77,6 +81,7 @@ class Stream:
         self.columns = None if config.features is None else columns_of(config.features)
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
         self._made: Machines | None = None
+        self._model: AnyModel | None = None
         self._warned = 0
         self._conditions = Seldom()
 
@@ -103,9 +108,22 @@ class Stream:
             done += self.learner.learn(rows.slice(done, n))
             if self.learner.cut_due:
                 self.learner.decline_cut()
-        self._made = None
+        self._made = self._model = None
         self._warn_of_outliers(stacklevel=4)
         self._warn_of_the_coreset(stacklevel=4)
+
+    def forget(self, points: Points) -> None:
+        """Take rows out, as if they had been rejected when they came.
+
+        Raises
+        ------
+        CannotForget
+            If not every row is held as it came.
+        """
+        state = self.learner.state()
+        left = without(state.partitions[0], points, self.task.classes)
+        self.learner.restore(LearnerState({0: left}, state.leaves_since_cut))
+        self._made = self._model = None
 
     def horizons(self) -> tuple[Horizon, ...]:
         """Return what a model of everything learned so far is of, the longest first; empty if of all of it."""
@@ -116,6 +134,12 @@ class Stream:
         if self._made is None:
             self._made = self._make()
         return self._made
+
+    def model(self) -> AnyModel:
+        """Return the machines as one model."""
+        if self._model is None:
+            self._model = self.task.model([machine.model for machine in self.made().machines])
+        return self._model
 
     def _make(self) -> Machines:
         cut = self.learner.cut()
@@ -142,7 +166,7 @@ class Stream:
             samples = self.task.samples(made.cut.audit)
             pairs = zip(machines, samples, strict=True)
             machines = tuple(with_rough_probability(machine, sample, self.config.svm) for machine, sample in pairs)
-        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores)
+        return Machines(made.training_set_sha256, machines, cut.moments.weight, made.scores, made.certified)
 
     def _warn_of_the_coreset(self, stacklevel: int) -> None:
         remedies = OF_AGE if self.config.coreset.memory in {"window", "decay"} else REMEDIES

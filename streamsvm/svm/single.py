@@ -13,6 +13,7 @@ from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.one_class import OneClassDescent
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.block.tube import TubeDescent
+from streamsvm.svm.block.workers import ALONE, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,7 @@ def solve_tube(
     kernel: Kernel | PolynomialKernel,
     tolerance: float,
     max_iterations: int,
+    workers: Workers = ALONE,
 ) -> Expansion:
     """Solve the problem of `streamsvm.svm.block.tube`.
 
@@ -59,18 +61,25 @@ def solve_tube(
         In units of the targets.
     kernel : Kernel or PolynomialKernel
     max_iterations : int
+    workers : Workers, optional
     """
-    return _advanced(TubeDescent(Z, target, upper, epsilon, kernel, tolerance), max_iterations, 0.0)
+    return _advanced(TubeDescent(Z, target, upper, epsilon, kernel, tolerance, workers), max_iterations, 0.0)
 
 
 def solve_one_class(
-    Z: Any, upper: Float, total: float, kernel: Kernel | PolynomialKernel, tolerance: float, max_iterations: int
+    Z: Any,
+    upper: Float,
+    total: float,
+    kernel: Kernel | PolynomialKernel,
+    tolerance: float,
+    max_iterations: int,
+    workers: Workers = ALONE,
 ) -> Expansion:
     """Solve the problem of `streamsvm.svm.block.one_class`; parameters as in `solve_tube`, coefficients sum to `total`.
 
     The intercept is minus the plane's offset, so that f is positive inside.
     """
-    return _advanced(OneClassDescent(Z, upper, total, kernel, tolerance), max_iterations, total)
+    return _advanced(OneClassDescent(Z, upper, total, kernel, tolerance, workers), max_iterations, total)
 
 
 def _advanced(run: BlockDescent, max_iterations: int, total: float) -> Expansion:

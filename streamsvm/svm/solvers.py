@@ -27,6 +27,7 @@ from sklearn.svm import SVC, LinearSVC
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
+from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.paper.stda import CACHE_BYTES, DIRECTIONS, ETA, Descent, Method
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
@@ -56,11 +57,14 @@ class StdaSolver(CheckedSolver):
         Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
     max_seconds : float or None
         Bound on time, by `clock`. The result then depends on the machine: nothing that must be reproducible sets it.
+    workers : Workers
+        Who shares the work; the same number gives the same bits.
     """
 
     progress: Progress | None = None
     clock: Clock | None = None
     max_seconds: float | None = None
+    workers: Workers = ALONE
 
     def _solve(self, problem: Problem) -> Solution:
         run = BlockDescent(
@@ -72,6 +76,7 @@ class StdaSolver(CheckedSolver):
             progress=self.progress,
             clock=self.clock,
             max_seconds=self.max_seconds,
+            workers=self.workers,
         )
         run.advance(problem.max_iterations)
         run.refresh()

@@ -1,6 +1,8 @@
-"""More than two classes in a bounded memory: one shared structure, against other uses of as many points.
+"""More than two classes: what a trainer makes of them beside others, and what one shared structure is worth.
 
-    python -m tests.benchmarks.classes [--seeds 3]
+    python -m tests.benchmarks.classes [--part peers,memory] [--seeds 3] [--sets ...] [--points 4000] [--json]
+
+The part *peers* is described in `tests.benchmarks.class_peers`; `--json` is of that part. The part *memory*:
 
 *shared* is `CoresetSVC` itself: one structure whose points all machines share. *divided* are K binary `CoresetSVC` of
 m / K points each, *reservoir* is a uniform sample of m points for all machines. The gap is (F - F*) / F* on the
@@ -23,8 +25,10 @@ from sklearn.multiclass import OneVsRestClassifier
 from streamsvm import CoresetSVC
 from streamsvm.estimators.evaluation import Objectives, Optima, ReservoirBaseline, decisions, optimum, scores, split
 from streamsvm.learning.tasks import OneVsRest
+from streamsvm.model.classes import ClassModel
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
+from tests.benchmarks import class_peers
 
 LEAST_MEMORY: Final = 16
 """Of a chain."""
@@ -64,15 +68,16 @@ def _points(X: np.ndarray, y: np.ndarray) -> Points:
 
 def shared(train: Points, objectives: Objectives, memory: int, seed: int) -> tuple[Model, ...]:
     """Return the machines of one structure."""
-    found = CoresetSVC(memory_points=memory, seed=seed).fit(train.X, train.y).model_
-    assert isinstance(found, tuple)
-    return found
+    found = CoresetSVC(memory_points=memory, multiclass="one_vs_rest", seed=seed).fit(train.X, train.y).model_
+    assert isinstance(found, ClassModel)
+    return tuple(map(found.model, range(found.machines)))
 
 
 def divided(train: Points, objectives: Objectives, memory: int, seed: int) -> tuple[Model, ...]:
     """Return the machines of K structures."""
     own = CoresetSVC(memory_points=memory // len(objectives.each), seed=seed)
-    return tuple(machine.model_ for machine in OneVsRestClassifier(own).fit(train.X, train.y).estimators_)
+    found = OneVsRestClassifier(own).fit(train.X, train.y).estimators_
+    return tuple(machine.model_ for machine in found)
 
 
 def reservoir(train: Points, objectives: Objectives, memory: int, seed: int) -> tuple[Model, ...]:
@@ -92,7 +97,7 @@ def rows(one: DataSet, seeds: int) -> Iterator[str]:
     svm = CoresetSVC().fit(train.X[:100], train.y[:100]).model_config.svm
     objectives = Objectives.over(train, svm, task)
     best = Optima(tuple(optimum(own) for own in objectives.each))
-    accuracy = scores(test, decisions(best.models, test.X)).accuracy
+    accuracy = scores(test, decisions(task, best.models, test.X)).accuracy
     yield (
         f"{one.name}: {len(train):,} points, {train.dimension} features, {one.classes} classes; optimum: accuracy "
         f"{accuracy:.4f}, certified to {best.uncertainty:.0e}"
@@ -107,19 +112,43 @@ def rows(one: DataSet, seeds: int) -> Iterator[str]:
                 models = method(train, objectives, memory, seed)
                 seconds.append(time.perf_counter() - begun)
                 gaps.append(best.gap(objectives.value(models)))
-                accuracies.append(scores(test, decisions(models, test.X)).accuracy)
+                accuracies.append(scores(test, decisions(task, models, test.X)).accuracy)
             yield (
                 f"  m = {memory:5,d}  {method.__name__:<9}  gap {np.median(gaps):8.4f} (most {max(gaps):8.4f})  "
                 f"accuracy {np.mean(accuracies):.4f}  {np.mean(seconds):5.1f} s"
             )
 
 
-def main() -> None:
+def _at_once(line: str) -> None:
+    print(line, flush=True)
+
+
+def _nowhere(line: str) -> None:
+    del line
+
+
+def main(arguments: list[str] | None = None) -> None:
     """Print the comparison."""
     parser = argparse.ArgumentParser(description="More than two classes in a bounded memory.")
+    parser.add_argument("--part", default="peers,memory", help="which parts: peers, memory")
     parser.add_argument("--seeds", type=int, default=3)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--sets", default=",".join(class_peers.SETS), help="of the peers")
+    parser.add_argument("--methods", default=",".join(class_peers.METHODS), help="of the peers")
+    parser.add_argument("--rows", type=int, default=class_peers.ROWS, help="of the peers' sets that are drawn")
+    parser.add_argument("--points", type=int, default=4_000, help="most points that a trainer beside its peers holds")
+    parser.add_argument("--json", action="store_true", help="print the peers' rows as JSON, and nothing else")
+    asked = parser.parse_args(arguments)
+    parts, seeds = asked.part.split(","), asked.seeds
     warnings.simplefilter("ignore")
+    if "peers" in parts or asked.json:
+        say = _nowhere if asked.json else _at_once
+        found = class_peers.compare(
+            asked.sets.split(","), asked.methods.split(","), seeds, asked.points, say, asked.rows
+        )
+        if asked.json:
+            print(class_peers.as_json(found))
+    if "memory" not in parts or asked.json:
+        return
     print(f"Median (and most) over {seeds} seeds of the gap of the sum over the problems; mean accuracy and time\n")
     for one in data_sets():
         print("\n".join(rows(one, seeds)), flush=True)

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of an estimator: how many our classifiers and scikit-learn's own pass, and which not.
+"""scikit-learn's own checks of an estimator: how many ours and scikit-learn's own pass, and which not.
 
     python -m tests.benchmarks.estimator_checks [--json]
 
@@ -24,10 +24,10 @@ import numpy as np
 import sklearn
 from sklearn.base import clone
 from sklearn.linear_model import SGDClassifier
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, OneClassSVM
 from sklearn.utils.estimator_checks import check_estimator
 
-from streamsvm import STDASVC, CoresetSVC
+from streamsvm import STDASVC, STDASVR, CoresetSVC, STDALinearSVC, STDALinearSVR, STDAOneClassSVM
 
 LEAST_CHAIN: Final = 16
 """Least `memory_points` of a chain: that of the option."""
@@ -84,6 +84,14 @@ def ours() -> list[Any]:
         STDASVC(tol=1e-10, gamma=0.1),
         STDASVC(tol=1e-10, kernel="linear"),
         STDASVC(kernel="poly"),
+        STDASVR(),
+        STDASVR(tol=1e-10, gamma=0.1),
+        STDAOneClassSVM(),
+        STDAOneClassSVM(tol=1e-10, gamma=0.1),
+        STDALinearSVC(loss="hinge"),
+        STDALinearSVC(loss="hinge", tol=1e-10, max_iter=1_000_000),
+        STDALinearSVR(),
+        STDALinearSVR(tol=1e-10, max_iter=1_000_000),
         CoresetSVC(),
         CoresetSVC(C=1.0, tol=1e-8),
         CoresetSVC(C=1.0, tol=1e-10, kernel="rbf"),
@@ -108,7 +116,15 @@ def theirs() -> list[Any]:
         SVC(),
         SVC(tol=1e-10),
         SVC(tol=1e-10, kernel="linear"),
+        SVR(),
+        SVR(tol=1e-10, gamma=0.1),
+        OneClassSVM(),
+        OneClassSVM(tol=1e-10, gamma=0.1),
         LinearSVC(),
+        LinearSVC(loss="hinge"),
+        LinearSVC(loss="hinge", tol=1e-10, max_iter=1_000_000),
+        LinearSVR(),
+        LinearSVR(tol=1e-10, max_iter=1_000_000),
         LinearSVC(tol=1e-10, max_iter=1_000_000),
         SGDClassifier(),
         SGDClassifier(tol=1e-10, max_iter=100_000),

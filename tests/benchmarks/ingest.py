@@ -50,7 +50,6 @@ ROOT = Path(__file__).parents[2]
 PEERS: Final = ("bare", "decode", "sgd", "river", "quix")
 LENGTH: Final[Mapping[str, Fraction]] = {
     "arrow-4096": Fraction(8),
-    "avro": Fraction(1, 4),
     "river": Fraction(1, 10),
     "quix": Fraction(1, 10),
 }
@@ -240,11 +239,11 @@ class Child:
         return told
 
 
-def child(stack: ExitStack, core: int, command: Sequence[str]) -> Child:
+def child(stack: ExitStack, cores: int | str, command: Sequence[str]) -> Child:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     process = stack.enter_context(
         subprocess.Popen(
-            ["taskset", "-c", str(core), *command],
+            ["taskset", "-c", str(cores), *command],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.PIPE,

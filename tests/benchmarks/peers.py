@@ -260,10 +260,16 @@ class Others:
         The interpreter.
     folder : Path
         For the rows and the answers.
+
+    Attributes
+    ----------
+    told : dict
+        All that was said with the newest answer.
     """
 
     def __init__(self, python: str, folder: Path) -> None:
         self._folder = folder
+        self.told: dict[str, Any] = {}
         self._process = subprocess.Popen(
             [python, str(ROOT / "tests" / "benchmarks" / "peers_others.py")],
             env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": ""},
@@ -298,7 +304,7 @@ class Others:
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"{name}: the process of --peers ended with {self._process.wait()}")
-        told = json.loads(line)
+        self.told = told = json.loads(line)
         if "missing" in told:
             raise ModuleNotFoundError(told["missing"])
         positive = np.load(files[2]).astype(np.float64)

@@ -1,5 +1,7 @@
 """The STDA solver beside others on the same problem, at the same tolerance, one thread, compilation excluded.
 
+Whole estimators, two threads, upstream LIBSVM, other kernels and peak memory: `tests.benchmarks.drop_in`.
+
     python -m tests.benchmarks.solver --data DIR [--sets a9a,...] [--kernel rbf|linear] [--C 1,10,20] [--rows N]
         [--weighted] [--peers svc,svc-sparse,onedal,liblinear,liblinear-1e-4,stda-paper] [--trials 5]
         [--svc-iterations N] [--json] [--into FILE]
@@ -50,10 +52,10 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
 from streamsvm.svm.block.descent import warm_up as prepare
-from streamsvm.svm.block.vector_math import powers_of_two
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import LiblinearSolver, PaperStdaSolver, StdaSolver
+from streamsvm.vector_math import powers_of_two
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Stopwatch
 
 SCALED: Final = 10.0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import numpy as np
 import pytest
 
 from streamsvm.points import Points
-from tests.benchmarks.classes import DataSet, data_sets, rows
+from tests.benchmarks.classes import DataSet, data_sets, main, rows
 
 
 @pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
@@ -27,3 +28,15 @@ def test_every_method_has_its_row() -> None:
 def test_the_sets_are_of_several_classes() -> None:
     """Ten, five and seven, of which the rarest is present."""
     assert [(one.name, one.classes) for one in data_sets()] == [("digits", 10), ("overlapping", 5), ("unequal", 7)]
+
+
+def test_a_trainer_stands_beside_its_peers(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row of JSON for each method, with every field; pairs are better than machines against the rest on digits."""
+    main(["--json", "--seeds", "1", "--sets", "digits", "--methods", "pairs,rest,SVC"])
+    rows = {row["method"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert list(rows) == ["pairs", "rest", "SVC"]
+    assert rows["pairs"]["classes"] == 10
+    assert rows["pairs"]["accuracy"] > rows["rest"]["accuracy"]
+    assert abs(rows["pairs"]["accuracy"] - rows["SVC"]["accuracy"]) < 0.05
+    assert rows["pairs"]["us_a_row"] > 0.0
+    assert rows["SVC"]["late_us_a_row"] is None

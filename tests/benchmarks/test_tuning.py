@@ -20,6 +20,8 @@ def sets(tmp_path: Path) -> Path:
     return tmp_path
 
 
+# So few points of an rbf machine are a plain sample, which it says.
+@pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 def test_a_small_run_says_both_sides(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each case has the grid search's accuracy and time, ours, and what was lost; a second run measures nothing."""
     arguments = ["--data", str(sets), "--cases", "ring/rbf", "--rows", "1000", "--memory", "400", "--seeds", "3"]

@@ -1,4 +1,4 @@
-"""`CoresetSVC` with more than two classes: one against the rest over one shared structure."""
+"""`CoresetSVC` with more than two classes: several machines over one shared structure, as a trainer has them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from streamsvm.points import Points
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 Arrays = tuple[np.ndarray, np.ndarray]
-OPTIONS = [{}, {"kernel": "rbf"}, {"structure": "tree", "class_weight": "balanced"}, {"reducer": "sensitivity"}]
+OPTIONS = [
+    {},
+    {"kernel": "rbf", "multiclass": "one_vs_rest"},
+    {"structure": "tree", "class_weight": "balanced"},
+    {"reducer": "sensitivity", "multiclass": "one_vs_rest"},
+]
+REST = "one_vs_rest"
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +53,7 @@ def test_what_fits_into_memory_is_svcs_one_against_the_rest(kernel, class_weight
     """Below `memory_points` decision values are those of `STDASVC` on all points, a machine for each class."""
     X, y = load_iris(return_X_y=True)
     options = {"C": 0.7, "kernel": kernel, "gamma": 0.2, "tol": 1e-8}
-    ours = CoresetSVC(**options, class_weight=class_weight).fit(X, y)
+    ours = CoresetSVC(**options, class_weight=class_weight, multiclass=REST).fit(X, y)
     Z, weight = StandardScaler().fit_transform(X), compute_sample_weight(class_weight, y)
     machines = [STDASVC(**options).fit(Z, y == label, weight) for label in range(3)]
     found, expected = ours.decision_function(X), np.column_stack([one.decision_function(Z) for one in machines])
@@ -59,11 +65,11 @@ def test_what_fits_into_memory_is_svcs_one_against_the_rest(kernel, class_weight
 def test_planes_are_over_raw_features(digits) -> None:
     """`coef_` has a row for each class, and gives the decision values with `intercept_`."""
     X, y = digits
-    machine = CoresetSVC(memory_points=300).fit(X, y)
+    machine = CoresetSVC(memory_points=300, multiclass=REST).fit(X, y)
     assert machine.coef_.shape == (10, 64)
     assert machine.intercept_.shape == (10,)
     np.testing.assert_allclose(X @ machine.coef_.T + machine.intercept_, machine.decision_function(X), atol=1e-8)
-    assert len(machine.fit_) == len(machine.model_) == 10
+    assert len(machine.fit_) == machine.model_.machines == 10
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -102,7 +108,7 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
     m / K points each, and than that of a uniform sample."""
     X, y = clouds
     memory, points = 400, Points(X, y.astype(np.int8), np.ones(len(y)))
-    shared = CoresetSVC(memory_points=memory).fit(X, y)
+    shared = CoresetSVC(memory_points=memory, multiclass=REST).fit(X, y)
     objectives = [Objective.over(points.against_the_rest(label), shared.model_config.svm) for label in range(5)]
     divided = OneVsRestClassifier(CoresetSVC(memory_points=memory // 5)).fit(X, y)
     reservoir = ReservoirBaseline(memory, 0)
@@ -112,19 +118,24 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
         return sum(objective.value(model) for objective, model in zip(objectives, models, strict=True))
 
     best = total([objective.of_few(objective.points) for objective in objectives])
-    ours = total(shared.model_) / best - 1.0
+    ours = total([shared.model_.model(label) for label in range(5)]) / best - 1.0
     uniform = [one.of_few(reservoir.points.against_the_rest(label)) for label, one in enumerate(objectives)]
     assert ours < 0.2 * (total([machine.model_ for machine in divided.estimators_]) / best - 1.0)
     assert ours < 0.5 * (total(uniform) / best - 1.0)
     assert ours < 0.1
 
 
-def test_a_class_may_come_late(clouds) -> None:
+@pytest.mark.parametrize("multiclass", [None, REST])
+def test_a_class_may_come_late(clouds, multiclass) -> None:
     """A class that was named at first and comes after many reductions is learned; before, its machine says no."""
     X, y = clouds
     early, late = y != 4, y == 4
-    machine = CoresetSVC(memory_points=300).partial_fit(X[early], y[early], classes=range(5))
-    assert (machine.decision_function(X)[:, 4] == -1.0).all()
+    machine = CoresetSVC(memory_points=300, multiclass=multiclass)
+    machine.partial_fit(X[early], y[early], classes=range(5))
+    if multiclass == REST:
+        assert (machine.decision_function(X)[:, 4] == -1.0).all()
+    else:
+        assert not (machine.predict(X) == 4).any()
     machine.partial_fit(X[late], y[late])
     assert (machine.predict(X[late]) == 4).mean() > 0.5
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import doctest
+import json
+import pickle
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +28,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from consumers.loader import load
 from streamsvm import STDASVC, CoresetSVC
+from streamsvm.checkpoint import format as checkpoint
 from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
 from streamsvm.estimators.stream import REMEDIES, CoresetWarning
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine
 from tests.benchmarks.estimator_checks import LEAST_CHAIN, LEAST_TREE, REASONS, failed_seeds
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, versions
@@ -133,12 +139,37 @@ def test_class_weights_hold_on_average(points, options) -> None:
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_what_fits_into_memory_is_not_reduced(htru2, kernel) -> None:
-    """Below `memory_points` the machine is that of all points, standardised."""
+    """Below `memory_points` the machine is that of all points; unbounded, as the first leaf may be short."""
     X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]
     Z = StandardScaler().fit_transform(X)
-    ours = CoresetSVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(X, y)
+    ours = CoresetSVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6, max_leverage=None).fit(X, y)
     theirs = STDASVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(Z, y)
-    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(Z), atol=1e-4)
+    expected = theirs.decision_function(Z)
+    if kernel == "rbf":  # written down in half precision
+        terms = theirs.support_vectors_, np.ravel(theirs.dual_coef_), float(theirs.intercept_[0])
+        expected = KernelMachine(RbfKernel(0.1), *terms).halved().decide(Z)
+    np.testing.assert_allclose(ours.decision_function(X), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_what_an_older_build_saved_learns_on(htru2, kernel) -> None:
+    """Defaults that came later are no changed parameters; a machine keeps its precision."""
+    X, y = htru2[0][:1_500], htru2[1][:1_500]
+    machine = CoresetSVC(memory_points=2_000, kernel=kernel).fit(X[:1_000], y[:1_000])
+    if kernel == "rbf":
+        both = (machine, pickle.loads(pickle.dumps(machine)))
+        assert [one._stream.model().machine.precision for one in both] == ["half", "half"]
+    state = machine.__getstate__()
+    snapshot = checkpoint.decode(state["_stream"]["learned"])
+    plain = json.loads(json.dumps(snapshot.configuration))
+    del plain["coreset"]["totals"], plain["svm"]["precision"]
+    older = CoresetSVC.__new__(CoresetSVC)
+    learned = checkpoint.encode(replace(snapshot, configuration=plain))
+    older.__setstate__({**state, "_stream": {**state["_stream"], "learned": learned, "made": None}})
+    assert not older._stream.config.coreset.totals
+    older.partial_fit(X[1_000:], y[1_000:])
+    with pytest.raises(ValueError, match="a parameter was changed in mid-stream: alpha"):
+        older.set_params(alpha=1e-2).partial_fit(X[:10], y[:10])
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])

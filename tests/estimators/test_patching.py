@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as ORIGINAL
 
-from streamsvm import STDASVC, STDASVR, STDAOneClassSVM, patch_sklearn, unpatch_sklearn
+from streamsvm import STDASVC, STDASVR, STDALinearSVR, STDAOneClassSVM, patch_sklearn, unpatch_sklearn
 from streamsvm.estimators import patching
 from tests.estimators.svc_suite import REASONS
 
@@ -29,7 +29,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def patched() -> Iterator[None]:
     """scikit-learn with our classes, for one test."""
-    assert patch_sklearn() == ("sklearn.svm.SVC", "sklearn.svm.SVR", "sklearn.svm.OneClassSVM")
+    names = ("SVC", "SVR", "OneClassSVM", "LinearSVC", "LinearSVR")
+    assert patch_sklearn() == tuple(f"sklearn.svm.{name}" for name in names)
     yield
     assert unpatch_sklearn() == patching.PATCHED
 
@@ -44,24 +45,26 @@ def suite(kind: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("kind", ["patched", "STDASVC"])
 def test_scikit_learns_own_tests_of_svc_pass(kind) -> None:
-    """All of scikit-learn's tests of the three classes pass, dense and sparse, but for those with a reason."""
+    """All of scikit-learn's tests of the five classes pass, dense and sparse, but for those with a reason."""
     found = suite(kind)
     names = {name.partition("[")[0] for name in found["failed"]}
     assert names <= set(REASONS)
-    assert len(found["failed"]) == (2 if kind == "patched" else 4)
+    assert len(found["failed"]) == (0 if kind == "patched" else 2)
     assert len(found["passed"]) > 215
 
 
-@pytest.mark.parametrize("name", ["SVR", "OneClassSVM"])
+@pytest.mark.parametrize("name", ["SVR", "OneClassSVM", "LinearSVR"])
 def test_the_other_classes_are_ours_by_the_old_name(patched: None, name: str) -> None:
     """A patched class is a subclass of the one it replaces, with its parameters, and gives our machines."""
     kind, X = getattr(sklearn.svm, name), np.random.default_rng(0).standard_normal((40, 3))
     assert issubclass(kind, patching.ORIGINALS[name])
     assert kind is not patching.ORIGINALS[name]
     assert kind().get_params() == patching.ORIGINALS[name]().get_params()
-    assert repr(kind(gamma=2.0)) == f"{name}(gamma=2.0)"
-    ours = {"SVR": STDASVR, "OneClassSVM": STDAOneClassSVM}[name](gamma=0.5).fit(X, X[:, 0]).predict(X)
-    machine = pickle.loads(pickle.dumps(clone(kind(gamma=0.5)).fit(X, X[:, 0])))
+    options = {"random_state": 0} if name == "LinearSVR" else {"gamma": 0.5}
+    assert repr(kind(tol=2.0)) == f"{name}(tol=2.0)"
+    own = {"SVR": STDASVR, "OneClassSVM": STDAOneClassSVM, "LinearSVR": STDALinearSVR}[name]
+    ours = own(**options).fit(X, X[:, 0]).predict(X)
+    machine = pickle.loads(pickle.dumps(clone(kind(**options)).fit(X, X[:, 0])))
     np.testing.assert_array_equal(machine.predict(X), ours)
 
 

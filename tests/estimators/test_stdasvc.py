@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC, CoresetSVC
-from streamsvm.estimators import stdasvc
+from streamsvm.estimators import drop_in, stdasvc
 
 KERNELS = [{"kernel": "linear"}, {"kernel": "rbf", "gamma": 0.1}, {"kernel": "poly", "gamma": 0.1, "coef0": 1.0}]
 TIGHT = 1e-10
@@ -128,7 +128,7 @@ def test_rows_that_stay_sparse_give_the_machines_of_dense_ones(options, monkeypa
     X, y = load_digits(return_X_y=True)
     X = X[:900] / 16.0
     whole = STDASVC(tol=1e-6, decision_function_shape="ovo", **options).fit(X, y[:900])
-    monkeypatch.setattr(stdasvc, "DENSE_BYTES", dict.fromkeys(stdasvc.DENSE_BYTES, 0))
+    monkeypatch.setattr(drop_in, "DENSE_BYTES", dict.fromkeys(drop_in.DENSE_BYTES, 0))
     rows = sparse.csr_array(X)
     found = clone(whole).fit(rows, y[:900])
     np.testing.assert_allclose(found.decision_function(rows), whole.decision_function(X), atol=1e-4)
@@ -332,6 +332,40 @@ def test_a_wrong_parameter_is_named(cancer, options, said) -> None:
     """A parameter without meaning is refused at `fit`, by name and value."""
     with pytest.raises(ValueError, match=said):
         STDASVC(**options).fit(*cancer)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_threads_share_the_work(kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads give the machine of one, with the RBF kernel to the bit, and the same bits again."""
+    random = np.random.default_rng(4)
+    X = random.normal(size=(1_500, 6))
+    y = X[:, 0] * X[:, 1] + 0.3 * random.normal(size=len(X)) > 0
+    options = {"kernel": kernel, "gamma": 0.2, "coef0": 1.0, "tol": 1e-4}
+    one = STDASVC(**options).fit(X, y)
+    asked = []
+    run = drop_in.Threads.run
+    monkeypatch.setattr(drop_in.Threads, "run", lambda self, parts: (asked.append(len(parts)), run(self, parts))[1])
+    for threads in (2, 3, -1):
+        asked.clear()
+        many = STDASVC(threads=threads, **options).fit(X, y)
+        assert max(asked) == drop_in.number_of(threads)
+        np.testing.assert_allclose(many.dual_coef_, one.dual_coef_, rtol=0, atol=1e-4 if kernel == "poly" else 0)
+        assert STDASVC(threads=threads, **options).fit(X, y).dual_coef_.tobytes() == many.dual_coef_.tobytes()
+
+
+@pytest.mark.filterwarnings("ignore:Solver terminated early:sklearn.exceptions.ConvergenceWarning")
+def test_what_libsvm_ends_in_few_steps_is_its_answer(cancer) -> None:
+    """Few points: SVC's bits. Where LIBSVM's steps do not suffice, our solver meets the tolerance; no bound stays."""
+    X, y = cancer
+    for options in ({"kernel": "linear", "C": 0.1}, {"gamma": 0.01}):
+        ours, theirs = (kind(**options).fit(X[:400], y[:400]) for kind in (STDASVC, SVC))
+        np.testing.assert_array_equal(ours.dual_coef_, theirs.dual_coef_)
+        np.testing.assert_array_equal(ours.intercept_, theirs.intercept_)
+    hard = {"kernel": "linear", "C": 1e4, "tol": 1e-6}
+    ours = STDASVC(**hard).fit(X[:400, :3], y[:400])
+    assert SVC(**hard, max_iter=50 * 400).fit(X[:400, :3], y[:400]).fit_status_ == 1
+    assert ours.fit_status_ == 0
+    assert ours.max_iter == -1
 
 
 def test_an_early_end_is_said(cancer) -> None:

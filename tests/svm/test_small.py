@@ -7,9 +7,10 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
-from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.kernels import LinearKernel, RbfKernel
+from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.objective import optimality
-from streamsvm.svm.small import solve_small
+from streamsvm.svm.small import classes_of, solve_pairs, solve_small
 
 MANY = 100_000
 
@@ -55,3 +56,36 @@ def test_few_steps_are_not_convergence() -> None:
     solution = solve_small(rbf_kernel(Z, gamma=0.3), y, upper, 1e-6, 5)
     assert not solution.converged
     assert solution.iterations == 5
+
+
+@pytest.mark.parametrize("kernel", [LinearKernel(), RbfKernel(0.3), PolynomialKernel(3, 0.2, 1.0)], ids=repr)
+def test_every_pair_is_libsvms(kernel) -> None:
+    """Dual variables and intercepts of all pairs stand where SVC has them; a pair that is left out stays open."""
+    random = np.random.default_rng(5)
+    sizes = np.array([20, 45, 33])
+    begin = np.append(0, np.cumsum(sizes))
+    label = np.repeat([0, 1, 2], sizes)
+    Z = random.normal(size=(len(label), 3)) + label[:, None] + 4.0
+    upper = random.uniform(0.5, 2.0, len(label))
+    limits = np.triu(np.full((3, 3), MANY), 1)
+    dual, intercepts, _ = solve_pairs(classes_of(Z.copy(), begin, upper, kernel), 1e-9, limits)
+    options = {"kernel": "linear"} if isinstance(kernel, LinearKernel) else {"kernel": "rbf", "gamma": 0.3}
+    if isinstance(kernel, PolynomialKernel):
+        options = {"kernel": "poly", "gamma": 0.2, "coef0": 1.0}
+    theirs = SVC(**options, tol=1e-9, decision_function_shape="ovo").fit(Z, label, sample_weight=upper)
+    found = np.zeros_like(dual)
+    found[:, theirs.support_] = theirs.dual_coef_
+    solved = np.isfinite(intercepts[np.triu_indices(3, 1)])
+    assert solved.any()
+    for at, (i, j) in enumerate(((0, 1), (0, 2), (1, 2))):
+        if solved[at]:
+            # LIBSVM's kernel values are float32.
+            assert intercepts[i, j] == pytest.approx(theirs.intercept_[at], rel=2e-5)
+            np.testing.assert_allclose(dual[j - 1, label == i], found[j - 1, label == i], atol=1e-4)
+            np.testing.assert_allclose(dual[i, label == j], found[i, label == j], atol=1e-4)
+    limits[0, 2] = 0
+    fewer, left, steps = solve_pairs(classes_of(Z.copy(), begin, upper, kernel), 1e-9, limits)
+    assert np.isnan(left[0, 2])
+    assert steps[0, 2] == 0
+    assert not fewer[1, label == 0].any()
+    np.testing.assert_array_equal(fewer[0, label == 0], dual[0, label == 0])

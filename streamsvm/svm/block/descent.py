@@ -56,6 +56,7 @@ from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.product_kernels import MatrixBlocks, PolynomialKernel, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
+from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
 BLOCK: Final = 256
@@ -134,6 +135,8 @@ class BlockDescent:
         For `seconds` and `max_seconds`; without it no time is taken.
     max_seconds : float, optional
         The run ends with the first block that ends after this time, and counts as ended by `progress`.
+    workers : Workers, optional
+        For kernel values and gradients, but for the linear kernel's.
 
     Attributes
     ----------
@@ -162,8 +165,10 @@ class BlockDescent:
         progress: Progress | None = None,
         clock: Clock | None = None,
         max_seconds: float | None = None,
+        workers: Workers = ALONE,
     ) -> None:
         n = len(y)
+        self._workers = workers
         self._clock, self._max_seconds = clock, max_seconds
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
@@ -214,8 +219,9 @@ class BlockDescent:
         if isinstance(self._kernel, RbfKernel) and dense:
             # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
             # not.
-            return RbfBlocks(self._Z, self._kernel.gamma, np.float32 if self._tolerance >= SINGLE else np.float64), many
-        return ProductBlocks(self._Z, self._kernel), many
+            precision = np.float32 if self._tolerance >= SINGLE else np.float64
+            return RbfBlocks(self._Z, self._kernel.gamma, precision, self._workers), many
+        return ProductBlocks(self._Z, self._kernel, self._workers), many
 
     def _begin_small(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
         """As `_begin`, with all kernel values at hand where points are few: most of their time is the layouts'."""
@@ -522,7 +528,7 @@ class BlockDescent:
     def _in_double(self) -> RbfBlocks:
         """Return the RBF kernel of the same points in float64."""
         assert isinstance(self._kernel, RbfKernel)
-        return RbfBlocks(self._Z, self._kernel.gamma, np.float64)
+        return RbfBlocks(self._Z, self._kernel.gamma, np.float64, self._workers)
 
 
 def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:

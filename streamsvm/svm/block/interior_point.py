@@ -17,6 +17,11 @@ The path begins at v = 0, with a in the middle of its box and all multipliers 1.
   computed, not estimated. The caller does not rely on it: the blocks of `streamsvm.svm.block.descent` continue from
   there.
 
+The same path leads to the optimum of LIBLINEAR's problems (`penalised_optimum`): their bias is one more coefficient,
+with a penalty. Then no equality binds the dual variables, the last unknown counts like the others, and any loss
+sum_i upper_i max(0, h_i - <r_i, v>) will do: h_i = 1 for classes; for regression in a tube of half-width epsilon every
+point has two rows, (z_i, 1) with h_i = t_i - epsilon and -(z_i, 1) with h_i = -t_i - epsilon.
+
 Sources: Ferris and Munson 2002, "Interior-point methods for massive support vector machines"; Mehrotra 1992 (predictor
 and corrector). No BLAS: see `streamsvm.linalg`.
 """
@@ -42,8 +47,8 @@ from streamsvm.svm.block.signed_rows import (
     spanned,
     weighted_gram,
 )
-from streamsvm.svm.block.vector_math import least, most
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution
+from streamsvm.vector_math import least, most
 
 MOST_FEATURES: Final = 1_000
 """Largest number of features (or points, if fewer) for which steps are affordable: a step costs its cube."""
@@ -61,6 +66,8 @@ CONFIDENT: Final = 0.95
 """A snapped point must meet this share of the tolerance, so that another order of sums still finds it met."""
 ROUNDING: Final = 1e-14
 """An imbalance below this share of the sum of a counts as 0."""
+UNPENALISED: Final = np.empty(0)
+"""In the place of heights: the bias has no penalty, and all heights are 1."""
 EXHAUSTED: Final = 1e-7
 """Once mu is below this share of the tolerance, rounding dominates the products, and further steps would be wrong."""
 
@@ -87,7 +94,8 @@ class InteriorPointSolver(CheckedSolver):
         # without a penalty.
         v, a = np.zeros(len(used.common) + 1), np.empty(len(problem.y))
         limit = min(problem.max_iterations, MOST_STEPS)
-        steps, converged = _follow(used, np.require(problem.upper, np.float64, ["C", "W"]), self.gap, 0.0, limit, v, a)
+        upper = np.require(problem.upper, np.float64, ["C", "W"])
+        steps, converged = _follow(used, upper, UNPENALISED, self.gap, 0.0, limit, v, a)
         w = v[:-1] if used is rows else coefficients_of(rows, used, v[:-1])
         intercept = float(v[-1] - np.einsum("j,j->", w, rows.common))
         return Solution(alpha=a, intercept=intercept, iterations=int(steps), converged=bool(converged), coefficients=w)
@@ -108,10 +116,36 @@ def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = 
     """
     used = _shortest(rows)
     v, a = np.zeros(len(used.common) + 1), np.empty(len(upper))
-    steps, _ = _follow(used, upper, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
+    steps, _ = _follow(used, upper, UNPENALISED, 0.0, tolerance, min(limit, MOST_STEPS), v, a)
     # Rounded steps leave a in the boxes but not exactly balanced; the snapped point is, so block descent may go on from
     # it.
     return rows.sign * a, int(steps)
+
+
+def penalised_optimum(rows: SignedRows, height: Float, upper: Float, gap: float) -> tuple[Float, int, bool]:
+    """Minimise 1/2 |v|^2 + sum_i upper_i max(0, height_i - <r_i, v>) over v, the last coefficient included.
+
+    Parameters
+    ----------
+    rows : SignedRows
+        From `streamsvm.svm.block.signed_rows.plain_rows`.
+    height, upper : ndarray of shape (n,), float64
+        Heights of a size near 1; bounds are positive.
+    gap : float
+        Relative duality gap at which to stop, positive.
+
+    Returns
+    -------
+    ndarray of shape (d + 1,), float64
+        v, the one of the least objective on the way.
+    int
+        Steps.
+    bool
+        Whether the gap was met: then the objective is at most 1 / (1 - gap) times the optimum.
+    """
+    v, a = np.zeros(len(rows.common) + 1), np.empty(len(upper))
+    steps, met = _follow(rows, np.require(upper, np.float64, ["C", "W"]), height, gap, 0.0, MOST_STEPS, v, a)
+    return v, int(steps), bool(met)
 
 
 def cost_ns(n: int, d: int, entries: float) -> float:
@@ -146,13 +180,15 @@ def _shortest(rows: SignedRows) -> SignedRows:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
+def _follow(rows, upper, height, gap, tolerance, limit, best, point):  # type: ignore[no-untyped-def]
     """Follow the path until a stopping rule is met; return the number of steps, and whether the rule was met.
 
     Parameters
     ----------
     rows : SignedRows
     upper : ndarray of shape (n,), float64, positive
+    height : ndarray of shape (n,), float64
+        Of the losses where the bias is penalised; `UNPENALISED` where it is not.
     gap : float
         Relative duality gap at which to stop; 0 to stop by the tolerance.
     tolerance : float
@@ -171,6 +207,10 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         # The middle of the box is the farthest from all bounds: an interior-point method that starts near one takes
         # short steps.
         a[i] = c[i] = 0.5 * upper[i]
+    penalised = len(height) > 0
+    if penalised:
+        for i in range(n):
+            slack[i] = height[i]
     v, dv, held, right = np.zeros(order), np.empty(order), np.empty(order), np.empty(order)
     # The Newton system is reduced to d + 1 unknowns, whatever n is; that is why the method is for linear kernels.
     matrix = np.empty((order, order))
@@ -178,7 +218,11 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
     for step in range(limit + 1):
         combine(rows, a, held)
         loss, total, products = _sums(upper, a, c, zeta, xi, slack)
-        value = loss + 0.5 * dot(v[:-1], v[:-1])
+        value, square = loss + 0.5 * dot(v[:-1], v[:-1]), dot(held[:-1], held[:-1])
+        if penalised:
+            total = dot(height, a)
+            value += 0.5 * v[-1] * v[-1]
+            square += held[-1] * held[-1]
         # The primal value may rise in a step, the dual gap counts from the best one, and that is the machine that is
         # returned.
         if value < primal:
@@ -187,8 +231,10 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
                 best[j] = v[j]
         # A cheap estimate first: a is not balanced yet, and balancing and checking it costs more passes over all
         # points.
-        if primal - total + 0.5 * dot(held[:-1], held[:-1]) <= near * primal:
-            if tolerance > 0.0:
+        if primal - total + 0.5 * square <= near * primal:
+            if penalised:
+                enough = primal - _scaled_dual(total, square) <= gap * primal
+            elif tolerance > 0.0:
                 enough = _snap(rows, upper, state, SNAP * tolerance, right, along, point) <= CONFIDENT * tolerance
             else:
                 enough = primal - _dual(rows, a, right, point) <= gap * primal
@@ -203,6 +249,9 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
             # The penalty |w|^2 / 2; the bias, the last row, has none.
             matrix[j, j] += 1.0
             held[j] -= v[j]
+        if penalised:
+            matrix[-1, -1] += 1.0
+            held[-1] -= v[-1]
         # Rounding can make the matrix indefinite near the optimum. What was reached by then is returned, unconverged.
         if not factorise(matrix):
             steps = step
@@ -210,6 +259,8 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         combine(rows, target, right)
         for j in range(order - 1):
             right[j] -= v[j]
+        if penalised:
+            right[-1] -= v[-1]
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         # Mehrotra's rule: where the step towards mu = 0 got far, aim low; where it met a bound early, go back to the
@@ -221,7 +272,7 @@ def _follow(rows, upper, gap, tolerance, limit, best, point):  # type: ignore[no
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         v += _move(state, slack, work) * dv
-    if not enough:
+    if not enough and not penalised:
         if tolerance > 0.0:
             _snap(rows, upper, state, SNAP * tolerance, right, along, point)
         else:
@@ -309,6 +360,13 @@ def _move(state, slack, work):  # type: ignore[no-untyped-def]
         xi[i] += length * high[i]
         slack[i] -= length * along[i]
     return length
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _scaled_dual(total, square):  # type: ignore[no-untyped-def]
+    """Return the greatest dual objective of a point scaled down, from its linear part and the square of its vector."""
+    scale = min(1.0, total / square) if square > 0.0 else 1.0
+    return scale * total - 0.5 * scale * scale * square
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

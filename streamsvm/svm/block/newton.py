@@ -45,8 +45,8 @@ from streamsvm.linalg import REORDERED, Index
 from streamsvm.model.kernels import Float
 from streamsvm.svm.block.product_kernels import MatrixBlocks, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
-from streamsvm.svm.block.vector_math import widest_vectors
 from streamsvm.svm.block.working_set import descend, extremes
+from streamsvm.vector_math import widest_vectors
 
 PAIR_NS: Final = 0.65
 """Estimated nanoseconds of a step along a pair, per point of its block; only its ratio to `newton_ns` matters."""

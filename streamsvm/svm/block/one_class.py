@@ -24,6 +24,7 @@ import numpy as np
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.product_kernels import PolynomialKernel
+from streamsvm.svm.block.workers import ALONE, Workers
 
 SAMPLE: Final = 256
 """Points by which the start tells outliers."""
@@ -42,10 +43,19 @@ class OneClassDescent(BlockDescent):
     kernel : Kernel or PolynomialKernel
     tolerance : float
         KKT gap below which the point counts as optimal.
+    workers : Workers, optional
     """
 
-    def __init__(self, Z: Any, upper: Float, total: float, kernel: Kernel | PolynomialKernel, tolerance: float) -> None:
-        super().__init__(Z, np.ones(len(upper), np.int8), upper, kernel, tolerance)
+    def __init__(
+        self,
+        Z: Any,
+        upper: Float,
+        total: float,
+        kernel: Kernel | PolynomialKernel,
+        tolerance: float,
+        workers: Workers = ALONE,
+    ) -> None:
+        super().__init__(Z, np.ones(len(upper), np.int8), upper, kernel, tolerance, workers=workers)
         # The interior-point method is written for labels.
         self._patience_ns = np.inf
         n, every = len(upper), np.arange(len(upper))

@@ -6,7 +6,9 @@ some columns at a time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.svm.block.rbf_tiles import powers
+from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, Workers, divided
 
 VALUES: Final = 1 << 20
 """Kernel values that are made at a time: 8 MB."""
@@ -64,6 +67,20 @@ def squares(Z: Any) -> Float:
     return np.einsum("ij,ij->i", Z, Z) if isinstance(Z, np.ndarray) else np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
 
 
+def scale_of(kernel: PolynomialKernel, of: Float) -> tuple[float, float]:
+    """Return the power of two that brings values on the diagonal to at most 1, and the largest value after that.
+
+    Parameters
+    ----------
+    kernel : PolynomialKernel
+    of : ndarray of shape (n,)
+        Squares of the points.
+    """
+    highest = float(kernel.of_products(of.copy()).max())
+    scale = float(2.0 ** np.ceil(np.log2(highest))) if 0.0 < highest < np.inf else 1.0
+    return scale, highest / scale
+
+
 class ProductBlocks:
     """A kernel of a set of points, all in float64, in units of `scale`.
 
@@ -71,6 +88,8 @@ class ProductBlocks:
     ----------
     Z : ndarray or CSR array of shape (n, d), float64
     kernel : RbfKernel or PolynomialKernel
+    workers : Workers, optional
+        They divide the points that values are asked for.
 
     Attributes
     ----------
@@ -83,36 +102,54 @@ class ProductBlocks:
         Largest value on the diagonal after the division.
     """
 
-    def __init__(self, Z: Any, kernel: RbfKernel | PolynomialKernel) -> None:
-        self._Z, self._kernel, self._squares = Z, kernel, squares(Z)
+    def __init__(self, Z: Any, kernel: RbfKernel | PolynomialKernel, workers: Workers = ALONE) -> None:
+        self._Z, self._kernel, self._squares, self._workers = Z, kernel, squares(Z), workers
         self._sparse = not isinstance(Z, np.ndarray)
         self.computed = 0
-        highest = 1.0
+        self.scale, self.largest = 1.0, 1.0
         if isinstance(kernel, PolynomialKernel):
-            highest = float(kernel.of_products(self._squares.copy()).max())
-        self.scale = float(2.0 ** np.ceil(np.log2(highest))) if 0.0 < highest < np.inf else 1.0
-        self.largest = highest / self.scale
+            self.scale, self.largest = scale_of(kernel, self._squares)
 
     def gram(self, members: Index) -> Float:
         """Return the kernel values among some points, shape (m, m)."""
-        K = np.empty((len(members), len(members)))
-        for part in self._parts(len(members), len(members)):
-            K[part] = self.values(members[part], members)
+        m = len(members)
+        K = np.empty((m, m))
+
+        def fill(own: slice) -> None:
+            for part in self._parts(own.stop - own.start, m):
+                rows = slice(own.start + part.start, own.start + part.stop)
+                K[rows] = self.values(members[rows], members)
+
+        self._divide(m, m, fill)
         return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:
         """Add to every F_j the sum over members i of change_i k_ij."""
         self.computed += len(members)
-        for part in self._parts(len(members), len(F)):
-            F += change[part] @ self.values(members[part], None)
+
+        def add(own: slice) -> None:
+            columns = None if own.stop - own.start == len(F) else own
+            for part in self._parts(len(members), own.stop - own.start):
+                F[own] += change[part] @ self.values(members[part], columns)
+
+        self._divide(len(F), len(members), add)
 
     def scores(self, members: Index, weights: Float, targets: Index) -> Float:
         """Return sum_i weights_i k_ij for some points j, from scratch, shape (len(targets),)."""
         scores = np.zeros(len(targets))
-        others = None if len(targets) == self._Z.shape[0] else targets
-        for part in self._parts(len(members), len(targets)):
-            scores += weights[part] @ self.values(members[part], others)
+
+        def add(own: slice) -> None:
+            others = None if own.stop - own.start == self._Z.shape[0] else targets[own]
+            for part in self._parts(len(members), own.stop - own.start):
+                scores[own] += weights[part] @ self.values(members[part], others)
+
+        self._divide(len(targets), len(members), add)
         return scores
+
+    def _divide(self, size: int, others: int, work: Callable[[slice], None]) -> None:
+        """Let workers share places 0 to size - 1, each of which needs values with so many points."""
+        parts = divided(size, self._workers, max(1, FEWEST_VALUES // max(1, others)))
+        self._workers.run([partial(work, part) for part in parts])
 
     def values(self, rows: Index | slice, columns: Index | slice | None) -> Float:
         """Return the kernel values of some points with others, or with all, shape (len(rows), len(columns))."""

@@ -15,12 +15,13 @@ two ways:
   value. (A standardised one-hot table is sparse around that centre, although it has no zeros.)
 
 Invariant: values depend on the points and the precision, not on the address of an array; sums over rows are float64, in
-an order that depends on the numbers of rows and points only.
+an order that depends on the numbers of rows, points and workers only. Workers divide tiles or rows among them.
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,7 +30,8 @@ from numpy.typing import NDArray
 
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float
-from streamsvm.svm.block.vector_math import fused, least, power_of_two, widest_vectors
+from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, SHARES, Workers, divided
+from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
 
 Values = NDArray[np.float32 | np.float64]
 
@@ -124,6 +126,7 @@ class RbfBlocks:
     gamma : float
     precision : type
         float32 or float64, of the kernel values.
+    workers : Workers, optional
 
     Attributes
     ----------
@@ -135,8 +138,10 @@ class RbfBlocks:
 
     largest = 1.0
 
-    def __init__(self, Z: Float, gamma: float, precision: type[np.float32 | np.float64]) -> None:
-        self._Z, self._precision = Z, precision
+    def __init__(
+        self, Z: Float, gamma: float, precision: type[np.float32 | np.float64], workers: Workers = ALONE
+    ) -> None:
+        self._Z, self._precision, self._workers = Z, precision, workers
         self.layout = layout_of(Z, gamma)
         self._tiles = _tiles_of(Z, np.arange(len(Z)), self.layout, precision)
         self.computed = 0
@@ -147,7 +152,11 @@ class RbfBlocks:
         K: Values = np.empty((len(members), len(members)), self._precision)
         every = np.array_equal(members, np.arange(len(self._Z)))
         tiles = self._tiles if every else _tiles_of(self._Z, members, self.layout, self._precision)
-        _gram(tiles, rows, self.layout.sparse, K)
+        parts = divided(len(K), self._workers, _fewest(len(K)), SHARES)
+        self._workers.run(
+            [partial(_gram, _with_room(tiles), _some(rows, part), self.layout.sparse, K[part]) for part in parts]
+        )
+        np.fill_diagonal(K, 1.0)
         return K
 
     def add(self, members: Index, change: Float, F: Float) -> None:
@@ -162,7 +171,7 @@ class RbfBlocks:
         """
         self.computed += len(members)
         rows = _rows_of(self._Z, members, self.layout, self._precision)
-        _add(self._tiles, rows, self.layout.sparse, change, F)
+        _add_by(self._workers, self._tiles, rows, self.layout.sparse, change, F)
 
     def uncertainty(self, members: Index, amounts: Float) -> Float:
         """Return a bound on the error of every F_j after `add` of changes with these absolute sums, shape (n,).
@@ -186,10 +195,12 @@ class RbfBlocks:
 
     def scores(self, members: Index, weights: Float, targets: Index) -> Float:
         """Return sum_i weights_i k_ij for some points j, from scratch and in float64, shape (len(targets),)."""
-        return rbf_sums(self._Z, members, weights, targets, self.layout)
+        return rbf_sums(self._Z, members, weights, targets, self.layout, self._workers)
 
 
-def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: Layout) -> Float:
+def rbf_sums(
+    Z: Float, members: Index, weights: Float, targets: Index, layout: Layout, workers: Workers = ALONE
+) -> Float:
     """Return sum_i weights_i k_ij over the members i, for every target j; float64.
 
     Parameters
@@ -201,6 +212,7 @@ def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: L
     targets : ndarray of shape (k,), int64
         Distinct.
     layout : Layout
+    workers : Workers, optional
 
     Returns
     -------
@@ -213,16 +225,65 @@ def rbf_sums(Z: Float, members: Index, weights: Float, targets: Index, layout: L
     asked = np.zeros(len(Z), np.bool_)
     asked[targets] = True
     if asked[members].all():
-        within = np.zeros(len(members))
-        _add_within(_tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights, within)
-        sums[members] = within
+        sums[members] = _sums_within(workers, _tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights)
         asked[members] = False
     others = np.flatnonzero(asked)
     if len(others):
         outside = np.zeros(len(others))
-        _add(_tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)
+        _add_by(workers, _tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)
         sums[others] = outside
     return np.asarray(sums[targets], dtype=np.float64)
+
+
+def _add_by(workers: Workers, tiles: Tiles, rows: TileRows, sparse: bool, change: Float, F: Float) -> None:
+    """Add change' K to F; every worker has some of the tiles, so no bit depends on their number."""
+    width = tiles.half.shape[1]
+    parts = divided(len(tiles.half), workers, -(-_fewest(len(change)) // width), SHARES)
+    workers.run(
+        [
+            partial(
+                _add,
+                _with_room(tiles, part),
+                rows,
+                sparse,
+                change,
+                F[part.start * width : part.stop * width],
+            )
+            for part in parts
+        ]
+    )
+
+
+def _sums_within(workers: Workers, tiles: Tiles, rows: TileRows, sparse: bool, weights: Float) -> Float:
+    """Return weights' K of the rows themselves; every worker has every so many-th tile, and sums of its own."""
+    count = len(divided(len(tiles.half), workers, -(-_fewest(len(weights)) // tiles.half.shape[1])))
+    sums = np.zeros((count, len(weights)))
+    workers.run(
+        [
+            partial(_add_within, _with_room(tiles), rows, sparse, weights, sums[first], first, count)
+            for first in range(count)
+        ]
+    )
+    return np.asarray(sums.sum(axis=0) if count > 1 else sums[0], dtype=np.float64)
+
+
+def _fewest(columns: int) -> int:
+    """Return the least rows of so many columns that are worth another worker."""
+    return max(1, FEWEST_VALUES // max(1, columns))
+
+
+def _with_room(tiles: Tiles, part: slice | None = None) -> Tiles:
+    """Return some of the tiles, or all, with work space of their own."""
+    room = _aligned(tiles.room.shape, tiles.room.dtype.type)
+    if part is None:
+        return tiles._replace(room=room)
+    return Tiles(tiles.features[part], tiles.half[part], room)
+
+
+def _some(rows: TileRows, part: slice) -> TileRows:
+    """Return some of the rows."""
+    start = rows.start[part.start : part.stop + 1]
+    return TileRows(rows.dense[part], rows.half[part], start, rows.feature, rows.value)
 
 
 def is_compiled(precision: type) -> bool:
@@ -317,17 +378,15 @@ def _half_square(point):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _gram(tiles, rows, sparse, K):  # type: ignore[no-untyped-def]
-    """Write the kernel values of every row with every row, the diagonal exactly 1."""
-    m = len(K)
+    """Write the kernel values of every row with all points of the tiles."""
+    m, n = K.shape
     chunk, width = tiles.room.shape
     for t in range(len(tiles.half)):
-        first, last = t * width, min(m, (t + 1) * width)
+        first, last = t * width, min(n, (t + 1) * width)
         for r in range(0, m, chunk):
             end = min(m, r + chunk)
             _kernel_values(tiles, t, last - first, rows, sparse, r, end)
             K[r:end, first:last] = tiles.room[: end - r, : last - first]
-    for i in range(m):
-        K[i, i] = 1.0
 
 
 @njit(cache=True, nogil=True)
@@ -344,11 +403,14 @@ def _add(tiles, rows, sparse, change, F):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _add_within(tiles, rows, sparse, weights, sums):  # type: ignore[no-untyped-def]
-    """Add weights' K to the sums of the rows themselves; kernel values of two different tiles are computed once."""
+def _add_within(tiles, rows, sparse, weights, sums, begun, stride):  # type: ignore[no-untyped-def]
+    """Add to the sums of the rows what tiles begun, begun + stride, ... give with themselves and with all later ones.
+
+    Over all tiles that is weights' K; kernel values of two different tiles are computed once.
+    """
     m = len(sums)
     chunk, width = tiles.room.shape
-    for t in range(len(tiles.half)):
+    for t in range(begun, len(tiles.half), stride):
         begin, end = t * width, min(m, (t + 1) * width)
         part, own = sums[begin:end], weights[begin:end]
         for first in range(begin, end, chunk):

@@ -36,7 +36,7 @@ class SignedRows(NamedTuple):
     Attributes
     ----------
     sign : ndarray of shape (n,), float64
-        y, which is the last column.
+        The last column: y, or a multiple of it (`plain_rows`).
     common : ndarray of shape (d,), float64
         What was subtracted.
     sparse : bool
@@ -93,6 +93,44 @@ def rows_of_csr(Z: Any, y: Float) -> SignedRows:
     start = Z.indptr.astype(np.int64)
     value = Z.data * np.repeat(y, np.diff(start))
     return SignedRows(y, np.zeros(Z.shape[1]), True, np.empty((0, 0)), start, Z.indices.astype(np.int64), value)
+
+
+def plain_rows(Z: Any, y: Float, last: float) -> SignedRows:
+    """Store rows y_i (z_i, last), with nothing subtracted: where the bias is penalised, the origin is not free.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64, C-contiguous, or CSR array
+    y : ndarray of shape (n,), -1.0 or +1.0
+    last : float
+    """
+    if not isinstance(Z, np.ndarray):
+        return rows_of_csr(Z, y)._replace(sign=y * last)
+    n, d = Z.shape
+    zero, none = np.zeros(d), np.empty(0, np.int64)
+    sample = Z[:: max(1, n // SAMPLE)]
+    if d > FEW and np.count_nonzero(sample) <= DENSE * sample.size:
+        start = np.empty(n + 1, np.int64)
+        _count(Z, zero, start)
+        feature, value = np.empty(start[-1], np.int64), np.empty(start[-1])
+        _pick(Z, y, zero, start, feature, value)
+        return SignedRows(y * last, zero, True, np.empty((0, 0)), start, feature, value)
+    dense = np.empty((d, n))
+    _transpose(Z, y, zero, dense)
+    return SignedRows(y * last, zero, False, dense, none, none, np.empty(0))
+
+
+def mirrored(rows: SignedRows) -> SignedRows:
+    """Return the rows, and after them the same rows negated."""
+    sign = np.concatenate((rows.sign, -rows.sign))
+    if not rows.sparse:
+        return rows._replace(sign=sign, dense=np.concatenate((rows.dense, -rows.dense), axis=1))
+    return rows._replace(
+        sign=sign,
+        start=np.concatenate((rows.start, rows.start[-1] + rows.start[1:])),
+        feature=np.concatenate((rows.feature, rows.feature)),
+        value=np.concatenate((rows.value, -rows.value)),
+    )
 
 
 def spanned(rows: SignedRows) -> SignedRows:
@@ -287,7 +325,7 @@ def _add_sparse(start, feature, value, sign, weight, matrix):  # type: ignore[no
             for s in range(start[i], t + 1):
                 line[feature[s]] += scaled * value[s]
             last[feature[t]] += scaled * sign[i]
-        last[-1] += weight[i]
+        last[-1] += weight[i] * (sign[i] * sign[i])
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)

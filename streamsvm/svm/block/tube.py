@@ -30,8 +30,9 @@ from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.descent import EPSILON, BlockDescent
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.block.rbf_tiles import RbfBlocks
-from streamsvm.svm.block.vector_math import least, most, widest_vectors
+from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.block.working_set import extremes
+from streamsvm.vector_math import least, most, widest_vectors
 
 
 class TubeDescent(BlockDescent):
@@ -49,6 +50,7 @@ class TubeDescent(BlockDescent):
     kernel : Kernel or PolynomialKernel
     tolerance : float
         KKT gap below which the point counts as optimal, in units of the targets.
+    workers : Workers, optional
     """
 
     def __init__(
@@ -59,9 +61,10 @@ class TubeDescent(BlockDescent):
         epsilon: float,
         kernel: Kernel | PolynomialKernel,
         tolerance: float,
+        workers: Workers = ALONE,
     ) -> None:
         side = np.where(target > 0.5 * (target.max() + target.min()), 1.0, -1.0)
-        super().__init__(Z, side.astype(np.int8), upper, kernel, tolerance)
+        super().__init__(Z, side.astype(np.int8), upper, kernel, tolerance, workers=workers)
         self._plain, self._epsilon = target, epsilon
         # The interior-point method is written for labels.
         self._patience_ns = np.inf

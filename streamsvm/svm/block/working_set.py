@@ -17,16 +17,87 @@ let it reorder sums.
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any, NamedTuple
 
-from streamsvm.svm.block.vector_math import least, most, widest_vectors
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from streamsvm.model.kernels import Float
+from streamsvm.vector_math import least, most, widest_vectors
 
 CLASSES = 1024
 """Number of classes into which violations are divided to select the extremes; class 0: no violation."""
 
 LEAST_CURVATURE = 1e-12
 """Replaces a curvature along a pair that is not positive, as LIBSVM's tau does."""
+
+
+class TwoGroups(NamedTuple):
+    """Kernel values among the points of two groups, by parts; rows of the whole are put together where a step asks.
+
+    Attributes
+    ----------
+    first : ndarray of shape (p, p), float64
+    second : ndarray of shape (q, q), float64
+    across : ndarray of shape (p, q), float64
+        Of the first group with the second.
+    rows : ndarray of shape (p + q, p + q), float64
+        Work space: row i holds its values once `ready[i]` is true.
+    ready : ndarray of shape (p + q,), bool
+    """
+
+    first: Float
+    second: Float
+    across: Float
+    rows: Float
+    ready: NDArray[np.bool_]
+
+
+def values_of(K: Any) -> Any:
+    """Return the array whose rows hold kernel values, of a matrix or of `TwoGroups`; within compiled code only."""
+    raise NotImplementedError
+
+
+def prepare_row(K: Any, i: Any) -> Any:
+    """Make row i of `values_of(K)` ready; within compiled code only."""
+    raise NotImplementedError
+
+
+def diagonal_of(K: Any, i: Any) -> Any:
+    """Return the kernel value of a point with itself; within compiled code only."""
+    raise NotImplementedError
+
+
+@overload(values_of, inline="always")
+def _values_of(K):  # type: ignore[no-untyped-def]
+    return (lambda K: K) if isinstance(K, types.Array) else (lambda K: K.rows)
+
+
+@overload(prepare_row)
+def _prepare_row(K, i):  # type: ignore[no-untyped-def] # noqa: ARG001
+    return (lambda K, i: None) if isinstance(K, types.Array) else _join_row  # noqa: ARG005
+
+
+@overload(diagonal_of)
+def _diagonal_of(K, i):  # type: ignore[no-untyped-def] # noqa: ARG001
+    return (lambda K, i: K[i, i]) if isinstance(K, types.Array) else _diagonal_by_parts
+
+
+def _join_row(K, i):  # type: ignore[no-untyped-def]
+    if not K.ready[i]:
+        p, line = len(K.first), K.rows[i]
+        if i < p:
+            line[:p], line[p:] = K.first[i], K.across[i]
+        else:
+            line[:p], line[p:] = K.across[:, i - p], K.second[i - p]
+        K.ready[i] = True
+
+
+def _diagonal_by_parts(K, i):  # type: ignore[no-untyped-def]
+    p = len(K.first)
+    return K.first[i, i] if i < p else K.second[i - p, i - p]
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
@@ -192,16 +263,16 @@ def solve_block(K, members, F, b, low, high, share, floor, limit, change):  # ty
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"}, error_model="numpy")
 def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped-def]
-    """Step along pairs until the violation is small enough; F and b are changed."""
+    """Step along pairs until the violation is small enough; K is a matrix or `TwoGroups`, F and b are changed."""
     widest_vectors()
-    m = len(F)
-    number = K.dtype.type
+    m, values = len(F), values_of(K)
+    number = values.dtype.type
     zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
     rise, fall = np.empty(m), np.empty(m)
-    gain, diagonal = np.empty(m, K.dtype), np.empty(m, K.dtype)
+    gain, diagonal = np.empty(m, values.dtype), np.empty(m, values.dtype)
     top, bottom = -np.inf, np.inf
     for j in range(m):
-        diagonal[j] = K[j, j]
+        diagonal[j] = diagonal_of(K, j)
         rise[j] = 0.0 if b[j] < high[j] else np.inf
         fall[j] = 0.0 if b[j] > low[j] else np.inf
         bottom = least(bottom, F[j] + rise[j])
@@ -211,7 +282,8 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
         if not top - bottom > stop:
             return step
         u = _place_of_sum(F, rise, bottom)
-        line_u, own = K[u], K[u, u]
+        prepare_row(K, u)
+        line_u, own = values[u], diagonal[u]
         # Violations are scaled to at most 1, so that their squares neither overflow nor vanish in float32.
         scale = 1.0 / (top - bottom)
         best = zero
@@ -222,10 +294,11 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
             best = most(best, gain[j])
         v = _place_of(gain, best)
         # The choice of v may be made in float32; the length of the step needs float64.
-        curvature_64 = np.float64(K[u, u]) + np.float64(K[v, v]) - 2.0 * np.float64(line_u[v])
+        curvature_64 = np.float64(own) + np.float64(diagonal[v]) - 2.0 * np.float64(line_u[v])
         t = (F[v] - F[u]) / max(curvature_64, LEAST_CURVATURE)
         t = _move(b, low, high, rise, fall, u, v, t)
-        line_v = K[v]
+        prepare_row(K, v)
+        line_v = values[v]
         top, bottom = -np.inf, np.inf
         for j in range(m):
             F[j] += t * (np.float64(line_u[j]) - np.float64(line_v[j]))

@@ -1,0 +1,240 @@
+"""`STDALinearSVC` and `STDALinearSVR`: scikit-learn's LinearSVC and LinearSVR, ended by our solver.
+
+LIBLINEAR visits point after point, and stops at its tolerance or, often, at `max_iter` passes with a warning. Nobody
+knows before how many passes a problem needs. So LIBLINEAR begins; where it has not ended after the passes that cost
+some times as much as an interior-point method would (an estimate, no clock), that method solves the problem: the same
+one, the penalised intercept included. With narrow boxes LIBLINEAR's passes soon skip most points and it has the problem
+alone (`WIDE`).
+
+Invariant: an answer is LIBLINEAR's own, bit for bit, if every class ended in time; else its objective is proven to be
+within `GAP` of the optimum (or tighter, with `tol`). The other losses, `multi_class="crammer_singer"` and the primal
+problem are LIBLINEAR's alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import LinearSVC, LinearSVR
+from sklearn.svm._base import _fit_liblinear
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from streamsvm.model.kernels import Float
+from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
+from streamsvm.svm.block.signed_rows import SignedRows, mirrored, plain_rows
+
+PATIENCE_OF_CLASSES, PATIENCE_OF_TARGETS = 1.0, 4.0
+"""LIBLINEAR's passes may cost this many times what the interior-point method would."""
+WIDE: Final = 100.0
+"""Product of C and the mean square of a row from which on LIBLINEAR hardly ever ends within a thousand passes."""
+FEWEST: Final = 1_000
+"""Fewer points of two classes are LIBLINEAR's: a thousand passes over them take a millisecond or two."""
+POINT_NS, ENTRY_NS = 20.0, 1.6
+"""Estimated nanoseconds of a pass, for each point and for each of its entries; only their ratio to
+`streamsvm.svm.block.interior_point.cost_ns` matters."""
+FEWEST_PASSES: Final = 20
+GAP, GAP_OF_TOLERANCE = 1e-6, 1e-2
+"""Relative duality gap at which the method ends: the smaller of this and this share of `tol`."""
+LARGEST: Final = 1e100
+"""Of features and targets: squares must stay finite."""
+
+
+class _FirstLiblinear:
+    """LinearSVC or LinearSVR follows among the bases; see the module."""
+
+    loss: str
+    dual: Any
+    tol: float
+    C: float
+    fit_intercept: bool
+    intercept_scaling: float
+    max_iter: int
+    verbose: int
+    random_state: Any
+
+    @property
+    def _scaling(self) -> float:
+        """What stands beside the features."""
+        return float(self.intercept_scaling) if self.fit_intercept else 0.0
+
+    def _passes(self, X: Any, copies: int, patience: float) -> int:
+        """Return how many passes LIBLINEAR may make before the interior-point method begins, over rows so often."""
+        n, d = X.shape
+        entries = float(X.nnz if not isinstance(X, np.ndarray) else np.count_nonzero(X)) / n
+        ours = copies * cost_ns(n, d, entries)
+        passes = patience * ours / (n * (POINT_NS + ENTRY_NS * entries))
+        return int(max(FEWEST_PASSES, min(passes, 1e9)))
+
+    def _liblinear(self, X: Any, y: Any, passes: int, weight: Any, **options: Any) -> tuple[Any, Any, NDArray[Any]]:
+        """Return coefficients, intercepts and passes of every class, without a warning where passes are few."""
+        with warnings.catch_warnings():
+            if passes < self.max_iter:
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            found: tuple[Any, Any, NDArray[Any]] = _fit_liblinear(
+                X,
+                y,
+                self.C,
+                self.fit_intercept,
+                self.intercept_scaling,
+                penalty="l2",
+                dual=True,
+                verbose=self.verbose,
+                max_iter=min(passes, self.max_iter),
+                tol=self.tol,
+                random_state=self.random_state,
+                loss=self.loss,
+                sample_weight=weight,
+                **options,
+            )
+        return found
+
+    def _optimum(self, rows: SignedRows, height: Float, upper: Float) -> tuple[Float, int, bool]:
+        """Return the coefficients with that of the intercept as the last, steps, and whether the gap was met."""
+        return penalised_optimum(rows, height, upper, min(GAP, GAP_OF_TOLERANCE * self.tol))
+
+
+class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
+    """`sklearn.svm.LinearSVC` whose hinge loss needs few passes, or ours ends.
+
+    Every parameter, attribute, check and message is LinearSVC's. `n_iter_` counts LIBLINEAR's passes and our steps.
+
+    Examples
+    --------
+    >>> from streamsvm import STDALinearSVC
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], ["low", "low", "high", "high"]
+    >>> STDALinearSVC(loss="hinge", C=100.0).fit(X, y).predict([[0.9], [2.1]])
+    array(['low', 'high'], dtype='<U4')
+    """
+
+    class_weight: Any
+    multi_class: str
+    penalty: str
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on all points; parameters are LinearSVC's."""
+        ours = self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False
+        if not ours:
+            super().fit(X, y, sample_weight)
+            return self
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        check_classification_targets(y)
+        self.classes_ = np.unique(y)
+        passes = self._passes(X, 1, PATIENCE_OF_CLASSES) if self._is_wide(X) else self.max_iter
+        found = self._liblinear(X, y, passes, sample_weight, class_weight=self.class_weight)
+        self.coef_, self.intercept_, iterations = found
+        if passes < self.max_iter and (iterations >= passes).any() and _is_moderate(X):
+            iterations = self._finish(X, y, sample_weight, iterations, iterations >= passes)
+        self.n_iter_ = int(iterations.max())
+        return self
+
+    def _is_wide(self, X: Any) -> bool:
+        """Whether the problem is one that LIBLINEAR hardly ever ends; see `WIDE`."""
+        n, values = X.shape[0], X.ravel() if isinstance(X, np.ndarray) else X.data
+        square = float(np.vdot(values, values)) / n + self._scaling**2
+        return bool(n >= FEWEST and self.C * square >= WIDE)
+
+    def _finish(
+        self, X: Any, y: Any, sample_weight: Any, iterations: NDArray[Any], open_ones: NDArray[np.bool_]
+    ) -> NDArray[Any]:
+        """Solve the machines that LIBLINEAR did not end, and return the passes and steps of all."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        scale, taking_part = self._class_weights(y, weight), np.flatnonzero(weight > 0.0)
+        if len(taking_part) < len(y):
+            X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
+        label = np.searchsorted(self.classes_, y)
+        iterations, two = iterations.copy(), len(self.classes_) == 2
+        met = True
+        for at in np.flatnonzero(open_ones):
+            positive = label == (1 if two else at)
+            # LIBLINEAR weighs the one class of several by its weight, and the rest by 1.
+            other = scale[0] if two else 1.0
+            upper = self.C * weight * np.where(positive, scale[1 if two else at], other)
+            rows = plain_rows(X, np.where(positive, 1.0, -1.0), self._scaling)
+            v, steps, done = self._optimum(rows, np.ones(len(upper)), upper)
+            self.coef_[at] = v[:-1]
+            if self.fit_intercept:
+                self.intercept_[at] = self._scaling * v[-1]
+            iterations[at] += steps
+            met = met and done
+        if not met:
+            _warn_of_gap(self.tol)
+        return iterations
+
+    def _class_weights(self, y: Any, weight: Float) -> Float:
+        options = {"class_weight": self.class_weight, "classes": self.classes_, "y": y}
+        # scikit-learn before 1.8 counts points, whatever they weigh.
+        if "sample_weight" in inspect.signature(compute_class_weight).parameters:
+            options["sample_weight"] = weight
+        return np.asarray(compute_class_weight(**options), dtype=np.float64)
+
+
+class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
+    """`sklearn.svm.LinearSVR` whose epsilon-insensitive loss needs few passes, or ours ends.
+
+    Every parameter, attribute, check and message is LinearSVR's. `n_iter_` counts LIBLINEAR's passes and our steps.
+
+    Examples
+    --------
+    >>> from streamsvm import STDALinearSVR
+    >>> machine = STDALinearSVR(C=100.0, intercept_scaling=10.0, tol=1e-6)
+    >>> machine.fit([[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]).predict([[3.0]]).round(1)
+    array([7.])
+    """
+
+    epsilon: float
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on all points; parameters are LinearSVR's."""
+        if self.loss != "epsilon_insensitive" or self.dual is False:
+            super().fit(X, y, sample_weight)
+            return self
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        passes = self._passes(X, 2, PATIENCE_OF_TARGETS)
+        found = self._liblinear(X, y, passes, sample_weight, class_weight=None, epsilon=self.epsilon)
+        self.coef_, self.intercept_, iterations = found[0].ravel(), *found[1:]
+        self.n_iter_ = int(iterations.max())
+        y = np.asarray(y, dtype=np.float64).ravel()
+        if passes < self.max_iter and self.n_iter_ >= passes and _is_moderate(X) and _is_moderate(y):
+            self._finish(X, y, sample_weight)
+        return self
+
+    def _finish(self, X: Any, y: Float, sample_weight: Any) -> None:
+        """Solve what LIBLINEAR did not end."""
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        taking_part = np.flatnonzero(weight > 0.0)
+        if len(taking_part) < len(y):
+            X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
+        # In units of the targets' size losses are near 1, where the method starts.
+        unit = float(np.abs(y).max()) or 1.0
+        height = np.concatenate((y - self.epsilon, -y - self.epsilon)) / unit
+        upper = np.tile(self.C * weight / unit, 2)
+        v, steps, met = self._optimum(mirrored(plain_rows(X, np.ones(len(y)), self._scaling)), height, upper)
+        self.coef_, self.n_iter_ = unit * v[:-1], self.n_iter_ + steps
+        if self.fit_intercept:
+            self.intercept_ = np.array([unit * self._scaling * v[-1]])
+        if not met:
+            _warn_of_gap(self.tol)
+
+
+def _is_moderate(values: Any) -> bool:
+    """Whether squares are finite."""
+    values = values if isinstance(values, np.ndarray) else values.data
+    return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) <= LARGEST)
+
+
+def _warn_of_gap(tolerance: float) -> None:
+    warnings.warn(
+        f"the solver ended before the duality gap met tol = {tolerance:g}: raise tol, or scale the features",
+        ConvergenceWarning,
+        stacklevel=3,
+    )

@@ -6,3 +6,9 @@ from typing import Literal
 
 ReducerName = Literal["uniform", "sensitivity", "calibrated"]
 MemoryName = Literal["all", "window", "decay", "adaptive"]
+Multiclass = Literal["one_vs_one", "one_vs_rest"]
+"""How more than two labels are told apart, `svm.multiclass`: a machine for each pair of labels, or for each label."""
+Precision = Literal["double", "half"]
+"""Of a kernel machine's numbers in a message, `svm.precision`."""
+TuneScoring = Literal["accuracy", "balanced_accuracy", "auc", "log_loss", "cost"]
+"""By what a tuning chooses: the option `svm.tune_scoring`."""

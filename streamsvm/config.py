@@ -31,7 +31,7 @@ from pydantic import (
 )
 
 from streamsvm import memory
-from streamsvm.choices import MemoryName, ReducerName
+from streamsvm.choices import MemoryName, Multiclass, Precision, ReducerName, TuneScoring
 from streamsvm.features.columns import columns_of
 from streamsvm.features.declaring import declared, tables
 from streamsvm.features.recipe import Envelope, Recipe, recipe_of
@@ -148,10 +148,12 @@ class PointsConfig(Section):
     dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(
         description="Number of features of every point. A row of another length becomes a dead letter."
     )
-    labels: Annotated[tuple[Label, Label], BeforeValidator(split_at_commas)] = Field(
+    labels: Annotated[tuple[Label, ...], BeforeValidator(split_at_commas)] = Field(
         default=(-1, 1),
-        description="The negative and the positive label, as written in the records. A decision value above 0, or "
-        "above the version's threshold, means the positive label.",
+        description="The labels as written in the records, 2 to 128 of one type. Of two, the first is the negative and "
+        "the second the positive label: a decision value above 0, or above the version's threshold, means the positive "
+        "one. Of more, a version holds a machine for each label in this order, which tells it from all others; the "
+        "label with the greatest decision value is the answer.",
     )
     feature_names: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),
@@ -183,13 +185,18 @@ class PointsConfig(Section):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if fault := label_fault(*self.labels):
+        if fault := label_fault(self.labels):
             raise ValueError(f"points.labels {fault}")
         if self.feature_names and len(self.feature_names) != self.dimension:
             raise ValueError(
                 f"points.feature_names has {len(self.feature_names)} names, but points.dimension is {self.dimension}"
             )
         return self
+
+    @property
+    def classes(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
 
     @property
     def numpy_dtype(self) -> np.dtype[np.floating]:
@@ -234,6 +241,48 @@ class EventsConfig(Section):
         description="What stands around an event in its record: `none`; `connect`, Kafka Connect's schema and payload; "
         "`debezium`, of which the state after a change is learned, and deletions are passed over; `cloudevents`, "
         "structured or binary. A record without its envelope becomes a dead letter.",
+    )
+
+
+def duration_in_words(value: object) -> object:
+    """Let `36h` stand for so many seconds: a number with s, m, h or d."""
+    if not isinstance(value, str):
+        return value
+    found = _DURATION.fullmatch(value.strip())
+    if found is None:
+        raise ValueError(f"{value!r} is not a duration: give seconds, or a number with s, m, h or d, such as 36h")
+    return float(found[1]) * _SECONDS[found[2] or "s"]
+
+
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([smhd]?)")
+_SECONDS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+Duration = Annotated[float, Field(ge=0, le=10 * 366 * 86_400.0), BeforeValidator(duration_in_words)]
+LabelKey = Literal["id", "record"]
+AbsentLabel = Literal["negative", "drop", "dead_letter"]
+
+
+class JoinConfig(Section):
+    """How labels of another log are joined: the rule, which decides what is learned."""
+
+    key: LabelKey = Field(
+        default="id",
+        description="What a row and its label have in common: `id`, the field of both records; or `record`, the key of "
+        "both records. Either way both topics are partitioned alike.",
+    )
+    horizon: Duration = Field(
+        default=0.0,
+        description="How long a row waits for its label, in the time of the two logs: seconds, or 90m, 36h, 14d. "
+        "Everything read within it is held in memory. Required with `topic`.",
+    )
+    early: Duration = Field(
+        default=60.0,
+        description="How long a label waits for its row, in the time of the two logs. A label that no row took by then "
+        "becomes a dead letter, as one beyond the horizon does.",
+    )
+    absent: AbsentLabel = Field(
+        default="negative",
+        description="What becomes of a row without a label at the end of the horizon: it is learned under the first "
+        "label, dropped (`drop`), or becomes a dead letter (`dead_letter`).",
     )
 
 
@@ -381,6 +430,16 @@ class CoresetConfig(Section):
         "(of 50 points a feature four), at most an eighth of the window or half-life; one leaf where leaves cannot be "
         "screened.",
     )
+    landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
+        default=None,
+        description="Of `rbf` machines in a `chain` with the reducer `calibrated`: most points by which a pilot is "
+        "written down, so that every row can be asked about. Leaves are then screened as a linear machine's are; where "
+        " more than a third of the weight is active (label noise, hard tables), points are a plain sample of the "
+        "stream. More landmarks screen better and take more time, 1.7 ns a row each. Default for `rbf`: 256; and then "
+        "`memory_bytes` is 64 MB unless a budget, `leaf_rows` or `bucket_points` is given, `max_partitions` 8 and "
+        "`train_points` 100,000 unless they are given. none: pilots of all support vectors, no screening, and the "
+        "defaults of a linear machine; versions and checkpoints older than this option continue so.",
+    )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
         description="Number of rows, accepted or not, after which a leaf is sealed, unless the leaf is screened. "
@@ -392,6 +451,31 @@ class CoresetConfig(Section):
         "kernel. Rows beyond `leaf_rows` are screened by the margin of a model of the partition's own buckets: a "
         "row is either kept or only added to exact totals. A larger share means fewer reductions, but follows a "
         "changing stream less closely. 0: no screening.",
+    )
+    band: Annotated[float, Field(ge=0, le=0.9)] = Field(
+        default=0.5,
+        description="Largest share of a bucket, and of a screened leaf, that holds the rows nearest the margin as they "
+        "are; with `calibrated`, a linear kernel, two labels, `memory = all` and buckets of 300 points or more. There "
+        "is a band where all rows whose side of the margin is in doubt fit in it, and the newest leaf is like those "
+        "before it; then models are often as good as those of all rows. A training set that is reduced to "
+        "`train_points` has one, too, where it fits. 0: none. Checkpoints and versions older than "
+        "this option have none, and continue without one unless the option is given.",
+    )
+    class_screening: bool = Field(
+        default=True,
+        description="Screen the rows of more than two labels too, all labels at once: a row is kept by the greatest of "
+        "what it is worth to each label against the rest. With `calibrated`, a linear kernel and leaves of four rows a "
+        "label or more. No effect with two labels. Checkpoints and versions older than this option keep short leaves, "
+        "unless the option is given.",
+    )
+    totals: bool = Field(
+        default=True,
+        description="Keep totals of all rows that are not held any more, by label, side of the margin and distance "
+        "from it, beside the points. With them every version says how far it can be from the best possible model over "
+        "all rows: bounds that are proven, without reading the log again. With a linear kernel, two labels and "
+        "`memory = all`; without effect elsewhere. Takes some tenths of a microsecond a row, up to 24 sets of sums a "
+        "bucket, and a second, smaller training a version; what is learned does not depend on it. Checkpoints and "
+        "versions older than this option have none, and continue without them unless the option is given.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points in a bucket. More points take more memory and reduce the error."
@@ -463,9 +547,32 @@ class CoresetConfig(Section):
     """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
     bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which
     takes less time."""
+    LANDMARKS: ClassVar[int] = 256
+    """Of a pilot by default. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
+    LANDMARK_DEFAULTS: ClassVar[Mapping[str, int]] = {"max_partitions": 8, "train_points": 100_000}
+    """Of an RBF machine with landmarks: what its solver can train in seconds, and what memory then fits."""
+    LANDMARK_TUNE_POINTS: ClassVar[int] = 10_000
+    """Of `svm.tune_points`, there: nested sizes make so many as cheap as a third of them."""
+    LANDMARK_MEMORY_BYTES: ClassVar[int] = 64_000_000
+    """Its budget where none is given."""
+    LANDMARK_LEAF_PARTS: ClassVar[int] = 16
+    """Parts of its memory of which one is the leaf. Screened leaves hold points as heavy as the bucket's, so that a
+    small leaf wastes nothing; each time one is full, all of the memory is read."""
+    LANDMARK_MANY: ClassVar[int] = 50_000
+    """Points of a partition above which the leaf is twice that part: reading all of the memory takes longer there, and
+    a few per cent of the points are worth less."""
+    LANDMARK_LEAST_LEAF: ClassVar[int] = 500
+    """Points of a leaf, but at most a quarter of the memory: the first leaf bounds the values of later ones."""
+    PILOT_POINTS: ClassVar[int] = 8_192
+    """Most points on which such a pilot is solved."""
+    PILOT_ROWS_AT_ONCE: ClassVar[int] = 1_024
+    """Of them, those whose kernel values with the landmarks are in memory at once."""
     TREE_POINTS: ClassVar[int] = 700
     """Fewest points of a partition with which a tree is as near to the optimum as a chain; with a quarter of them it is
     3 to 4 times as far from it, and can be farther than a reservoir sample (tests/benchmarks/results/coreset.txt)."""
+    BAND_POINTS: ClassVar[int] = 300
+    """Fewest points of a bucket with a band: of fewer, the sample beside the band is too small. Buckets of 100 points
+    lost by it on one set of three, by a factor of three; those of a tree, of 200, by a quarter on two."""
     LEAST_POINTS_A_FEATURE: ClassVar[int] = 14
     """Fewest points of a partition for each feature with which a chain was at least twice as near as a reservoir."""
     AUDIT_SHARE: ClassVar[float] = 0.05
@@ -475,6 +582,12 @@ class CoresetConfig(Section):
     """Most arrays of float64 features, one row per point, that a reduction and its pilot hold at the same time."""
     WORKING_NUMBERS: ClassVar[int] = 24
     """Further numbers of 8 bytes per point of a reduction: margins, dual variables, slacks, steps, shares, orders."""
+    WORKING_NUMBERS_A_CLASS: ClassVar[int] = 4
+    """The same for each of more than two classes: sign, margin, importance and the row of a total."""
+    PROJECTIONS: ClassVar[int] = 36
+    """Most columns, and numbers of a padded row, of the projection that a screen has of each of several labels."""
+    CLASS_NUMBERS: ClassVar[int] = 56
+    """Further numbers of 8 bytes that it has of each: bins, terms, totals."""
     WORKING_SQUARES: ClassVar[int] = 4
     """Most matrices of features by features that a reduction and its pilot hold at the same time."""
     LEAST_BUCKET: ClassVar[int] = 16
@@ -578,9 +691,12 @@ class CoresetConfig(Section):
         """Points of the audit sample of each bucket of a structure that forgets."""
         return min(self.audit_points, max(2, int(self.audit_points * self.AUDITED_A_BUCKET)))
 
-    def _settled_to_forget(self, points: PointsConfig, kernel: str, classes: int = 2) -> CoresetConfig:  # noqa: ARG002
+    def _settled_to_forget(self, points: PointsConfig, kernel: str) -> CoresetConfig:
         """Return this section with span and bucket that follow where something is forgotten."""
-        screens, chosen = _Screens(self.screens and kernel == "linear", points.dimension), self
+        rows = self.screens and kernel == "linear" and (points.classes == 2 or self.class_screening)
+        # A pilot a label asks as many times more of a leaf.
+        numbers = points.dimension * (1 if points.classes == 2 else points.classes)
+        screens, chosen = _Screens(rows, numbers), self
         budget = self.memory_points is not None or self.memory_bytes is not None
         if self.memory == "adaptive" and not budget and "bucket_points" not in self.model_fields_set:
             size = max(self.HORIZON_POINTS, 15 * points.dimension)
@@ -650,6 +766,9 @@ class CoresetConfig(Section):
             return memory.dyadic_sizes(
                 points, lambda rows: self._buckets_of(rows, screens), self._leaf_beside, leaf, bucket, audit
             )
+        if self.structure == "chain" and self.landmarks is not None and leaf is None and bucket is None:
+            parts = self.LANDMARK_LEAF_PARTS // (2 if points > self.LANDMARK_MANY else 1)
+            leaf = max(points // parts, min(points // 4, self.LANDMARK_LEAST_LEAF))
         if self.structure == "chain":
             return memory.chain_sizes(points, self.CHAIN_BUCKET_SHARE, leaf, bucket)
         if self.buckets is not None:
@@ -660,6 +779,10 @@ class CoresetConfig(Section):
     def screens(self) -> bool:
         """Whether leaves may be screened."""
         return self.reducer == "calibrated" and self.screening > 0
+
+    def band_of(self, points: int) -> float:
+        """Return the largest share of the band of so many kept points."""
+        return self.band if points >= self.BAND_POINTS and not self.forgets else 0.0
 
     @property
     def partition_points(self) -> int:
@@ -704,11 +827,34 @@ class CoresetConfig(Section):
         buckets = self.max_partitions + self.coreset_points // self.bucket_points
         held = (self.coreset_points + audited) * points.point_bytes + audited * self.AUDIT_BYTES
         held += buckets * (16 * points.dimension + self.BUCKET_BYTES)
+        held += self._class_screen_bytes(points)
         width = points.dimension + 1
-        working = 8 * self.reduced_points * (self.WORKING_COPIES * width + self.WORKING_NUMBERS)
+        if self.landmarks is not None:
+            return held + self._landmark_bytes(points) + self._cut_bytes(points, audited)
+        numbers = self.WORKING_NUMBERS + (0 if points.classes == 2 else self.WORKING_NUMBERS_A_CLASS * points.classes)
+        working = 8 * self.reduced_points * (self.WORKING_COPIES * width + numbers)
         working += 8 * self.WORKING_SQUARES * width**2
-        cut = (self.coreset_points + min(self.coreset_points, self.train_points) + audited) * points.point_bytes
-        return held + working + cut
+        return held + working + self._cut_bytes(points, audited)
+
+    def _class_screen_bytes(self, points: PointsConfig) -> int:
+        """Return the bytes of the screens for more than two labels, with their totals: one for each partition."""
+        if points.classes == 2 or not (self.class_screening and self.screens):
+            return 0
+        width = points.dimension + 4
+        one = 4 * width * min(width, self.PROJECTIONS) + 8 * (4 * width + self.CLASS_NUMBERS)
+        return self.max_partitions * points.classes * one
+
+    def _cut_bytes(self, points: PointsConfig, audited: int) -> int:
+        return (self.coreset_points + min(self.coreset_points, self.train_points) + audited) * points.point_bytes
+
+    def _landmark_bytes(self, points: PointsConfig) -> int:
+        """Return the bytes of a reduction and its pilot: all points are copied once, and few of them are scaled."""
+        few, width = min(self.reduced_points, self.PILOT_POINTS), points.dimension + 1
+        pilot = 8 * few * (self.WORKING_COPIES * width + self.WORKING_NUMBERS)
+        pilot += (
+            8 * (self.landmarks or 0) * (2 * self.PILOT_ROWS_AT_ONCE + self.WORKING_SQUARES * (self.landmarks or 0))
+        )
+        return self.reduced_points * (points.point_bytes + 8 * self.WORKING_NUMBERS) + pilot
 
     def settled(self, points: PointsConfig, kernel: str) -> CoresetConfig:
         """Return this section with the structure that suits a kernel, and the sizes that follow from a budget.
@@ -720,6 +866,37 @@ class CoresetConfig(Section):
         ValueError
             If the budget is too small. For `memory_bytes` the message names the smallest sufficient budget.
         """
+        if points.classes == 2 and self.class_screening:
+            return _with_defaults(self, {"class_screening": False}).settled(points, kernel)
+        if self.landmarks is None and points.classes == 2 and self._takes_landmarks(kernel):
+            return self._with_landmarks()._settled(points, kernel)
+        if self.landmarks is not None and not (points.classes == 2 and self.may_have_landmarks(kernel)):
+            raise ValueError(
+                f"coreset.landmarks = {self.landmarks} needs two labels, svm.kernel = rbf, coreset.reducer = "
+                "calibrated, coreset.structure = chain and coreset.memory = all; remove coreset.landmarks"
+            )
+        return self._settled(points, kernel)
+
+    def may_have_landmarks(self, kernel: str) -> bool:
+        """Tell whether this section can have landmarks with a kernel."""
+        return (
+            kernel == "rbf" and self.reducer == "calibrated" and self.structure in (None, "chain") and not self.forgets
+        )
+
+    def _takes_landmarks(self, kernel: str) -> bool:
+        """Tell whether landmarks are the default here."""
+        return "landmarks" not in self.model_fields_set and self.may_have_landmarks(kernel) and self.screening > 0.0
+
+    def _with_landmarks(self) -> CoresetConfig:
+        """Return this section with landmarks, and what follows from them where it is not given."""
+        defaults = self.LANDMARK_DEFAULTS.items()
+        more: dict[str, object] = {name: size for name, size in defaults if name not in self.model_fields_set}
+        more |= {"landmarks": self.LANDMARKS, "structure": "chain"}
+        if self.model_fields_set.isdisjoint({"memory_points", "memory_bytes", "leaf_rows", "bucket_points"}):
+            more["memory_bytes"] = self.LANDMARK_MEMORY_BYTES
+        return _with_defaults(self, more)._rule_of_merging()._sizes_of_the_memory()
+
+    def _settled(self, points: PointsConfig, kernel: str) -> CoresetConfig:
         if self.forgets:
             return self._settled_to_forget(points, kernel)
         if self.structure is not None:
@@ -740,7 +917,9 @@ class CoresetConfig(Section):
     def _sizes_of_the_bytes(self, points: PointsConfig, screens: _Screens | None = None) -> CoresetConfig:
         if self.memory_bytes is None:
             return self
-        rules = {"structure": self.structure, "buckets": self.buckets}
+        rules = {"structure": self.structure, "buckets": self.buckets, "class_screening": self.class_screening}
+        if self.landmarks is not None:
+            rules |= {name: getattr(self, name) for name in ("landmarks", *self.LANDMARK_DEFAULTS)}
         given = self.model_dump(include=self.model_fields_set - {"memory_bytes", "memory_points"}) | rules
 
         def of(memory_points: int) -> CoresetConfig | None:
@@ -761,11 +940,12 @@ class CoresetConfig(Section):
         most = memory.largest_budget(fits)
         made = of(most) if most is not None else None
         if made is None:
+            more = "" if self.landmarks is None else ", landmarks"
             raise ValueError(
                 f"coreset.memory_bytes = {self.memory_bytes} is too little for coreset.max_partitions = "
                 f"{self.max_partitions} and points of {points.dimension} features: the smallest "
                 f"{self.structure or 'structure'} takes {_least_bytes(of, points)} bytes. Raise it, or lower "
-                "max_partitions, leaf_rows, bucket_points or audit_points"
+                f"max_partitions, leaf_rows, bucket_points{more} or audit_points"
             )
         sizes = {name: getattr(made, name) for name in ("leaf_rows", "bucket_points", "audit_points")}
         return _with_defaults(self, sizes)
@@ -776,6 +956,12 @@ def _least_bytes(of: Callable[[int], CoresetConfig | None], points: PointsConfig
     enough = memory.smallest_budget(lambda memory_points: of(memory_points) is not None)
     made = of(enough)
     return made.largest_bytes(points) if made else 0
+
+
+def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision = "double") -> int:
+    """Return the bytes of a support vector, with its coefficient in each machine, in a message, in base64."""
+    features, coefficients = (2, 4) if precision == "half" else (8, 8)
+    return -(-(dimension * features + machines * coefficients) * 4 // 3) + 8
 
 
 class SvmConfig(Section):
@@ -805,13 +991,20 @@ class SvmConfig(Section):
         default=None,
         description="Fixed C as in the papers, instead of alpha: the total penalty then grows with the stream.",
     )
-    class_weight: (
-        Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ClassWeight], BeforeValidator(split_at_commas)]
-    ) = Field(
-        default="none",
-        description="Factors for the weights of the negative and the positive points, where one class is rare "
-        "or its errors cost more: two numbers, such as 1,10; or `balanced`: each class gets half of the total "
-        "weight counted up to the cut.",
+    class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ...], BeforeValidator(split_at_commas)] = (
+        Field(
+            default="none",
+            description="Factors for the weights of the points of each label, where one class is rare or its errors "
+            "cost more: as many numbers as `points.labels` has labels, in their order, such as 1,10; or `balanced`: "
+            "each class gets an equal part of the total weight counted up to the cut.",
+        )
+    )
+    multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
+        default=None,
+        description="How more than two labels are distinguished. `one_vs_one`: a machine for each pair of labels, "
+        "K (K - 1) / 2 of them; the label that wins most pairs is the answer. `one_vs_rest`: a machine for each label "
+        "against all others; these are less right where labels lie between others, but make a smaller message. "
+        "Default: `one_vs_one` up to 32 labels, `one_vs_rest` beyond; none of two labels.",
     )
     standardize: bool = Field(
         default=True,
@@ -859,12 +1052,30 @@ class SvmConfig(Section):
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="Number of threads of linear algebra in training. The last bits of a model depend on it."
     )
+    landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
+        default=None,
+        description="Most support vectors of a published `rbf` machine. One that has more is written down over so many "
+        "of them, 4,096 at most, with coefficients fitted to its decisions; the version's duality gap then says what "
+        "that costs on the training set, and its audit what it costs on the stream. Scoring takes time in proportion. "
+        "Default with coreset.landmarks: as many as fit into a message of 900,000 bytes, 12,423 of 22 features in half "
+        "precision; none otherwise: all support vectors. The time of fitting grows with the square of this number.",
+    )
+    precision: Precision = Field(
+        default="double",
+        description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
+        "coefficients in 32, a quarter of the bytes, in a message of format 8; a machine is rounded before anything is "
+        "measured of it, and no accuracy was seen to be lost. `double`: 64 bits. Default with coreset.landmarks: "
+        "`half`; else `double`.",
+    )
     tune: Literal["auto"] | None = Field(
         default=None,
         description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on the "
         "training set of a cut. The candidates are 1/100, 1/10, 1, 10 and 100 times `alpha` (or `C`), and 1/16 to "
-        "16 times `gamma`, unless other values are given. The share of the weight that is classified correctly "
-        "decides, under class_weight. Pilots use the configured values. Default: use the configured values.",
+        "16 times `gamma`, unless other values are given. With coreset.landmarks they are 48: boxes of 0.1 to 100 for "
+        "a point of mean weight, and 1/16 to 64 times `gamma`, searched on a sixteenth, a quarter and all of the "
+        "points, and there only the best of them; gamma is continued to the number of points that are trained on. The "
+        "share of the weight that is classified correctly decides, under class_weight, unless `tune_scoring` says "
+        "otherwise. Pilots use the configured values. Default: use the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
@@ -875,7 +1086,7 @@ class SvmConfig(Section):
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
         description="Most points that tuning uses; a larger training set is reduced to this many. Tuning time grows "
-        "faster than linearly in this number.",
+        "faster than linearly in this number. With coreset.landmarks 10,000 by default.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
         default=(), description="Values of alpha to choose among; not with a fixed C. Default: see `tune`."
@@ -884,7 +1095,34 @@ class SvmConfig(Section):
         default=(), description="Values of gamma to choose among. Default: see `tune`."
     )
 
+    tune_scoring: TuneScoring = Field(
+        default="accuracy",
+        description="By what `tune` chooses: the share of the weight that is classified right, under class_weight; "
+        "`balanced_accuracy`, of each label alike; `auc`; `log_loss` of the sigmoid that fits best; or `cost`, the "
+        "mean of `cost`, which must be given, at the threshold that makes it least.",
+    )
+
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
+    MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
+    """Labels up to which there is a machine for each pair by default: 496 machines."""
+    FEATURE_BYTES: ClassVar[int] = 250
+    """Of a message for each feature: its mean, its scale, and its part of the probes."""
+    MESSAGE_BYTES: ClassVar[int] = 900_000
+    """Of a published machine's support vectors by default: brokers accept records of 1,000,000 bytes by default."""
+
+    @classmethod
+    def landmarks_by_default(cls, dimension: int, precision: Precision) -> int:
+        """Return how many support vectors of so many features a message has room for."""
+        room = cls.MESSAGE_BYTES - cls.FEATURE_BYTES * dimension
+        return max(2, room // support_vector_bytes(dimension, precision=precision))
+
+    @model_validator(mode="after")
+    def _cost_to_tune_by(self) -> Self:
+        if self.tune_scoring == "cost" and self.cost is None:
+            raise ValueError(
+                "svm.tune_scoring = cost needs svm.cost: give the cost of a missed positive and that of a false alarm"
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_regulariser(self) -> Self:
@@ -911,9 +1149,22 @@ class SvmConfig(Section):
     def _values_to_choose_among(self) -> Self:
         if self.tune_alphas and self.C is not None:
             raise ValueError("svm.tune_alphas and svm.C are both given; give only one")
+        if self.landmarks is not None and self.kernel == "linear":
+            raise ValueError(
+                "svm.landmarks is given, but a linear machine has no support vectors to write down; remove it"
+            )
         if self.tune_gammas and self.kernel == "linear":
             raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; remove them")
+        if self.precision == "half" and self.kernel == "linear":
+            raise ValueError("svm.precision = half is given, but a linear machine has no support vectors; remove it")
         return self
+
+    def settled(self, classes: int) -> SvmConfig:
+        """Return this section with the machines that so many labels get by default."""
+        if self.multiclass is not None or classes == 2:
+            return self
+        few = classes <= self.MOST_CLASSES_IN_PAIRS
+        return _with_defaults(self, {"multiclass": "one_vs_one" if few else "one_vs_rest"})
 
     @property
     def goal(self) -> tuple[Figure, float | tuple[float, float]] | None:
@@ -937,7 +1188,8 @@ class SvmConfig(Section):
             Exact total weights of the classes. Balanced weights keep their sum; with one class only they are 1.
         """
         if isinstance(self.class_weight, tuple):
-            return self.class_weight
+            of_negative, of_positive = self.class_weight
+            return of_negative, of_positive
         negative, positive = float(class_weight[0]), float(class_weight[1])
         if self.class_weight == "none" or not (negative > 0.0 and positive > 0.0):
             return 1.0, 1.0
@@ -959,10 +1211,41 @@ def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
         )
 
 
-BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | str | None]]] = {
+def require_two_labels(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse what is defined for two labels only, and sizes that cannot hold a point of each of more labels."""
+    if isinstance(svm.class_weight, tuple) and len(svm.class_weight) != classes:
+        raise ValueError(
+            f"svm.class_weight has {len(svm.class_weight)} factors, but points.labels has {classes} labels: give a "
+            "factor for each label, in their order"
+        )
+    if classes == 2:
+        if svm.multiclass is not None:
+            raise ValueError(f"svm.multiclass = {svm.multiclass} is for more than two labels: remove it")
+        return
+    refused = (
+        ("svm.cost", svm.cost is not None, "a threshold is of one decision value: give svm.class_weight instead"),
+        ("svm.target", svm.target is not None, "a threshold is of one decision value: give svm.class_weight instead"),
+        ("svm.tune", svm.tune is not None, "give svm.alpha, and svm.gamma for rbf"),
+        ("svm.precision = half", svm.precision == "half", "remove it"),
+    )
+    for option, given, remedy in refused:
+        if given:
+            raise ValueError(f"{option} supports two labels only, but points.labels has {classes}: {remedy}")
+    for option in ("bucket_points", "train_points"):
+        if (size := getattr(coreset, option)) < classes:
+            raise ValueError(
+                f"coreset.{option} = {size} is too little for the {classes} labels of points.labels, of which it must "
+                f"hold a point each: raise the memory budget, or {option}"
+            )
+
+
+BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | float | str | None]]] = {
     "coreset": {
         "max_leverage": None,
         "audit_by_label": False,
+        "band": 0.0,
+        "class_screening": False,
+        "totals": False,
         "buckets": None,
         "memory": "all",
         "window_points": None,
@@ -970,8 +1253,16 @@ BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | str | None]]] = {
         "half_life_points": None,
         "half_life_s": None,
         "span_rows": None,
+        "landmarks": None,
     },
-    "svm": {"cost": None, "target": None},
+    "svm": {
+        "cost": None,
+        "target": None,
+        "multiclass": None,
+        "tune_scoring": "accuracy",
+        "landmarks": None,
+        "precision": "double",
+    },
 }
 """Options added after versions had been published, each with the value that leaves models as they were before it, by
 section. An option with this value is left out of the canonical configuration, so that old hashes stay the same."""
@@ -985,6 +1276,29 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Seed = 0
     features: CanonicalRecipe | None = None
+    labels: JoinConfig | None = None
+
+    @property
+    def totals(self) -> bool:
+        """Whether totals of all rows are kept, and so every version has bounds."""
+        return self.coreset.totals and not self.no_totals
+
+    @property
+    def no_totals(self) -> str:
+        """Why there can be no totals whatever the option says; empty where there can."""
+        if self.points.classes != 2:
+            return f"there are {self.points.classes} labels, and totals are of two"
+        if self.svm.kernel != "linear":
+            return f"the kernel is {self.svm.kernel}: in its space the rows' sums cannot be held"
+        if self.coreset.forgets:
+            return f"coreset.memory is {self.coreset.memory}: totals are of all rows alike"
+        return ""
+
+    @model_validator(mode="after")
+    def _joined_points(self) -> Self:
+        if self.labels is not None:
+            require_joinable(self.labels, self.features, self.coreset, self.points)
+        return self
 
     @model_validator(mode="after")
     def _points_of_the_recipe(self) -> Self:
@@ -998,7 +1312,18 @@ class ModelConfig(Section):
     @model_validator(mode="after")
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+        object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
+        if self.coreset.landmarks is not None:
+            precision = self.svm.precision if "precision" in self.svm.model_fields_set else "half"
+            defaults = {
+                "tune_points": CoresetConfig.LANDMARK_TUNE_POINTS,
+                "landmarks": SvmConfig.landmarks_by_default(self.points.dimension, precision),
+                "precision": precision,
+            }
+            missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
+            object.__setattr__(self, "svm", _with_defaults(self.svm, missing))
         require_audit(self.svm, self.coreset)
+        require_two_labels(self.points.classes, self.svm, self.coreset)
         if self.coreset.forgets and self.svm.C is not None:
             raise ValueError(
                 f"svm.C is fixed, but coreset.memory is {self.coreset.memory}: C is the penalty of all rows of the "
@@ -1011,6 +1336,8 @@ class ModelConfig(Section):
         plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
         if self.features is None:
             del plain["features"]
+        if self.labels is None:
+            del plain["labels"]
         if self.points.format == "auto":  # as what was published before there was a choice
             del plain["points"]["format"]
         if self.points.max_decoded_bytes is None:
@@ -1059,9 +1386,23 @@ class ModelConfig(Section):
             if left and section == "coreset":  # sizes that follow from a budget follow from its rules
                 given = own.model_dump(include=own.model_fields_set)
                 older = _as_given(CoresetConfig.model_validate({**given, **left}), own)
+                if "landmarks" in left:  # as if `none` was given, or the default would come back
+                    object.__setattr__(older, "__pydantic_fields_set__", own.model_fields_set | {"landmarks"})
                 sections[section] = older.settled(self.points, self.svm.kernel)
             elif left:
-                sections[section] = _with_defaults(own, left)
+                given = set(own.model_fields_set)
+                if "precision" in left:  # as if `double` was given, or the default would come back
+                    given.add("precision")
+                    if "landmarks" not in own.model_fields_set | left.keys():
+                        left["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension, "double")
+                sections[section] = older = _with_defaults(own, left)
+                object.__setattr__(older, "__pydantic_fields_set__", given)
+        coreset = sections.get("coreset", self.coreset)
+        if coreset.landmarks is None and self.coreset.landmarks is not None:
+            svm = sections.get("svm", self.svm)
+            if "tune_points" not in svm.model_fields_set:
+                default = {"tune_points": SvmConfig.model_fields["tune_points"].default}
+                sections["svm"] = _with_defaults(svm, default)
         return self.model_copy(update=sections) if sections else self
 
     def _with_rules_of(self, begun: Mapping[str, Any] | None) -> Recipe | None:
@@ -1091,6 +1432,10 @@ class ModelConfig(Section):
             own = getattr(self, section)
             given = [option for option in options if type(own).model_fields[option].default is not None]
             plain[section] |= {option: "none" for option in given if getattr(own, option) is None}
+        if self.coreset.landmarks is None and self.coreset.may_have_landmarks(self.svm.kernel):
+            plain["coreset"]["landmarks"] = "none"
+        if self.coreset.landmarks is not None and self.svm.landmarks is None:
+            plain["svm"]["landmarks"] = "none"
         if self.coreset.buckets is not None:
             del plain["coreset"]["fan_in"]
         if self.features is not None:
@@ -1101,6 +1446,31 @@ class ModelConfig(Section):
         for table, options in plain.items():
             lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]
         return "\n".join(lines) + "\n"
+
+
+def require_joinable(
+    labels: JoinConfig, features: Recipe | None, coreset: CoresetConfig, points: PointsConfig | None
+) -> None:
+    """Refuse what is not supported yet where labels come from a log of their own.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not labels.horizon:
+        raise ValueError("labels.horizon is not given: say how long a row waits for its label, such as 36h")
+    if features is not None and features.label is not None:
+        raise ValueError(
+            "labels.topic and events.label are both given: labels come with the events, or later. Remove one of the two"
+        )
+    if coreset.memory != "all":
+        raise ValueError(
+            f"labels.topic is given, but coreset.memory is {coreset.memory}: joined points are learned under `all` only"
+        )
+    if points is not None and points.format not in ("auto", "json", "arrow"):
+        raise ValueError(
+            f"labels.topic is given, but points.format is {points.format}: labels are joined to json and arrow only"
+        )
 
 
 def _began_as_a_tree(begun: Mapping[str, Any], own: CoresetConfig) -> bool:

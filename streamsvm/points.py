@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,15 @@ class Position(NamedTuple):
 
     offset: int
     row: int = 0
+
+
+NO_CODE: Final = -128
+"""Stands for no label where codes of labels are expected."""
+
+
+def label_codes(classes: int) -> tuple[int, ...]:
+    """Return what `Points.y` holds for each of so many labels, in their order: a sign of two, the index of more."""
+    return (-1, 1) if classes == 2 else tuple(range(classes))
 
 
 Positions = Mapping[int, Position]
@@ -142,6 +151,10 @@ class Rows:
     passed_over : ndarray of shape (n,), bool, or None
         Which of the rows that are not accepted are not rejected either, because they hold nothing to learn, such as a
         deletion; None if none is.
+    labels_offset : ndarray of shape (n,), int64, or None
+        Where labels come from a log of their own: the offset after the newest record of that log that counted when the
+        row was joined. Then `offset` is that of the newest features record merged, and `row` counts the points joined
+        since; see `streamsvm.joining`.
     """
 
     partition: int
@@ -153,6 +166,7 @@ class Rows:
     points: Points
     leader_epoch: NDArray[np.int64]
     passed_over: NDArray[np.bool_] | None = None
+    labels_offset: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -181,6 +195,7 @@ class Rows:
             points=Points.union([part.points for part in parts]),
             leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
             passed_over=_joined([(part.passed_over, len(part)) for part in parts]),
+            labels_offset=_concatenated([part.labels_offset for part in parts]),
         )
 
     def index_of(self, position: Position) -> int:
@@ -205,6 +220,7 @@ class Rows:
             points=self.points.take(part),
             leader_epoch=self.leader_epoch[part],
             passed_over=None if self.passed_over is None else self.passed_over[part],
+            labels_offset=None if self.labels_offset is None else self.labels_offset[part],
         )
 
 
@@ -213,3 +229,9 @@ def _joined(parts: Sequence[tuple[NDArray[np.bool_] | None, int]]) -> NDArray[np
     if all(marks is None for marks, _ in parts):
         return None
     return np.concatenate([np.zeros(rows, np.bool_) if marks is None else marks for marks, rows in parts])
+
+
+def _concatenated(parts: Sequence[NDArray[np.int64] | None]) -> NDArray[np.int64] | None:
+    """Concatenate arrays that all parts have, or none."""
+    given = [part for part in parts if part is not None]
+    return np.concatenate(given) if len(given) == len(parts) else None

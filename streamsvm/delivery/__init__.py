@@ -12,6 +12,7 @@ trainer. Their callers do the I/O.
 from streamsvm.delivery.decision import (
     Begin,
     Candidate,
+    LabelsPresent,
     Present,
     Resume,
     decide,
@@ -33,6 +34,7 @@ __all__ = [
     "Delivery",
     "Event",
     "Judgement",
+    "LabelsPresent",
     "Look",
     "Part",
     "Pipeline",

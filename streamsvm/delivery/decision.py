@@ -44,6 +44,8 @@ class Present:
         Whether to begin anew automatically if the log no longer holds records that were read or are to be read next.
     checkpoints : str
         The directory that was searched for checkpoints, for messages; empty: the messages do not name it.
+    labels : LabelsPresent or None
+        The log of labels; None where they come with the features.
     """
 
     name: str
@@ -56,6 +58,16 @@ class Present:
     reset: str = ""
     on_gap: Literal["fail", "reset"] = "fail"
     checkpoints: str = ""
+    labels: LabelsPresent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsPresent:
+    """A log of labels as a start finds it: topic, id (empty if unknown), and first offset and end of each partition."""
+
+    topic: str
+    topic_id: str
+    log: Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +259,14 @@ def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     foreign = _foreign(snapshot, continued)
     if foreign:
         return _Refusal(foreign, gap=False)
-    gap = _recreated(snapshot, present) or next(_gaps(candidate, present), "")
+    other = _other_labels(snapshot, present)
+    if other:
+        return _Refusal(other, gap=False, changed=True)
+    gap = (
+        _recreated(snapshot, present)
+        or next(_gaps(candidate, present), "")
+        or next(_label_gaps(candidate, present), "")
+    )
     return _Refusal(gap, gap=True) if gap else None
 
 
@@ -281,6 +300,50 @@ def _foreign(snapshot: Snapshot, present: Present) -> str:
         found = f"ends at {present.name}@{head.number}" if head else f"holds no {present.name}"
         return f"the checkpoint knows {present.name}@{known.number}, but the models topic {found}"
     return ""
+
+
+def _other_labels(snapshot: Snapshot, present: Present) -> str:
+    """Say in what labels, or partitions, differ from those of a checkpoint of a join."""
+    joining, labels = snapshot.joining, present.labels
+    if joining is None or labels is None:  # one of both is a difference of the configuration
+        return ""
+    if joining.topic != labels.topic:
+        return (
+            f"the checkpoint was made with labels of the topic {joining.topic!r}, but labels.topic is {labels.topic!r}"
+        )
+    if len(joining.base) != len(labels.log) or len(snapshot.base) != len(present.log):
+        return (
+            f"the checkpoint was made from {len(joining.base)} partitions, but {present.topic} has {len(present.log)} "
+            f"and {labels.topic} {len(labels.log)}: where partitions are added, keys move, and rows miss their labels"
+        )
+    return ""
+
+
+def _label_gaps(candidate: Candidate, present: Present) -> Iterator[str]:
+    """Say where the log of labels does not hold what was read, or what is to be read next."""
+    joining, labels = candidate.snapshot.joining, present.labels
+    if joining is None or labels is None:
+        return
+    if joining.topic_id != labels.topic_id:
+        yield (
+            f"the checkpoint was made with labels of the topic {joining.topic!r} with id "
+            f"{joining.topic_id or 'unknown'}, but the topic has the id {labels.topic_id or 'unknown'}: it was "
+            "recreated"
+        )
+        return
+    for partition, state in sorted(joining.partitions.items()):
+        (first, end), at = labels.log.get(partition, (0, 0)), state.labels.next
+        where = f"{labels.topic}[{partition}]"
+        if at.offset > end or (at.offset == end and at.row):
+            yield (
+                f"the checkpoint is at offset {at.offset} of {where}, but {where} ends at {end}: the topic was "
+                "truncated or recreated"
+            )
+        if at.offset < first:
+            yield (
+                f"the checkpoint is at offset {at.offset} of {where}, but {where} begins at {first}: retention removed "
+                f"{first - at.offset} unread records"
+            )
 
 
 def _recreated(snapshot: Snapshot, present: Present) -> str:
@@ -320,13 +383,19 @@ def reads_on(snapshot: Snapshot, partition: int, first: int, end: int) -> int:
     because it is not certain that they are the ones that were seen; and a log that ends before `read_to` proves
     nothing.
     """
+    if snapshot.joining is not None:
+        return snapshot.joining.partitions[partition].features.next.offset
     read_to, position = snapshot.read_to.get(partition, 0), snapshot.positions[partition]
     return read_to if position.offset < first <= read_to <= end and not position.row else position.offset
 
 
 def _stands(snapshot: Snapshot, head: Head | None, name: str) -> Iterator[_Stand]:
-    for partition, state in snapshot.learner.partitions.items():
-        yield _Stand("the checkpoint", partition, state.position, state.leader_epoch)
+    if snapshot.joining is not None:
+        for partition, join in snapshot.joining.partitions.items():
+            yield _Stand("the checkpoint", partition, join.features.next, join.features.leader_epoch)
+    else:
+        for partition, state in snapshot.learner.partitions.items():
+            yield _Stand("the checkpoint", partition, state.position, state.leader_epoch)
     if head is not None and head.incarnation == snapshot.incarnation:
         cut = positions(head.cut)
         for part in head.cut:

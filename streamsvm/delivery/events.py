@@ -12,7 +12,7 @@ from streamsvm.errors import StreamsvmError
 from streamsvm.learning.cutting import TakenCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.pointers import Gate, Head
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.points import Rows
 
@@ -90,7 +90,7 @@ class Published:
     made: Made
     head: Head
     gate: Gate | None
-    skill: Skill | None
+    skill: AnySkill | None
     time: datetime
     value_bytes: int
     after_doubt: bool = False

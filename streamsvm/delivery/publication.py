@@ -17,11 +17,12 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.kafka import Message
 from streamsvm.learning import naming
 from streamsvm.learning.recipe import Made
-from streamsvm.model import deciles_header, trail
+from streamsvm.model import certified, deciles_header, skill_header, trail
 from streamsvm.model import message as model_codec
-from streamsvm.model import skill as skill_header
+from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, encode_head, head_key, links_after
 from streamsvm.model.skill import Skill
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.registry import cloud_events, onnx_copy
 from streamsvm.registry.signing import Signer
@@ -69,7 +70,7 @@ class Publication:
     digest: str
     head: Head
     time: datetime
-    skill: Skill | None = None
+    skill: AnySkill | None = None
 
     @property
     def gate(self) -> Gate | None:
@@ -82,7 +83,7 @@ class Publication:
 
 
 def publication(
-    version: Version, made: Made, gate: Gate | None, delivery: Delivery, time: datetime, skill: Skill | None = None
+    version: Version, made: Made, gate: Gate | None, delivery: Delivery, time: datetime, skill: AnySkill | None = None
 ) -> Publication:
     """Encode a version, and name it as the next head."""
     value = model_codec.encode(version)
@@ -132,28 +133,33 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
             headers[model_codec.GATE_PRESENT_HEADER] = f"{gate.present:.6f}"
     if published.skill is not None:
         headers[skill_header.HEADER] = skill_header.encode(published.skill)
-    (audit_scores,) = published.made.audit_scores
-    if audit_scores is not None:
-        headers[deciles_header.HEADER] = deciles_header.encode(audit_scores)
+    if published.made.audit_scores is not None:
+        headers[deciles_header.HEADER] = deciles_header.encode(published.made.audit_scores)
+    if published.made.certified is not None:
+        headers[certified.HEADER] = certified.encode(published.made.certified)
     if signer is not None:
         headers[model_codec.SIGNATURE_HEADER] = signer.sign(published.version.key, published.digest)
     return headers
 
 
-def pointers(published: Publication, topics: Topics, offsets: Sequence[int]) -> list[Message]:
-    """Return the records that name the version's place: head, current unless it is refused, and the audit entry."""
+def pointers(published: Publication, topics: Topics, offsets: Sequence[int], by: str = "trainer") -> list[Message]:
+    """Return the records that name the version's place: head, current unless it is refused, and the audit entry.
+
+    `by` is who publishes, for the audit trail.
+    """
     version, head, gate = published.version, published.head_at(offsets[0]), published.gate
     current = current_key(version.name)
-    refused = gate is not None and gate.outcome == "refused"
+    refused = gate is not None and gate.holds_back
     entry = (trail.GateRefused if refused else trail.CurrentMoved)(
         name=version.name,
         alias=current,
         to=version.number,
         sha256=head.sha256,
-        by="trainer",
+        by=by,
         time=published.time.isoformat(),
         gate=trail.UNSET if gate is None else gate,
-        skill=trail.UNSET if published.skill is None else published.skill,
+        skill=published.skill if isinstance(published.skill, Skill) else trail.UNSET,
+        class_skill=published.skill if isinstance(published.skill, ClassSkill) else trail.UNSET,
     )
     messages = [to(topics.aliases, head_key(version.name), encode_head(head))]
     if not refused:

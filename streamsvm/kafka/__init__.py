@@ -15,6 +15,7 @@ from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnkn
 from streamsvm.kafka.log import Mark, Marks, Place
 from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.outbox import Outbox
+from streamsvm.kafka.ownership import FixedShare, GroupMember, GroupProtocol, Ownership
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
@@ -32,6 +33,9 @@ __all__ = [
     "Connection",
     "DamagedBatch",
     "EmbeddedBroker",
+    "FixedShare",
+    "GroupMember",
+    "GroupProtocol",
     "Input",
     "Mark",
     "Marks",
@@ -40,6 +44,7 @@ __all__ = [
     "Option",
     "Outbox",
     "OutcomeUnknown",
+    "Ownership",
     "Place",
     "Process",
     "Progress",

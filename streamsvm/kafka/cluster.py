@@ -14,6 +14,7 @@ from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.log import Mark, Marks, Place, Start, log_range, start_positions
 from streamsvm.kafka.membership import Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
+from streamsvm.kafka.ownership import FixedShare, GroupMember, GroupProtocol
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
@@ -51,6 +52,11 @@ class Cluster:
         self._connection = connection_of(connection)
         self._timeout_s = TRANSACTION_TIMEOUT_S if transaction_timeout_s is None else transaction_timeout_s
         self._marks = Marks(self._connection)
+
+    @property
+    def connection(self) -> Connection:
+        """How it is reached, for a process of one's own."""
+        return self._connection
 
     @property
     def embedded(self) -> bool:
@@ -317,6 +323,14 @@ class Cluster:
     def standings(self, group: str, topic: str) -> Standings:
         """Make who asks how far a group has come in a topic."""
         return Standings(self._connection, group, topic)
+
+    def member(self, topic: str, *, group: str, protocol: GroupProtocol = "classic") -> GroupMember:
+        """Make a member of a group that says whose partitions are whose, and reads nothing."""
+        return GroupMember(self._connection, topic, group=group, protocol=protocol)
+
+    def fixed_share(self, topic: str, *, ordinal: int, of: int, look_every_s: float) -> FixedShare:
+        """Make the share of one of so many workers; blocks and raises as `describe`."""
+        return FixedShare(self._connection, topic, ordinal=ordinal, of=of, look_every_s=look_every_s)
 
     # ------------------------------------------------------------------ writers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -107,17 +107,19 @@ class Input:
             raise self._forbidden
         return self._feed.take(max_records, timeout_s, gather=True)
 
-    def pause(self) -> None:
-        """Stop fetching from all partitions; keep polling.
+    def pause(self, partitions: Iterable[int] | None = None) -> None:
+        """Stop fetching from some partitions, by default from all; keep polling.
 
         What was fetched ahead is dropped and fetched again after `resume` (librdkafka#2703): pause
         rarely, or keep the buffer small.
         """
-        self._consumer.pause([TopicPartition(self._topic, p) for p in self._assigned])
+        chosen = self._assigned if partitions is None else partitions
+        self._consumer.pause([TopicPartition(self._topic, p) for p in chosen])
 
-    def resume(self) -> None:
-        """Go on fetching from all partitions, where `poll` left off."""
-        self._consumer.resume([TopicPartition(self._topic, p) for p in self._assigned])
+    def resume(self, partitions: Iterable[int] | None = None) -> None:
+        """Go on fetching from some partitions, by default from all, where `poll` left off."""
+        chosen = self._assigned if partitions is None else partitions
+        self._consumer.resume([TopicPartition(self._topic, p) for p in chosen])
 
     def high_watermark(self, partition: int) -> int | None:
         """Return the offset after the partition's last record, as of the last fetch; never blocks.

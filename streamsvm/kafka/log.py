@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -22,6 +23,19 @@ Start = Literal["earliest", "latest"] | datetime
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
+
+_MOVED: Final = frozenset(
+    {
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+    }
+)
+"""A leader that was elected this moment, of a new topic say: who asks again at once is told."""
+
+_PAUSE_S: Final = 0.1
+"""Before a leader is asked again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +102,33 @@ class Marks:
     ) -> dict[Place, int]:
         if not places:
             return {}
-        timeout_s = min(self._connection.request_timeout_s, timeout_s or math.inf)
+        deadline = time.monotonic() + min(self._connection.request_timeout_s, timeout_s or math.inf)
+        while True:
+            found, failed = self._ask(places, isolation, max(deadline - time.monotonic(), _PAUSE_S))
+            if failed is None:
+                self._link.saw_answer()
+                return found
+            (topic, partition), error = failed
+            self._forget()
+            if error.code() not in _MOVED or time.monotonic() + 2 * _PAUSE_S >= deadline:
+                raise self._failure(error, topic, partition)
+            time.sleep(_PAUSE_S)
+
+    def _ask(
+        self, places: list[Place], isolation: IsolationLevel, timeout_s: float
+    ) -> tuple[dict[Place, int], tuple[Place, KafkaError] | None]:
+        """Ask once; return the offsets, or what the first partition without one failed with."""
         if self._admin is None:
             self._admin = make_admin(self._connection, self._link)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, partition): latest for topic, partition in places}
         futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
-        found = {}
+        found: dict[Place, int] = {}
         for at, future in futures.items():
             try:
                 offset = int(future.result().offset)
             except KafkaException as error:
-                self._forget()
-                raise self._failure(error_of(error), at.topic, at.partition) from error
+                return found, ((at.topic, at.partition), error_of(error))
             if offset < 0:
                 self._forget()
                 raise TransientError(
@@ -109,8 +137,7 @@ class Marks:
                     "Try again: the brokers elect another leader.",
                 )
             found[at.topic, at.partition] = offset
-        self._link.saw_answer()
-        return found
+        return found, None
 
     def _forget(self) -> None:
         """Ask by a new client from now on.

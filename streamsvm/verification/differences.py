@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from streamsvm.model import certified
 from streamsvm.model import message as model_codec
+from streamsvm.model.certified import Certified
 
 PARTS_SHOWN: Final = 6
 """Differing parts of a version that are named one by one."""
@@ -37,6 +39,18 @@ def differences(published: bytes, recomputed: bytes, form: str = model_codec.FOR
         rest = Counter(path.split("[")[0] for path in sorted(parts, key=_weight)[PARTS_SHOWN:])
         shown.append("and " + ", ".join(f"{path} ({count})" for path, count in rest.items()))
     return tuple(shown)
+
+
+def certificate_difference(published: bytes | None, recomputed: Certified | None) -> tuple[str, ...]:
+    """Name what differs between the header with a version's bounds, None without it, and its recomputation."""
+    expected = None if recomputed is None else certified.encode(recomputed).encode()
+    if published == expected:
+        return ()
+
+    def shown(content: bytes | None) -> str:
+        return "none" if content is None else content[: certified.LARGEST_BYTES].decode(errors="replace")
+
+    return (f"header {certified.HEADER}: published {shown(published)}, recomputed {shown(expected)}",)
 
 
 _FIRST: Final = ("lineage.training_set_sha256", "stream", "features", "training.C", "model", "training")

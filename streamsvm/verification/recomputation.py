@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 
+from msgspec import UnsetType
 from pydantic import ValidationError
 
 from streamsvm.certificate.certifying import Certifier
@@ -16,10 +17,12 @@ from streamsvm.coreset.structure import Learned
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import Origin, make, version_of
+from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
-from streamsvm.model.version import Lineage, Memory, PartitionCut, Version, positions
+from streamsvm.model.certified import Certified
+from streamsvm.model.classes import ClassModel
+from streamsvm.model.version import Built, Lineage, Memory, PartitionCut, Refined, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
 
 
@@ -69,9 +72,12 @@ class Recomputation:
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
+        if (self.config.labels is None) != isinstance(lineage.labels, UnsetType):
+            raise NotRecomputable("the version's configuration and lineage.labels do not fit together")
         self.topic = lineage.topic
         self._topic_id = topic_id
-        self._of = (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
+        self._of = _input_of(lineage)
+        self.labels = _labels_of(lineage)
         self._certifier = certifier
         base = positions(lineage.base)
         first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
@@ -85,6 +91,7 @@ class Recomputation:
         self._show(self._base)
         self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
         self.input_rows = 0
+        self.certified: Certified | None = None
 
     @property
     def positions(self) -> dict[int, Position]:
@@ -96,7 +103,7 @@ class Recomputation:
         lineage = version.lineage
         base, cut = positions(lineage.base), positions(lineage.cut)
         return (
-            self._of == (lineage.topic, lineage.topic_id, lineage.configuration_sha256)
+            self._of == _input_of(lineage)
             and base.keys() == cut.keys()
             and all(base.get(partition) == at for partition, at in self._base.items())
             and precedes(self.positions, cut)
@@ -166,6 +173,20 @@ class Recomputation:
         """Let the certifier see the rest, once the version's cut is reached; nothing may be learned after that."""
         self._learner.show_open()
 
+    def made(self, version: Version) -> Made:
+        """Return everything that a version is made of, once its cut is reached.
+
+        Raises
+        ------
+        NotRecomputable
+            If the log never stood at its cut, or has fewer rows up to there than it had then.
+        """
+        self.require_all(version)
+        made = make(self._learner.cut(), self.config, self._in_force(version))
+        self._remember(made.tuning)
+        self.certified = made.certified
+        return made
+
     def value(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
 
@@ -180,10 +201,10 @@ class Recomputation:
         NotRecomputable
             If the log never stood at its cut, or has fewer rows up to there than it had then.
         """
-        self.require_all(version)
-        cut = self._learner.cut()
-        made = make(cut, self.config, self._in_force(version))
-        self._remember(made.tuning)
+        return self.encoded(self.made(version), version, lineage)
+
+    def encoded(self, made: Made, version: Version, lineage: Lineage, refined: Refined | None = None) -> bytes:
+        """Return the value of what was made, named as a version is; see `value`."""
         origin = Origin(
             name=version.name,
             number=version.number,
@@ -193,6 +214,8 @@ class Recomputation:
             topic_id=self._topic_id,
             base=self._base,
             build=version.lineage.build,
+            refined=refined,
+            labels=self.labels,
         )
         return model_codec.encode(version_of(made, self.config, origin))
 
@@ -222,8 +245,30 @@ class Recomputation:
                 )
 
 
-def certifier_of(version: Version, keep: int) -> Certifier | None:
+def _input_of(lineage: Lineage) -> tuple[object, ...]:
+    """Return what two versions have in common that can be recomputed one after the other."""
+    labels = lineage.labels
+    of_labels = None if isinstance(labels, UnsetType) else (labels.topic, labels.topic_id, labels.base)
+    return lineage.topic, lineage.topic_id, lineage.configuration_sha256, of_labels
+
+
+def _labels_of(lineage: Lineage) -> LabelsOrigin | None:
+    """Return the log of a version's labels; None where they come with the features."""
+    labels = lineage.labels
+    if isinstance(labels, UnsetType):
+        return None
+    return LabelsOrigin(topic=labels.topic, topic_id=labels.topic_id, base=positions(labels.base))
+
+
+def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certifier | None:
     """Return what looks at the rows of a version for its certificate; None if no configuration makes such a version.
+
+    Parameters
+    ----------
+    version : Version
+    keep : int
+    made : Made, optional
+        Whose machine to look under instead.
 
     Raises
     ------
@@ -235,12 +280,24 @@ def certifier_of(version: Version, keep: int) -> Certifier | None:
     config, model, fit = configuration_of(version.lineage), version.model, version.fit
     if model.dimension != config.points.dimension or not 0.0 < fit.C < math.inf:
         return None
+    if isinstance(model, ClassModel):
+        raise ConfigurationError(
+            f"{version.key} has {model.classes} labels: a certificate is of two",
+            "An audit of the objective, an estimate, is in every version.",
+        )
+    if isinstance(version.lineage.built, Built):
+        raise ConfigurationError(
+            f"{version.key} is of a stretch of the past: a certificate is of all rows up to a cut",
+            "Certify a version of a trainer's model.",
+        )
     if config.coreset.forgets:
         raise ConfigurationError(
             f"{version.key} forgets (coreset.memory = {config.coreset.memory}): a certificate is of all rows alike",
             "Certify a version of a model that forgets nothing.",
         )
     partitions = [part.partition for part in version.lineage.cut]
+    if made is not None:
+        model, fit = made.trained.model, made.trained.fit
     return Certifier(model, fit, partitions, config.points.numpy_dtype, keep)
 
 
@@ -277,6 +334,33 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise NotRecomputable(f"this build cannot run the version's configuration: {where}: {first['msg']}") from None
+
+
+def missing_labels(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
+    """Say which part of a version's labels their log does not hold, or nothing; parameters as of `missing_input`."""
+    labels = version.lineage.labels
+    if isinstance(labels, UnsetType):
+        return ""
+    if topic_id is None:
+        return f"the topic {labels.topic} of the labels no longer exists"
+    if topic_id != labels.topic_id:
+        return (
+            f"the topic {labels.topic} of the labels was recreated: its id is {topic_id or 'unknown'}, but the version "
+            f"was made from the id {labels.topic_id or 'unknown'}"
+        )
+    base, cut, cut_of_rows = positions(labels.base), positions(labels.cut), positions(version.lineage.cut)
+    if not base.keys() == cut.keys() == cut_of_rows.keys() or not all(
+        Position(0) <= base[partition] <= cut[partition] for partition in cut
+    ):
+        return "base and cut of the version's lineage.labels do not fit together"
+    gone = []
+    for partition, at in sorted(cut.items()):
+        first, end = log.get(partition, (0, -1))
+        if first > base[partition].offset and at != base[partition]:
+            gone.append(f"partition {partition}: offsets {base[partition].offset:,}-{first - 1:,} were removed")
+        if at.offset > end:
+            gone.append(f"partition {partition} ends at offset {end:,}: the topic was truncated")
+    return f"{labels.topic}: {'; '.join(gone)}" if gone else ""
 
 
 def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:

@@ -18,7 +18,8 @@ from typing import Any
 
 READERS = (
     *(f"ingest.{name}" for name in ("json_rows", "arrow", "avro", "decoder", "dead_letter")),
-    *("model.message", "model.pointers", "model.probes", "checkpoint.format"),
+    *(f"model.{name}" for name in ("message", "pointers", "probes")),
+    *(f"checkpoint.{name}" for name in ("format", "partition_codec", "records")),
 )
 LOOKED_INTO = (*(f"streamsvm.{name}" for name in READERS), "consumers.host.web.head")
 """Modules whose branches guide atheris; none of them is compiled by numba."""

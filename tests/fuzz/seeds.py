@@ -11,9 +11,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamsvm.archive.forgotten import encode as encode_forgotten
+from streamsvm.archive.store import Identity
+from streamsvm.checkpoint.records import encode_bucket, encode_partition
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.stretches import archived
 from streamsvm.model import message as model_codec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
@@ -29,6 +35,7 @@ from streamsvm.model.pointers import (
 )
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.version import PartitionCut
+from streamsvm.points import Position
 from tests.codec.protobuf_payments import INSTALLED, in_protobuf
 from tests.codec.rows import POINT, POINTS, Raw
 from tests.codec.test_arrow_events import in_arrow
@@ -38,6 +45,7 @@ from tests.codec.test_model import version_of
 from tests.codec.test_points import BAD
 from tests.features.recipes import payment
 from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
+from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = [
     b'{"x":[1,2],"y":1}',
@@ -126,7 +134,19 @@ def models() -> list[bytes]:
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
     golden = [
         (GOLDEN / f"model-{form}.json").read_bytes()
-        for form in ("1-linear", "2-rbf", "3-linear", "4-rbf", "5-linear", "5-rbf", "6-linear", "6-rbf")
+        for form in (
+            "1-linear",
+            "2-rbf",
+            "3-linear",
+            "4-rbf",
+            "5-linear",
+            "5-rbf",
+            "6-linear",
+            "6-rbf",
+            "7-linear",
+            "7-rbf",
+            "8-rbf",
+        )
     ]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
@@ -172,7 +192,10 @@ def corpora() -> dict[str, list[bytes]]:
         "owner": [encode_owner(Owner("s", "2026-01-31T12:00:00Z"))],
         "retired": [encode_retired(Retired(9, (2, 5)))],
         "letter": letters(),
-        "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4, 5)],
+        "label": [b'{"id": "a", "y": 1}', b'[{"id": 7, "y": -1}, {"y": 1}]', b"-1", b'{"y": 1, "more": {"id": []}}'],
+        "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4, 5, 8)],
+        "state-record": state_records(),
+        "archive": archives(),
         "http": [
             get,
             b"GET /healthz HTTP/1.0\r\n\r\n",
@@ -180,6 +203,28 @@ def corpora() -> dict[str, list[bytes]]:
             b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
         ],
     }
+
+
+def archives() -> list[bytes]:
+    """Return what says of what an archive is, and lists of rows that it must not remember."""
+    model = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-3), seed=11)
+    config = archived(model, leaf_rows=16, span_rows=64, bucket_points=12)
+    identity = Identity(name="m", topic="t", topic_id="i", config=config, base={0: Position(0), 3: Position(5, 2)})
+    return [identity.encode(), encode_forgotten({0: [Position(3), Position(7, 2)], 2: [Position(1 << 40)]}), b"{}"]
+
+
+def state_records() -> list[bytes]:
+    """Return records of a bucket, of one of a partition that forgets, and of a partition in its first leaf."""
+    found = []
+    for coreset, rows in (({}, 60), ({"memory": "window", "window_points": 256}, 200)):
+        sizes = CoresetConfig(leaf_rows=8, bucket_points=5, audit_points=7, train_points=64, **coreset)
+        config = ModelConfig(points=PointsConfig(dimension=DIMENSION), coreset=sizes, svm=SvmConfig(), seed=11)
+        learner = Learner(config, {0: Position(0)}, 1 << 30)
+        learner.learn(rows_of(gaussian(5)))
+        early = learner.state().partitions[0]
+        learner.learn(rows_of(gaussian(rows)))
+        found += [encode_bucket(learner.state().partitions[0].buckets[0]).value, encode_partition(0, early, ())]
+    return found
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import fastavro
 import msgspec
@@ -35,7 +35,10 @@ from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.settings import HttpConfig
+from streamsvm.archive import forgotten
+from streamsvm.archive.store import Identity
 from streamsvm.checkpoint import format as checkpoint
+from streamsvm.checkpoint import records
 from streamsvm.config import PointsConfig, PointsFormat, points_of
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.features.columns import columns_of
@@ -51,6 +54,7 @@ from streamsvm.ingest.decoder import (
 )
 from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.framed import FRAME
+from streamsvm.ingest.label_records import LabelDecoder
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from tests.codec.protobuf_payments import FRAME as PROTOBUF_FRAME
@@ -537,6 +541,30 @@ def _dead_letter(value: bytes) -> str:
     return "accepted"
 
 
+class _OfLabels(NamedTuple):
+    """A record of a labels topic."""
+
+    value: bytes
+    key: bytes | None = b"k"
+    headers: tuple[tuple[str, bytes], ...] = ()
+    partition: int = 0
+    offset: int = 3
+    timestamp_ms: int | None = None
+    leader_epoch: int | None = None
+
+
+def _labels(value: bytes) -> str:
+    """Read a record of a labels topic, by its own key and by ids: each row is a label, or is rejected."""
+    accepted = 0
+    for key in ("record", "id"):
+        (labels,), rejected = LabelDecoder(LABELED, key).decode([_OfLabels(value)])
+        refused = {rejection.row for record in rejected for rejection in record.rejections}
+        assert {row for row, sign in enumerate(labels.sign.tolist()) if not sign} == refused
+        assert not any(one.reason == "undecodable" for record in rejected for one in record.rejections)
+        accepted += len(labels.sign) - len(refused)
+    return "accepted" if accepted else "refused"
+
+
 def _checkpoint(value: bytes) -> str:
     """Read a checkpoint whose checksum is right, whatever else is wrong: what a defect of ours, or a person, writes."""
     for content in (value, _sealed(value)):
@@ -548,6 +576,38 @@ def _checkpoint(value: bytes) -> str:
         assert again.keys() == snapshot.keys() if isinstance(snapshot, Mapping) else type(again) is type(snapshot)
         return "accepted"
     return "refused"
+
+
+def _archive(value: bytes) -> str:
+    """Read what says of what an archive is, and the list of rows that it must not remember."""
+    found = "refused"
+    with suppress(CorruptCheckpoint):
+        identity = Identity.decode(value)
+        assert Identity.decode(identity.encode()) == identity
+        found = "accepted"
+    with suppress(CorruptCheckpoint):
+        rows = forgotten.decode(value)
+        assert forgotten.decode(forgotten.encode(rows)) == {partition: own for partition, own in rows.items() if own}
+        found = "accepted"
+    return found
+
+
+def _state_record(value: bytes) -> str:
+    """Read a bucket's record, or a partition's without buckets, whose checksum is right, whatever else is wrong."""
+    accepted = False
+    for content in (value, _sealed(value)):
+        with suppress(CorruptCheckpoint):
+            name, bucket = records.decode_bucket(content)
+            again = records.encode_bucket(bucket)
+            assert records.decode_bucket(again.value)[0] == again.name
+            assert (again.name.level, again.name.index) == (name.level, name.index)
+            accepted = True
+        with suppress(CorruptCheckpoint):
+            partition, state = records.decode_partition(content, {})
+            again_, found = records.decode_partition(records.encode_partition(partition, state, ()), {})
+            assert (again_, found.position) == (partition, state.position)
+            accepted = True
+    return "accepted" if accepted else "refused"
 
 
 def _sealed(value: bytes) -> bytes:
@@ -801,7 +861,10 @@ MESSAGES: Final = {
     "owner": (MODEL_WORDS, _plain_record(decode_owner)),
     "retired": (MODEL_WORDS, _plain_record(decode_retired)),
     "letter": (LETTER_WORDS, _dead_letter),
+    "label": (JSON_WORDS, _labels),
     "checkpoint": ((*BINARY_WORDS, *MODEL_WORDS), _checkpoint),
+    "state-record": ((*BINARY_WORDS, *MODEL_WORDS), _state_record),
+    "archive": (MODEL_WORDS, _archive),
     "http": (HTTP_WORDS, _http),
 }
 TARGETS: Final = {

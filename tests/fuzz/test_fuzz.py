@@ -38,6 +38,7 @@ COUNTS = {
     "event-protobuf": 1_000,
     "model": 3_000,
     "checkpoint": 2_000,
+    "state-record": 2_000,
     "http": 2_000,
 }
 OTHERS = 6_000
@@ -117,7 +118,7 @@ def deleted_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unchecked_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the errors of base64 and of numpy pass."""
-    monkeypatch.setattr(model_codec, "_from_base64", lambda text, _: np.frombuffer(base64.b64decode(text), "<f8"))
+    monkeypatch.setattr(model_codec, "from_base64", lambda text, _: np.frombuffer(base64.b64decode(text), "<f8"))
 
 
 def unchecked_lengths(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from streamsvm.ingest.scored import label_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.machine import Model
 from streamsvm.model.threshold import Threshold
 from tests.brokers.jvm import CannotRun
 from tests.codec.test_model import version_of
@@ -52,24 +54,30 @@ def model(threshold: Threshold | None = None) -> bytes:
     from dataclasses import replace
 
     version = version_of()
-    assert version.model.dimension == len(NAMES), version.model.dimension
-    return model_codec.encode(replace(version, feature_names=NAMES, model=replace(version.model, threshold=threshold)))
+    own = version.model
+    assert isinstance(own, Model)
+    assert own.dimension == len(NAMES), own.dimension
+    return model_codec.encode(replace(version, feature_names=NAMES, model=replace(own, threshold=threshold)))
 
 
 def answers(directory: Path, threshold: Threshold | None = None) -> Answers:
-    """Return, by language, the score and the label of each point or why it has none.
+    """Return, by language, the score and the label of each point or why it has none; see `answers_by`."""
+    return answers_by(directory, model(threshold), POINTS)
+
+
+def answers_by(directory: Path, value: bytes, points: Mapping[str, str]) -> Answers:
+    """Return, by language, what a version's value makes of each point.
 
     Raises
     ------
     CannotRun
         If a language's tools are missing.
     """
-    value = model(threshold)
     (directory / "model.json").write_bytes(value)
-    (directory / "points.json").write_text(f"[{','.join(POINTS.values())}]")
+    (directory / "points.json").write_text(f"[{','.join(points.values())}]")
     given = ["--check", str(directory / "model.json"), str(directory / "points.json")]
     programs = {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
-    found = {"Python": in_python(value)}
+    found = {"Python": in_python(value, points)}
     for language, command in programs.items():
         ran = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300, check=False)
         assert ran.returncode == 0, ran.stderr
@@ -77,16 +85,15 @@ def answers(directory: Path, threshold: Threshold | None = None) -> Answers:
     return found
 
 
-def in_python(value: bytes) -> list[dict[str, Any]]:
+def in_python(value: bytes, points: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return what our own reader says."""
     version, found = model_codec.decode(value), list[dict[str, Any]]()
     machine = version.model
-    for text in POINTS.values():
+    for text in points.values():
         point = json.loads(text)
         try:
-            decision = machine.decision_function(point if isinstance(point, dict) else [point])
-            label = version.labels[int(decision[0] > machine.border)]
-            found.append({"decision": float(decision[0]), "label": label})
+            decision = machine.decision_function(point if isinstance(point, dict) else [point]).tolist()[0]
+            found.append({"decision": decision, "label": label_of(decision, version.labels, machine.border)})
         except InvalidFeatures as error:
             found.append({"error": str(error)})
     return found

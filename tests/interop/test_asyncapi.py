@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 import yaml
 
-from consumers.settings import ScoringConfig, Settings
+from consumers.settings import LabelsConfig, ScoringConfig, Settings
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
+from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -70,11 +72,14 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
 def test_its_parser_takes_it_and_the_channels_are_our_topics(parsed: dict[str, dict[str, Any]]) -> None:
     """No error and no warning; the addresses are the default names of the topics."""
     assert [one for one in parsed[""]["complaints"] if one["severity"] in (ERROR, WARNING)] == []
-    settings = Settings(kafka={"bootstrap.servers": "unused:1"}, scoring=ScoringConfig())
+    labels = LabelsConfig(topic="labels", horizon=1.0)
+    settings = Settings(kafka={"bootstrap.servers": "unused:1"}, scoring=ScoringConfig(), labels=labels)
     output, scoring = settings.output, settings.scoring
     assert set(parsed[""]["channels"]) == {
         settings.input.topic,
         settings.input.dead_letters,
+        settings.labels.topic,
+        settings.labels.dead_letters,
         output.models_topic,
         output.onnx_topic,
         output.aliases_topic,
@@ -114,6 +119,36 @@ def scored(value: bytes) -> Any:
     return scorer.score([Record("points", 3, 7, b"k", value, (), 1_700_000_000_000, None)])
 
 
+def challenges() -> list[Challenge]:
+    """Return an open challenge, and one that ended."""
+    begun = Challenge(
+        challenger=Alias(3, "ab" * 32, 7),
+        champion=Alias(2, "cd" * 32, 3),
+        figure="cost",
+        labels=5_000,
+        costs=(5.0, 1.0),
+        since_ms=-1,
+        wait_ms=604_800_000,
+        scores_topic="scores",
+        scored_topic="points",
+        labels_topic="labels",
+        scores=(Span(0, 5, 5),),
+        told=(Span(0, 9, 9),),
+    )
+    ended = Ended(
+        outcome="better",
+        labels=625,
+        champion=0.5,
+        challenger=0.25,
+        difference=0.25,
+        error=0.0625,
+        scores=(Span(0, 5, 900),),
+        told=(Span(0, 9, 800),),
+        time_ms=1_700_000_000_000,
+    )
+    return [begun, msgspec.structs.replace(begun, ended=ended)]
+
+
 def real_messages() -> dict[str, list[Any]]:
     """Return, by the name of its schema, what the codecs write."""
     version, digest = version_of(2), "ab" * 32
@@ -137,6 +172,7 @@ def real_messages() -> dict[str, list[Any]]:
         "alias": [json.loads(encode_alias(Alias(2, digest, 3)))],
         "head": [json.loads(encode_head(head))],
         "retired": [json.loads(encode_retired(Retired(5, (2,))))],
+        "challenge": [json.loads(encode_challenge(one)) for one in challenges()],
         "owner": [json.loads(encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
         "scores": [json.loads(made.records[0].value) for made in (score, scores)],
         "scoreHeaders": [read(score.records[0].headers)],

@@ -9,9 +9,11 @@ import msgspec
 import pytest
 
 from tests.brokers.jvm import CannotRun
-from tests.golden.model import THRESHOLDS
-from tests.interop.inputs import POINTS, answers
+from tests.golden.model import KERNELS, THRESHOLDS, WITH_CLASSES, path_of
+from tests.interop.inputs import POINTS, answers, answers_by
 
+MU = "kurtosis µ"
+"""A name of a feature that is not of ASCII."""
 SCORED = {"in order", "integers", "by name", "by name, another order"}
 OTHERWISE = {"true"}
 """Python counts booleans as numbers, as numpy does."""
@@ -49,3 +51,23 @@ def test_every_language_labels_at_the_threshold(tmp_path: Path) -> None:
         assert beneath["decision"] == above["decision"] == pytest.approx(decision, rel=1e-12), language
         assert beneath["label"] != above["label"], language
         assert beneath["label"] == said[-1e-3]["Python"][0]["label"], language
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_every_language_reads_the_golden_bytes_of_four_labels(tmp_path: Path, kernel: str) -> None:
+    """The probes of a message of format 7, K decision values a point, and the label of the greatest."""
+    points = {
+        "near": "[0.1, -2.5, 1e6]",
+        "far": "[5.0, -2.4, -3e38]",
+        "by name": f'{{"mean": -9, "{MU}": -2.6, "dm": 0}}',
+    }
+    try:
+        found = answers_by(tmp_path, path_of(WITH_CLASSES, kernel).read_bytes(), points)
+    except CannotRun as missing:
+        pytest.skip(f"no readers in other languages: {missing}")
+    expected = found["Python"]
+    assert kernel == "rbf" or len({one["label"] for one in expected}) > 1
+    for language, told in found.items():
+        for one, own in zip(told, expected, strict=True):
+            assert one["decision"] == pytest.approx(own["decision"], rel=1e-12, abs=1e-12), language
+            assert one["label"] == own["label"], language

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
@@ -33,17 +33,18 @@ DEADLINE_S = 120.0
 AGREEMENT = 1e-9
 ROWS = 6_000
 LEAF_ROWS = 1_000
+SEVEN = ("a", "b", "c", "d", "e", "f", "g")
 SCORED_ROWS = 200
 """Rows of HTRU2 that every subscriber scores by every version, from the end of the set: none of them was learned."""
 
 
-def settings_of(broker: TestBroker, directory: Path, kernel: str) -> Settings:
+def settings_of(broker: TestBroker, directory: Path, kernel: str, *, several: bool = False) -> Settings:
     """Return a trainer's settings that give a version each thousand rows."""
     settings = settings_for(broker.name("interop"), directory, every_leaves=1)
     coreset = CoresetConfig(leaf_rows=LEAF_ROWS, bucket_points=200, train_points=1_000, max_partitions=4)
     return settings.model_copy(
         update={
-            "points": PointsConfig(dimension=8),
+            "points": PointsConfig(dimension=8, labels=SEVEN if several else (-1, 1)),
             "coreset": coreset,
             "svm": SvmConfig(kernel=kernel, C=1.0, probability="sigmoid" if kernel == "linear" else "isotonic"),
             "output": settings.output.model_copy(update={"model_format": "onnx"}),
@@ -80,16 +81,25 @@ def commands(directory: Path) -> dict[str, list[str]]:
         pytest.skip(f"no subscribers in other languages: {missing}")
 
 
-def difference(found: list[float], expected: Float) -> float:
+def difference(found: list[float] | list[list[float]], expected: Float) -> float:
     """Return the largest difference of decision values, relative where they are beyond 1."""
     return float(np.max(np.abs(np.asarray(found) - expected) / np.maximum(1.0, np.abs(expected))))
+
+
+def labels_of(settings: Settings, X: Float, y: Sequence[int]) -> Sequence[int | str]:
+    """Return HTRU2's own labels, or of seven: in which seventh of the rows the first feature is."""
+    if settings.points.classes == 2:
+        return [int(label) for label in y]
+    borders = np.quantile(X[:, 0], np.arange(1, 7) / 7)
+    return [SEVEN[at] for at in np.searchsorted(borders, X[:, 0])]
 
 
 def follow(
     settings: Settings, connection: Connection, points: Float, tmp_path: Path
 ) -> tuple[dict[int, Loaded], list[Program]]:
     """Let all subscribers follow a trainer of HTRU2; return the versions Python's saw, and the other programs."""
-    X, y, _ = load_htru2()
+    X, own, _ = load_htru2()
+    y = labels_of(settings, X, own)
     file = tmp_path / "points.json"
     file.write_text(json.dumps(points.tolist()))
     models, seen = settings.output.models_topic, {}
@@ -113,7 +123,7 @@ def follow(
         )
         for version, start in enumerate(range(0, ROWS, LEAF_ROWS), 1):
             rows = slice(start, start + LEAF_ROWS)
-            values = [encode(x, int(label)) for x, label in zip(X[rows], y[rows], strict=True)]
+            values = [encode(x, label) for x, label in zip(X[rows], y[rows], strict=True)]
             produce(connection, settings.input.topic, values)
             trainer.wait_for_rows(start + LEAF_ROWS)
             here.wait_for(version, DEADLINE_S)
@@ -122,18 +132,23 @@ def follow(
     return seen, others
 
 
-@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("machine", ["linear", "rbf", "linear of seven labels", "rbf of seven labels"])
 def test_every_language_follows_and_agrees(
-    real_broker: TestBroker, tmp_path: Path, kernel: str, record_property: Note, capsys: pytest.CaptureFixture[str]
+    real_broker: TestBroker,
+    tmp_path: Path,
+    machine: str,
+    record_property: Note,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Every subscriber serves every version of a live run, and scores as Python does, from the JSON and from ONNX."""
-    settings = settings_of(real_broker, tmp_path / "checkpoint", kernel)
-    if kernel == "linear":
+    kernel, several = machine.split()[0], machine.endswith("labels")
+    settings = settings_of(real_broker, tmp_path / "checkpoint", kernel, several=several)
+    if kernel == "linear" and not several:
         settings = signed(settings, tmp_path)
     points = load_htru2()[0][-SCORED_ROWS:].astype(np.float64)
     seen, others = follow(settings, real_broker.connection, points, tmp_path)
     assert sorted(seen) == list(range(1, ROWS // LEAF_ROWS + 1))
-    said = [f"{kernel}: Python served versions {sorted(seen)}"]
+    said = [f"{machine}: Python served versions {sorted(seen)}"]
     for other in others:
         assert other.versions == sorted(seen), other.complaints
         worst: dict[str, float] = {}
@@ -146,7 +161,7 @@ def test_every_language_follows_and_agrees(
                     worst[form] = max(worst.get(form, 0.0), difference(line[form], expected))
         assert max(worst.values()) <= AGREEMENT
         assert ("onnx" in worst) == (other.language == "Node.js")
-        record_property(f"{kernel}_{other.language}", worst)
+        record_property(f"{machine}_{other.language}", worst)
         said.append(f"{other.language} served {other.versions}, largest difference {worst}")
     with capsys.disabled():
         print("\n" + "\n".join(said))

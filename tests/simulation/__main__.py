@@ -35,6 +35,9 @@ SMALLEST: dict[str, Profile] = {
         "every", 1, 3, 400, {"kill": 3, "power loss": 1, "unanswered": 1, "deliver": 1}, features=True
     ),
     "a gap": Profile("every", 1, 3, 400, {"truncate": 1, "trim": 1, "kill": 2, "oldest kept": 1}),
+    "seven labels": Profile(
+        "every", 1, 9, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "deliver": 1}, classes=7
+    ),
     "horizons": Profile("every", 1, 4, 400, {"kill": 3, "power loss": 1, "newest lost": 1}, memory="adaptive"),
 }
 """Worlds that are searched in full."""

@@ -231,11 +231,12 @@ def expected_value(version: Version, parent: str | None, expected: Expected) -> 
     return model_codec.encode(
         replace(
             version,
-            model=expected.trained.model,
-            fit=expected.trained.fit,
+            model=expected.model,
+            fit=expected.fit,
             stream=naming.summary(cut),
             lineage=lineage,
             audit=expected.audit,
+            machines=expected.machines,
         )
     )
 
@@ -313,6 +314,10 @@ def numbers_rise_by_one(versions: list[Published]) -> None:
 def tuning_is_where_it_is_due(versions: list[Published], config: ModelConfig) -> None:
     """Each version is tuned at its own cut if that is due after the one in force, else by that of those before it."""
     tuned: Published | None = None
+    if config.svm.tune is None:
+        if wrong := [found.version.key for found in versions if found.version.lineage.tuned_at is not None]:
+            raise Violation(f"{wrong[0]} is tuned, though nothing is to be")
+        return
     for found in versions:
         in_force = tuned if tuned is not None and tuned.incarnation == found.incarnation else None
         due = is_due(found.version.stream.rows, in_force.version.stream.rows if in_force else None, config)

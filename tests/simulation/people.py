@@ -71,7 +71,9 @@ class People:
         partition = self._produced % len(logs)
         number, log = self._numbers[partition], logs[partition]
         self._numbers[partition] += 1
-        log.append(Entry(value(partition, number, self._edition), leader_epoch=log.leader_epoch))
+        log.append(
+            Entry(value(partition, number, self._edition, self._world.profile.classes), leader_epoch=log.leader_epoch)
+        )
         if number == 2:
             log.append(Entry(None, control=True, leader_epoch=log.leader_epoch))
         self._produced += 1
@@ -82,7 +84,7 @@ class People:
         logs = self._broker.topics[INPUT].logs
         logs.append(Log())
         self._numbers[len(logs) - 1] = 1
-        logs[-1].append(Entry(value(len(logs) - 1, 0, self._edition)))
+        logs[-1].append(Entry(value(len(logs) - 1, 0, self._edition, self._world.profile.classes)))
 
     def trim(self) -> None:
         """Let retention take a record that may be unread."""

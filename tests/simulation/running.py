@@ -119,6 +119,8 @@ class Design:
 
 
 SHIPPED = Design()
+SEVERAL = 0.2
+"""Share of the worlds of points that forget nothing and have seven labels."""
 FORGETTING = 0.25
 """Share of the worlds that forget."""
 _judges: dict[str, Judge] = {}
@@ -126,7 +128,9 @@ _judges: dict[str, Judge] = {}
 
 def judge_of(profile: Profile) -> Judge:
     """Return the judge for a profile's settings; one process keeps it, since its memory makes it fast."""
-    models = settings_for(profile.policy, memory=profile.memory, features=profile.features).models()
+    models = settings_for(
+        profile.policy, memory=profile.memory, features=profile.features, classes=profile.classes
+    ).models()
     if models.sha256() not in _judges:
         _judges[models.sha256()] = Judge(Reference(models))
     return _judges[models.sha256()]
@@ -180,6 +184,8 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     profile = replace(profile, features=chance.random() < 0.3)
     if chance.random() < FORGETTING:
         profile = replace(profile, memory=chance.choice([memory for memory in MEMORIES if memory != "all"]))
+    if chance.random() < SEVERAL and not profile.features and profile.memory == "all":
+        profile = replace(profile, classes=7)
     return profile, rates
 
 

@@ -25,8 +25,10 @@ from streamsvm.learning import naming
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import Trained, audited
-from streamsvm.model.fit import Audit, Fit
+from streamsvm.model.classes import AnyModel
+from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Memory
 from streamsvm.points import Points, Position, Positions
@@ -74,12 +76,13 @@ def _sha256(config: _Models) -> str:
 
 class _Settings(Settings):
     def models(self) -> ModelConfig:
-        return _models(self.seed, self.coreset.memory, self.coreset.window_s is not None, self.features is not None)
+        by_time, features = self.coreset.window_s is not None, self.features is not None
+        return _models(self.seed, self.coreset.memory, by_time, features, self.points.classes)
 
 
 @cache
-def _models(seed: int, kind: str, by_time: bool, features: bool) -> _Models:
-    own = settings_for("every", memory="window of time" if by_time else kind, features=features)
+def _models(seed: int, kind: str, by_time: bool, features: bool, classes: int) -> _Models:
+    own = settings_for("every", memory="window of time" if by_time else kind, features=features, classes=classes)
     return _Models(points=own.points, coreset=own.coreset, svm=own.svm, seed=seed, features=own.features)
 
 
@@ -93,23 +96,36 @@ def _recipe() -> Recipe:
 
 @cache
 def settings_for(
-    policy: str, every_leaves: int = 1, on_gap: str = "fail", memory: str = "all", *, features: bool = False
+    policy: str,
+    every_leaves: int = 1,
+    on_gap: str = "fail",
+    memory: str = "all",
+    *,
+    features: bool = False,
+    classes: int = 2,
 ) -> Settings:
     """Return settings under which two rows seal a leaf; with features the same records are raw events.
+
+    With more than two labels buckets and training sets hold a point of each, and nothing is tuned.
 
     Where rows are forgotten one row seals a leaf: so few rows come that none would be forgotten.
     """
     forgets = memory != "all"
     sizes = {"leaf_rows": 1 if forgets else 2, "bucket_points": 2, "audit_points": 2, "train_points": 3}
+    points = PointsConfig(**points_of(_recipe())) if features else PointsConfig(dimension=1)
+    tuned: dict[str, Any] = {"tune": "auto", "tune_every_leaves": 2}
+    if classes > 2:
+        sizes |= {"bucket_points": classes, "train_points": classes}
+        points, tuned = PointsConfig(dimension=1, labels=labels_of(classes)), {"multiclass": "one_vs_one"}
     return _Settings.model_construct(
         **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
         | {
             "name": NAME,
             "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
-            "points": PointsConfig(**points_of(_recipe())) if features else PointsConfig(dimension=1),
+            "points": points,
             "features": _recipe() if features else None,
             "coreset": CoresetConfig(reducer="uniform", max_partitions=4, **sizes, **MEMORIES[memory]),
-            "svm": SvmConfig(**({"alpha": 1e-4} if forgets else {"C": 1.0}), tune="auto", tune_every_leaves=2),
+            "svm": SvmConfig(**({"alpha": 1e-4} if forgets else {"C": 1.0}), **tuned),
             "output": OutputConfig(models_topic=MODELS),
             "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
             "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
@@ -117,12 +133,18 @@ def settings_for(
     )
 
 
-def value(partition: int, number: int, edition: int) -> bytes:
+def labels_of(classes: int) -> tuple[int, ...]:
+    """Return the labels of a world's records."""
+    return (-1, 1, *range(2, classes))
+
+
+def value(partition: int, number: int, edition: int, classes: int = 2) -> bytes:
     """Return the n-th record of a partition; what an edition holds differs from what another does.
 
     Every fourth record holds two rows, the second of them bad; every fifth is bad as a whole.
     """
-    point = {"x": [number + 100.0 * partition + 10_000.0 * edition], "y": 1 if number % 2 else -1}
+    label = labels_of(classes)[number % classes]
+    point = {"x": [number + 100.0 * partition + 10_000.0 * edition], "y": label}
     if number % 5 == 2:
         return b"bad"
     if number % 4 == 1:
@@ -159,10 +181,12 @@ class Expected:
     """What a clean run gives for a cut."""
 
     cut: Cut
-    trained: Trained
+    model: AnyModel
+    fit: Fit
     audit: Audit | None
     training_set_sha256: str
     memory: Memory | UnsetType
+    machines: tuple[MachineFit, ...] = ()
 
 
 Editions = Mapping[int, tuple[Entry | None, ...]]
@@ -187,12 +211,21 @@ class Reference:
         key = (tuple(base.items()), tuple(cut.items()), self._key(cut, editions))
         if key not in self._known:
             made = self._learner(base, cut, editions).cut()
-            trained = train(made.points, made.moments, self._config.svm)
-            audit = audited(trained, made.audit, self._config.svm)
-            self._known[key] = Expected(
-                made, trained, audit, made.points.sha256(), naming.memory_of(made, self._config)
-            )
+            parts = made.points.sha256(), naming.memory_of(made, self._config)
+            if self._config.points.classes > 2:
+                self._known[key] = self._of_several(made, parts)
+            else:
+                trained = train(made.points, made.moments, self._config.svm)
+                audit = audited(trained, made.audit, self._config.svm)
+                self._known[key] = Expected(made, trained.model, trained.fit, audit, *parts)
         return self._known[key]  # type: ignore[return-value]
+
+    def _of_several(self, cut: Cut, parts: tuple[str, Memory | UnsetType]) -> Expected:
+        """Return what is expected of more than two labels, by the shipped recipe."""
+        made = make(cut, self._config, train=train)
+        origin = Origin(name=NAME, number=1, parent=None, links=(), topic=INPUT, topic_id="", base={}, build={})
+        version = version_of(made, self._config, origin)
+        return Expected(cut, version.model, version.fit, version.audit, *parts, version.machines)
 
     def state(self, partition: int, base: Position, at: Position, editions: Editions) -> PartitionState:
         """Return what a partition must be at a position."""

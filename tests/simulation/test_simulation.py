@@ -21,8 +21,18 @@ from tests.simulation.running import Tally, at_random, by_chance, by_script, exh
 from tests.simulation.stream import AUDIT, TRANSACTIONAL_ID
 from tests.simulation.world import IDLE_TURNS, LONGEST_DOUBT_S, Life, Profile, Violation, World
 
-NOT_SIMULATED = {"read_to_end", "reader", "tail", "subscription", "slots", "standings"}
-"""Methods of `Cluster` that a trainer does not call."""
+NOT_SIMULATED = {
+    "member",
+    "fixed_share",
+    "connection",
+    "read_to_end",
+    "reader",
+    "tail",
+    "subscription",
+    "slots",
+    "standings",
+}
+"""What a trainer without workers does not ask of a `Cluster`."""
 SCHEDULES = 200
 SMALL_WORLDS = 600
 CLEAN_WORLDS = 60

@@ -85,6 +85,8 @@ class Profile:
         Whether the input's records are raw events, and features are declared.
     memory : str
         A key of `MEMORIES`.
+    classes : int
+        Labels of the records; more than two only of points, and where nothing is forgotten.
     """
 
     policy: str = "every"
@@ -97,6 +99,7 @@ class Profile:
     on_gap: str = "fail"
     features: bool = False
     memory: str = "all"
+    classes: int = 2
 
 
 @dataclass
@@ -164,7 +167,12 @@ class World:
     def __init__(self, profile: Profile, chooser: Chooser, ports: Any) -> None:
         self.profile, self.chooser, self.ports = profile, chooser, ports
         self.settings: Settings = settings_for(
-            profile.policy, profile.every_leaves, profile.on_gap, profile.memory, features=profile.features
+            profile.policy,
+            profile.every_leaves,
+            profile.on_gap,
+            profile.memory,
+            features=profile.features,
+            classes=profile.classes,
         )
         self.broker = Broker()
         self.broker.create(INPUT, profile.partitions)

@@ -9,6 +9,7 @@
 //
 //     java -cp 'classes:jars/*' Subscriber --check MODEL.json POINTS.json
 // prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
+// Of a version of more than two labels (format 7) each decision is an array, a value for each label.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
@@ -18,14 +19,14 @@ import java.security.*;
 import java.security.spec.X509EncodedKeySpec;
 import java.time.Duration;
 import java.util.*;
-import java.util.function.ToDoubleFunction;
+import java.util.function.Function;
 import org.apache.kafka.clients.consumer.*;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 public class Subscriber {
     static final ObjectMapper JSON = new ObjectMapper();
-    static final List<String> FORMATS = List.of("streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6");
+    static final List<String> FORMATS = List.of("streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6", "streamsvm.model/7", "streamsvm.model/8");
 
     public static void main(String[] args) throws Exception {
         if (args[0].equals("--check")) {
@@ -99,17 +100,12 @@ public class Subscriber {
         JsonNode message = JSON.readTree(record.value());
         require(FORMATS.contains(message.get("format").asText()) && message.get("name").asText().equals(name)
             && message.get("version").equals(alias.get("number")), "it is not what was asked for");
-        ToDoubleFunction<double[]> machine = machine(message);
-        JsonNode probes = message.get("probes");
-        double[][] x = JSON.convertValue(probes.get("x"), double[][].class);
-        for (int i = 0; i < x.length; i++)
-            require(Math.abs(machine.applyAsDouble(x[i]) - probes.get("decision").get(i).asDouble())
-                <= probes.get("tolerance").get(i).asDouble(), "probe " + i + " is scored otherwise");
+        Function<double[], double[]> machine = probed(message);
         Features recipe = message.hasNonNull("recipe") ? Features.checked(message) : null;
         List<Object> decision = new ArrayList<>();
         for (JsonNode point : points) {
             try {
-                decision.add(machine.applyAsDouble(columns(point, message, recipe)));
+                decision.add(told(machine.apply(columns(point, message, recipe))));
             } catch (IllegalArgumentException rejection) {
                 decision.add(null);
             }
@@ -119,13 +115,13 @@ public class Subscriber {
 
     /** Print the score of each point, or why it has none. */
     static void check(JsonNode message, JsonNode points) throws Exception {
-        ToDoubleFunction<double[]> machine = machine(message);
+        Function<double[], double[]> machine = probed(message);
         Features recipe = message.hasNonNull("recipe") ? Features.checked(message) : null;
         for (JsonNode x : points) {
             Map<String, Object> told;
             try {
-                double decision = machine.applyAsDouble(columns(x, message, recipe));
-                told = Map.of("decision", decision, "label", label(message, decision));
+                double[] decision = machine.apply(columns(x, message, recipe));
+                told = Map.of("decision", told(decision), "label", label(message, decision));
             } catch (IllegalArgumentException refusal) {
                 told = Map.of("error", refusal.getMessage());
             }
@@ -133,10 +129,48 @@ public class Subscriber {
         }
     }
 
-    /** Return the label of a decision value: the second one above the threshold, which format 5 brings. */
-    static JsonNode label(JsonNode message, double decision) {
+    /** Return the label of a decision: the second one above the threshold, which format 5 brings; or that of the greatest. */
+    static JsonNode label(JsonNode message, double[] decision) {
         double threshold = message.path("threshold").path("value").asDouble(0);
-        return message.get("labels").get(decision > threshold ? 1 : 0);
+        int greatest = 0;
+        for (int k = 1; k < decision.length; k++) if (decision[k] > decision[greatest]) greatest = k;
+        return message.get("labels").get(decision.length > 1 ? greatest : decision[0] > threshold ? 1 : 0);
+    }
+
+    /** Return a decision as it is printed: a number of two labels, an array of more. */
+    static Object told(double[] decision) {
+        return decision.length > 1 ? decision : decision[0];
+    }
+
+    /** Return the machine of a message that scores its own probes as it says. */
+    static Function<double[], double[]> probed(JsonNode message) throws Exception {
+        Function<double[], double[]> machine = machine(message);
+        JsonNode probes = message.get("probes");
+        double[][] x = JSON.convertValue(probes.get("x"), double[][].class);
+        for (int i = 0; i < x.length; i++) {
+            double[] found = machine.apply(x[i]), given = numbers(probes.get("decision").get(i)), allowed = numbers(probes.get("tolerance").get(i));
+            for (int k = 0; k < found.length; k++)
+                require(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
+        }
+        int labels = message.get("labels").size();
+        return message.path("scheme").asText().equals("one_vs_one") ? point -> labelValues(machine.apply(point), labels) : machine;
+    }
+
+    /** Return the decision values of the labels by those of the machines of one against one: votes, and less than a third of one. */
+    static double[] labelValues(double[] values, int labels) {
+        double[] votes = new double[labels], sums = new double[labels];
+        for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
+            votes[values[m] > 0 ? j : i]++;
+            sums[j] += values[m];
+            sums[i] -= values[m];
+        }
+        for (int k = 0; k < labels; k++) votes[k] += sums[k] / (3 * Math.abs(sums[k]) + 3);
+        return votes;
+    }
+
+    /** Return a number, or an array of them, as an array. */
+    static double[] numbers(JsonNode value) {
+        return value.isArray() ? JSON.convertValue(value, double[].class) : new double[] {value.asDouble()};
     }
 
     /** Return the columns of a raw event where the version has a recipe, else a point's features. */
@@ -170,30 +204,46 @@ public class Subscriber {
         if (!holds) throw new IllegalStateException(otherwise);
     }
 
-    /** Return the decision function of a message: raw features in, a number out. */
-    static ToDoubleFunction<double[]> machine(JsonNode message) throws Exception {
+    /** Return the decision function of a message: raw features in, a number for each machine out. */
+    static Function<double[], double[]> machine(JsonNode message) throws Exception {
         JsonNode features = message.get("features"), model = message.get("model");
         double[] mean = JSON.convertValue(features.get("mean"), double[].class), scale = JSON.convertValue(features.get("scale"), double[].class);
         boolean linear = model.get("kernel").asText().equals("linear");
-        double intercept = model.get("intercept").asDouble(), gamma = linear ? 0 : model.get("gamma").asDouble();
-        double[] terms = linear ? JSON.convertValue(model.get("coefficients"), double[].class) : floats(model.get("dual_coefficients"));
-        double[] support = linear ? null : floats(model.get("support_vectors"));
+        boolean several = model.has("intercepts"), half = model.path("precision").asText().equals("half");
+        double[] intercepts = numbers(model.get(several ? "intercepts" : "intercept")), support = linear ? null : floats(model.get("support_vectors"), half ? 16 : 64);
+        double gamma = linear ? 0 : model.get("gamma").asDouble();
+        int width = linear ? mean.length : support.length / mean.length;
+        double[][] weights = new double[intercepts.length][];
+        double[] dual = linear ? null : floats(model.get("dual_coefficients"), half ? 32 : 64);
+        for (int k = 0; k < weights.length; k++)
+            weights[k] = linear ? numbers(several ? model.get("coefficients").get(k) : model.get("coefficients")) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
         return x -> {
             if (x.length != mean.length) throw new IllegalArgumentException(mean.length + " features expected, " + x.length + " given");
             for (double value : x) if (!Double.isFinite(value)) throw new IllegalArgumentException("a feature is " + value);
-            double sum = intercept;
-            for (int i = 0; i < terms.length; i++) {
+            double[] sums = intercepts.clone();
+            for (int i = 0; i < width; i++) {
                 double distance = 0;
                 for (int j = 0; !linear && j < mean.length; j++) distance += Math.pow((x[j] - mean[j]) / scale[j] - support[i * mean.length + j], 2);
-                sum += terms[i] * (linear ? (x[i] - mean[i]) / scale[i] : Math.exp(-gamma * distance));
+                double term = linear ? (x[i] - mean[i]) / scale[i] : Math.exp(-gamma * distance);
+                for (int k = 0; k < sums.length; k++) sums[k] += weights[k][i] * term;
             }
-            return sum;
+            return sums;
         };
     }
 
-    static double[] floats(JsonNode base64) throws Exception {
-        double[] values = new double[base64.binaryValue().length / 8];
-        ByteBuffer.wrap(base64.binaryValue()).order(ByteOrder.LITTLE_ENDIAN).asDoubleBuffer().get(values);
+    /** Return numbers of so many bits in base64, little-endian. */
+    static double[] floats(JsonNode base64, int bits) throws Exception {
+        ByteBuffer bytes = ByteBuffer.wrap(base64.binaryValue()).order(ByteOrder.LITTLE_ENDIAN);
+        double[] values = new double[bytes.remaining() / (bits / 8)];
+        for (int i = 0; i < values.length; i++)
+            values[i] = bits == 16 ? half(bytes.getShort() & 0xffff) : bits == 32 ? bytes.getFloat() : bytes.getDouble();
         return values;
+    }
+
+    /** Return the number of the 16 bits of a float16. */
+    static double half(int bits) {
+        int exponent = bits >> 10 & 31, rest = bits & 1023;
+        double size = exponent > 0 ? Math.scalb(1 + rest / 1024.0, exponent - 15) : Math.scalb((double) rest, -24);
+        return bits >> 15 > 0 ? -size : size;
     }
 }

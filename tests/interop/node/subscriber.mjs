@@ -8,6 +8,7 @@
 //
 //     node subscriber.mjs --check MODEL.json POINTS.json
 // prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
+// Of a version of more than two labels (format 7) each decision is an array, a value for each label.
 import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
@@ -24,7 +25,14 @@ kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: 
 const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.ERROR });
 
 const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
-const floats = (base64) => new Float64Array(new Uint8Array(Buffer.from(base64, "base64")).buffer);
+/** Return the number of the 16 bits of a float16. */
+const half = (bits, exponent = (bits >> 10) & 31, rest = bits & 1023) =>
+  (bits >> 15 ? -1 : 1) * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -24 * rest);
+
+/** Return numbers of so many bits in base64, little-endian, as an array of float64. */
+const floats = (base64, bits = 64, { buffer } = new Uint8Array(Buffer.from(base64, "base64"))) =>
+  bits === 16 ? Float64Array.from(new Uint16Array(buffer), (one) => half(one))
+    : bits === 32 ? Float64Array.from(new Float32Array(buffer)) : new Float64Array(buffer);
 
 /** Return a point's features in the model's order, given as an array or as an object of names; or throw. */
 function ordered(x, { names, dimension }) {
@@ -48,30 +56,72 @@ function columnsBy({ features, recipe }) {
   return (x) => (columns && typeof x === "object" && x !== null && !Array.isArray(x) ? columns(x) : ordered(x, features));
 }
 
-/** Return the decision function of a message: a point or a raw event in, a number out. */
+/** Return the decision function of a message: a point or a raw event in, a number out, or an array, one for each label. */
 function machine(message) {
-  const { features: { mean, scale }, model } = message, columns = columnsBy(message);
+  const { features: { mean, scale }, model } = message, columns = columnsBy(message), several = "intercepts" in model;
   const scaled = (x) => columns(x).map((value, j) => (value - mean[j]) / scale[j]);
-  if (model.kernel === "linear")
-    return (x) => scaled(x).reduce((sum, z, j) => sum + z * model.coefficients[j], model.intercept);
-  const support = floats(model.support_vectors), dual = floats(model.dual_coefficients), d = mean.length;
+  const intercepts = several ? model.intercepts : [model.intercept];
+  const answer = (values) => (several ? values : values[0]);
+  const sum = (terms, weights, k) => terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
+  if (model.kernel === "linear") {
+    const coefficients = several ? model.coefficients : [model.coefficients];
+    return (x) => {
+      const z = scaled(x);
+      return answer(intercepts.map((_, k) => sum(z, coefficients[k], k)));
+    };
+  }
+  const [wide, narrow] = model.precision === "half" ? [32, 16] : [64, 64];
+  const support = floats(model.support_vectors, narrow), dual = floats(model.dual_coefficients, wide), d = mean.length, s = support.length / d;
   return (x) => {
-    const z = scaled(x);
-    return dual.reduce((sum, a, i) => {
+    const z = scaled(x), kernels = Array.from({ length: s }, (_, i) => {
       let distance = 0;
       for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
-      return sum + a * Math.exp(-model.gamma * distance);
-    }, model.intercept);
+      return Math.exp(-model.gamma * distance);
+    });
+    return answer(intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k)));
   };
 }
 
-/** Return the label of a decision value: the second one above the threshold, which format 5 brings. */
-const labelOf = ({ labels, threshold }, f) => labels[f > (threshold?.value ?? 0) ? 1 : 0];
+/** Return the pairs of K labels that machines of one against one are of. */
+const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
+
+/** Return the decision values of the labels, by those of the machines; of two labels the one value. */
+function labelValues({ scheme, labels }, values) {
+  if (scheme !== "one_vs_one") return values;
+  const votes = labels.map(() => 0), sums = labels.map(() => 0);
+  pairsOf(labels.length).forEach(([i, j], m) => {
+    votes[values[m] > 0 ? j : i] += 1;
+    sums[j] += values[m];
+    sums[i] -= values[m];
+  });
+  return votes.map((won, k) => won + sums[k] / (3 * Math.abs(sums[k]) + 3));
+}
+
+/** Return the label of a decision: the second one above the threshold, which format 5 brings; or that of the greatest. */
+const labelOf = ({ labels, threshold }, f) =>
+  Array.isArray(f) ? labels[f.indexOf(Math.max(...f))] : labels[f > (threshold?.value ?? 0) ? 1 : 0];
 
 /** Return the probability of the second label at a decision value f; i is the first knot beyond it. */
 const likely = ({ method, a, b, x, y }, f, i = x?.findIndex((knot) => knot > f)) =>
   method === "sigmoid" ? 1 / (1 + Math.exp(a * f + b)) : i < 0 ? y.at(-1) : i === 0 ? y[0]
     : y[i - 1] + ((f - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
+
+/** Return the probability of each label, or of the second of two, at a decision. */
+function probabilities({ probability, scheme, labels }, f) {
+  if (!Array.isArray(f)) return [likely(probability, f)];
+  let each = probability.map((one, m) => likely(one, f[m]));
+  if (scheme === "one_vs_one") {
+    const inverse = labels.map(() => 2 - labels.length);
+    pairsOf(labels.length).forEach(([i, j], m) => {
+      const r = Math.min(Math.max(each[m], 1e-9), 1 - 1e-9);
+      inverse[j] += 1 / r;
+      inverse[i] += 1 / (1 - r);
+    });
+    each = inverse.map((sum) => 1 / sum);
+  }
+  const total = each.reduce((sum, p) => sum + p, 0);
+  return each.map((p) => (total > 0 ? p / total : 1 / each.length));
+}
 
 /** Return a message that is what the alias names and scores its own probes as it says, or throw. */
 function checked(record, alias) {
@@ -83,20 +133,27 @@ function checked(record, alias) {
   if (keys && !keys.some((key) => verify(null, signed, key, signature)))
     throw new Error("it is signed by none of the trusted keys");
   const message = JSON.parse(record.value);
-  if (!["streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6"].includes(message.format) || message.name !== name || message.version !== alias.number)
+  if (!["streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6", "streamsvm.model/7", "streamsvm.model/8"].includes(message.format) || message.name !== name || message.version !== alias.number)
     throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
   if (message.recipe) checkExamples(message);
+  return { message, decide: probed(message) };
+}
+
+/** Return the decision function of a message that scores its own probes as it says, or throw. */
+function probed(message) {
   const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
   x.forEach((probe, i) => {
-    const likelihood = probability ? likely(message.probability, decision[i]) - probability[i] : 0;
-    if (!(Math.abs(decide(probe) - decision[i]) <= tolerance[i] && Math.abs(likelihood) <= 1e-9))
+    const found = [decide(probe)].flat(), given = [decision[i]].flat(), allowed = [tolerance[i]].flat();
+    const likelihoods = probability ? probabilities(message, decision[i]) : [];
+    const sound = found.every((f, k) => Math.abs(f - given[k]) <= allowed[k]);
+    if (!sound || !likelihoods.every((p, k) => Math.abs(p - [probability[i]].flat()[k]) <= 1e-8))
       throw new Error(`probe ${i} is scored otherwise`);
   });
-  return { message, decide };
+  return (x) => labelValues(message, decide(x));
 }
 
 if (bootstrap === "--check") {
-  const message = read(models), decide = machine(message); // the file
+  const message = read(models), decide = probed(message); // the file
   if (message.recipe) checkExamples(message);
   for (const x of read(name)) {
     try {
@@ -127,7 +184,8 @@ async function byOnnx(graph, message) {
   const rows = each(columnsBy(message)).filter((row) => row !== null);
   const input = new ort.Tensor("float64", Float64Array.from(rows.flat()), [rows.length, message.features.dimension]);
   const output = await session.run({ [session.inputNames[0]]: input }, ["decision_function"]);
-  return Array.from(output.decision_function.data);
+  const values = Array.from(output.decision_function.data), classes = output.decision_function.dims[1];
+  return classes ? rows.map((_, i) => values.slice(i * classes, (i + 1) * classes)) : values;
 }
 
 const named = {}; // alias or pin, by key

@@ -1,0 +1,281 @@
+"""Where reading goes on, and the rows that wait to be learned; without I/O, clock or threads.
+
+Whoever learns has one of these: a trainer, in which `streamsvm.delivery.pipeline` adds cuts and versions, or a worker
+that learns some partitions for a trainer.
+
+Invariant: while the learner is behind the newest version (after a start from an older checkpoint) rows are read
+*again*, and learned only as far as that version's cut.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.errors import StateError
+from streamsvm.learning.combiner import Combiner
+from streamsvm.learning.learner import Learner
+from streamsvm.points import Position, Positions, Rows
+
+Ends = Mapping[int, int | None]
+"""Where each partition's end was last met, every committed record before it read; None where it was not."""
+
+
+Step = Learned | CutTaken | CutDeclined | CaughtUp
+"""What a step of learning comes to; cuts are the business of a pipeline."""
+
+
+class Goal(Protocol):
+    """How far the newest version has come."""
+
+    @property
+    def published_cut(self) -> Mapping[int, Position]:
+        """Its cut; empty if there is none."""
+
+    @property
+    def next_number(self) -> int:
+        """Number of the version after it."""
+
+    def replaying(self, reached: Positions) -> bool:
+        """Tell whether some partition is still behind its cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A goal that somebody else tells.
+
+    Attributes
+    ----------
+    published_cut : mapping of partition to Position
+    next_number : int
+    """
+
+    published_cut: Mapping[int, Position] = field(default_factory=dict)
+    next_number: int = 1
+
+    def replaying(self, reached: Positions) -> bool:
+        """See `Goal`."""
+        return any(reached[partition] < position for partition, position in self.published_cut.items())
+
+
+class Reading:
+    """What is between reading and learning.
+
+    Parameters
+    ----------
+    goal : Goal
+    learner : Learner or Combiner
+        Of a combiner nothing is read here: no rows are ever offered.
+    name, topic : str
+        Of the model and of its input.
+    read_to : mapping of partition to int
+        Where to read on past a position that the log no longer holds, and held nothing to learn.
+    joined : mapping of partition to Rows, or None
+        Where rows come from a join, those that wait at the start: then no row can be read again by itself, and
+        whatever was joined waits until it is learned. None: the rows are those of one log.
+    """
+
+    def __init__(
+        self,
+        goal: Goal,
+        learner: Learner | Combiner,
+        *,
+        name: str,
+        topic: str,
+        read_to: Mapping[int, int] | None = None,
+        joined: Mapping[int, Rows] | None = None,
+    ) -> None:
+        self.learner: Final = learner
+        self.backlog: deque[Rows] = deque(rows for _, rows in sorted((joined or {}).items()))
+        self._goal = goal
+        self._name, self._topic = name, topic
+        self._fetched: dict[int, int] = {}
+        self._read_to = dict(read_to or {})
+        self._again = False
+        self._points_elsewhere = 0
+        self._joins = joined is not None
+        self._beyond: deque[Rows] = deque()
+
+    def begin(self, goal: Goal, *, read_to: Mapping[int, int], points_elsewhere: int) -> None:
+        """Take up what somebody else decided; `assign` is due then.
+
+        Parameters
+        ----------
+        goal : Goal
+        read_to : mapping of partition to int
+            Of partitions that are new here.
+        points_elsewhere : int
+            Valid points of this incarnation that others learned.
+        """
+        self._goal = goal
+        self._read_to = {**read_to, **self._read_to}
+        self._points_elsewhere = points_elsewhere
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether the rows that are read now were already learned for the newest version."""
+        return self._again
+
+    @property
+    def fetched(self) -> Mapping[int, int]:
+        """The next offset to read of each partition that is read."""
+        return self._fetched
+
+    def assign(self, ends: Ends) -> Assigned:
+        """Return where to read on from the learner's positions; what was read and not learned is forgotten.
+
+        Raises
+        ------
+        StateError
+            If the learner stands where the newest version was cut, and holds another training set.
+        """
+        self.pass_markers(ends)
+        positions, published = self.learner.positions, self._goal.published_cut
+        read_again, self._again = self._again, self._goal.replaying(positions)
+        differs = ""
+        if not self._again:
+            differs = self._compared()
+            if read_again and positions != published:
+                self.learner.call_for_cut()  # while reading again, cuts of what lies past the newest one were declined
+        else:
+            # Partitions that already stand at the cut must wait there: with one row more, the same training set would
+            # not come again.
+            positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
+        if self._joins:
+            self.backlog.extendleft(reversed(self._beyond))
+            self._beyond.clear()
+        else:
+            # Rows that wait were read for other positions than those that are read from now on.
+            self.backlog.clear()
+        self._fetched = {partition: self._read_to.get(partition, at.offset) for partition, at in positions.items()}
+        return Assigned(dict(self._fetched), self._again, not self._again and positions == published, differs)
+
+    def note_read(self, ends: Mapping[int, int]) -> None:
+        """Note up to where records were read, decoded or not."""
+        self._fetched |= ends
+
+    def offer(self, rows: Rows) -> None:
+        """Let decoded rows wait to be learned."""
+        self.backlog.append(rows)
+
+    def reading(self, ends: Ends) -> dict[int, Position]:
+        """Return how far each partition was read: retention may remove what was fetched, or holds nothing to learn."""
+        return {
+            p: max(at, Position(max(self._fetched.get(p, 0), self._read_to.get(p, 0), ends.get(p) or 0)))
+            for p, at in self.learner.positions.items()
+        }
+
+    def pass_markers(self, ends: Ends) -> None:
+        """Note where reading goes on although no position does: past markers of transactions and aborted records."""
+        if self._joins:  # the join knows how far it has read
+            return
+        positions = self.learner.positions
+        for partition, fetched in self._fetched.items():
+            end = ends.get(partition)
+            learned = max(positions[partition], Position(self._read_to.get(partition, 0)))
+            # Only where everything fetched is learned: else the end would step over rows that still wait.
+            if end is not None and learned >= Position(fetched):
+                self._read_to[partition] = end
+        # Where a position has passed the note, the note says nothing any more.
+        self._read_to = {p: offset for p, offset in self._read_to.items() if offset > positions[p].offset}
+
+    @property
+    def ahead(self) -> dict[int, int]:
+        """The offset before which each partition holds nothing that is still to be learned."""
+        return {p: self._read_to.get(p, at.offset) for p, at in self.learner.positions.items()}
+
+    def _compared(self) -> str:
+        """Say how what is held differs from what the newest version was made from; empty where nothing tells."""
+        return ""
+
+    @property
+    def read_to(self) -> Mapping[int, int]:
+        """The offset at which to read on, where the log holds nothing to learn between it and the position."""
+        return self._read_to
+
+    def learn(self) -> Iterator[Step]:
+        """Learn the backlog until it ends, or reading again is over.
+
+        After `CaughtUp` nothing more comes, and `assign` is due.
+
+        Raises
+        ------
+        StateError
+            If the log passes the newest version's cut without standing at it.
+        """
+        while True:
+            if self._again and not self._goal.replaying(self.learner.positions):
+                yield CaughtUp(self._goal.next_number - 1)
+                return
+            if not self.backlog:
+                return
+            yield self._learn_rows(self.backlog.popleft())
+
+    def _learn_rows(self, rows: Rows) -> Learned:
+        """Learn from rows what is new in them, up to the newest version's cut or the next due one."""
+        # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
+        # be learned.
+        known = rows.index_of(self.learner.position(rows.partition))
+        assert isinstance(self.learner, Learner), "rows are offered where they are learned"
+        published = self._goal.published_cut if self._again else {}
+        done = self.learner.learn(rows, until=published.get(rows.partition))
+        rest = rows.slice(done, len(rows))
+        # While reading again, what lies past the cut is dropped: it is read once more when the cut has been met. Joined
+        # rows cannot be read once more: they wait until then.
+        if len(rest) and self._joins and self._again and self._reached(rows.partition):
+            self._beyond.append(rest)
+        elif len(rest) and not (self._again and self._reached(rows.partition)):
+            # The learner stopped short of the cut although rows are there: they begin past it, so the log lost what lay
+            # between.
+            if self._again and not self.learner.cut_due:
+                self._refuse_gap(rows.partition, f"continues at offset {int(rest.offset[0])}")
+            self.backlog.appendleft(rest)
+        return Learned(rows.slice(known, done), self._again)
+
+    def _reached(self, partition: int) -> bool:
+        return self.learner.position(partition) >= self._goal.published_cut[partition]
+
+    def refuse_missing_end(self, ends: Ends) -> None:
+        """Refuse to wait for the last records of the newest version's cut where the log ends without them.
+
+        Raises
+        ------
+        StateError
+        """
+        if not self._again or self.backlog:
+            return
+        for partition in self._fetched:
+            end, cut = ends.get(partition), self._goal.published_cut[partition]
+            # The end was met and no row came for the rest of the cut: waiting longer would wait for ever.
+            if end is not None and Position(end) >= cut > self.learner.position(partition):
+                self._refuse_gap(partition, f"ends at offset {end}")
+
+    def _refuse_gap(self, partition: int, what_follows: str) -> None:
+        at, cut = self.learner.position(partition), self._goal.published_cut[partition]
+        raise StateError(
+            f"{self._name}@{self._goal.next_number - 1} was made from {self._topic}[{partition}] up to offset "
+            f"{cut.offset} row {cut.row}, but after offset {at.offset} row {at.row} the log {what_follows}",
+            "Records in between were removed: an input topic must not be compacted. Restore a newer checkpoint.",
+        )
+
+    def rows_waiting(self) -> int:
+        """Count the rows that wait to be learned."""
+        return sum(len(rows) for rows in self.backlog) + sum(len(rows) for rows in self._beyond)
+
+    def waiting_rows(self) -> dict[int, Rows]:
+        """Return what was joined and is not learned yet, partition by partition, in its order."""
+        found: dict[int, list[Rows]] = {}
+        for rows in (*self._beyond, *self.backlog):
+            found.setdefault(rows.partition, []).append(rows)
+        return {partition: Rows.union(parts) for partition, parts in sorted(found.items())}
+
+    def points_accepted(self) -> int:
+        """Count the valid points of this incarnation, those that wait to be learned included."""
+        return (
+            self._points_elsewhere
+            + self.learner.points_accepted
+            + sum(int(rows.accepted.sum()) for rows in self.backlog)
+        )

@@ -152,7 +152,51 @@ REGISTRY_WAITING_SECONDS: Final = Definition(
     "Above 0: the registry does not answer. Nothing is lost or rejected; reading continues when the registry answers.",
 )
 
+CORESETS: Final = (
+    Definition(
+        "streamsvm_coresets_records",
+        "counter",
+        "Records written to the coresets topic: `part`, `manifest`, `tombstone` or `opening`.",
+        "Manifests flat while producers write: the worker owns nothing, or waits; see its readiness.",
+        ("kind",),
+    ),
+    Definition(
+        "streamsvm_coresets_bytes",
+        "counter",
+        "Bytes of keys and values written to the coresets topic.",
+        "A large share of streamsvm_input_bytes: raise worker.publish_interval_s.",
+    ),
+    Definition(
+        "streamsvm_coresets_passed_over",
+        "counter",
+        "Records of the coresets topic that were passed over because they are damaged, foreign or incomplete.",
+        "Above 0: the log names each. Another program may write to the topic, or it is not compacted.",
+    ),
+    Definition(
+        "streamsvm_coresets_manifest_timestamp_seconds",
+        "gauge",
+        "Time of the newest manifest of each partition, seconds since the epoch: a worker's, written; a trainer's, "
+        "seen.",
+        "Old while the partition has more to read: its worker is gone or stuck.",
+        ("partition",),
+    ),
+    Definition(
+        "streamsvm_worker_partitions",
+        "gauge",
+        "Partitions that this worker (`streamsvm worker`) learns; 0 of a trainer.",
+        "0 of a worker: others own them all, or no trainer has opened them yet; see its readiness.",
+    ),
+)
+"""Of trainers with training.from_coresets, and of their workers."""
+
 TRAINER: Final = (
+    *CORESETS,
+    Definition(
+        "streamsvm_coresets_adopted",
+        "counter",
+        "States of partitions that the trainer adopted from the coresets topic.",
+        "Flat while workers write manifests: the trainer waits for a training, or cannot read the topic.",
+    ),
     HELD_UP,
     INPUT_RECORDS,
     Definition(
@@ -165,6 +209,58 @@ TRAINER: Final = (
     INPUT_ROWS,
     INPUT_LAG_RECORDS,
     INPUT_MOSTLY_REJECTED,
+    Definition(
+        "streamsvm_label_records",
+        "counter",
+        "Records read from the topic of labels.",
+        "Flat while labels are written: check readiness. Nothing is joined past the newest of them.",
+    ),
+    Definition(
+        "streamsvm_labels",
+        "counter",
+        "Rows and labels that the join decided, by outcome: joined, and of those joined_early, whose label came before "
+        "the row; absent, rows without a label at the end of labels.horizon; unmatched_label, labels without a row; "
+        "doubled_row, doubled_label and changed_label, of which the first one counts.",
+        "Many unmatched labels: labels.horizon is too short, or the topics are not partitioned alike. Many absent rows "
+        "with labels.absent = negative: late labels are learned as negative.",
+        ("outcome",),
+    ),
+    Definition(
+        "streamsvm_join_open_rows",
+        "gauge",
+        "Rows that wait for their labels.",
+        "Grows towards labels.horizon times the rate of rows. Beyond that labels are missing.",
+    ),
+    Definition(
+        "streamsvm_join_held_rows",
+        "gauge",
+        "Rows within labels.horizon, whether they wait for a label or have one.",
+        "In no partition it may exceed labels.most_rows: then the trainer ends.",
+    ),
+    Definition(
+        "streamsvm_join_bytes",
+        "gauge",
+        "Memory of the join: rows, their features, early labels and the index.",
+        "Shorten labels.horizon where it is too large.",
+    ),
+    Definition(
+        "streamsvm_join_oldest_row_seconds",
+        "gauge",
+        "Age of the oldest row within labels.horizon, in the time of the logs.",
+        "Near labels.horizon in steady state; smaller while the stream is younger than that.",
+    ),
+    Definition(
+        "streamsvm_join_waiting_seconds",
+        "gauge",
+        "How long a partition of one log has waited for a record of the other.",
+        "One of the two topics is idle: nothing is joined there until a record, or a watermark, is written to it.",
+    ),
+    Definition(
+        "streamsvm_join_watermarks",
+        "counter",
+        "Watermarks that the trainer wrote to partitions of the labels' topic that were idle for labels.idle_s.",
+        "Rising: labels come to few partitions, or not at all. Check who writes them.",
+    ),
     DEAD_LETTERS,
     UNREAD_FIELDS,
     ABSENT_FIELDS,
@@ -202,7 +298,8 @@ TRAINER: Final = (
         "streamsvm_coreset_reductions",
         "gauge",
         "Reductions of the calibrated reducer since the process started, by outcome: `calibrated`; `by_weight`, one "
-        "label only; `uncalibrated`, too few points for the number of features; `strained`, weights at their bound. "
+        "label only; `crowded`, of an `rbf` machine, more than a third of the weight active, so that points are a "
+        "plain sample; `uncalibrated`, too few points for the number of features; `strained`, weights at their bound. "
         "Additionally `shifted`: leaves that differ from everything their partition held before.",
         "Any other than `calibrated`: the stream is sorted or drifts, or buckets are too small for the number of "
         "features; the model may be no better than one from a plain sample. The log says what to do.",
@@ -413,11 +510,39 @@ TRAINER: Final = (
         "streamsvm_gate_verdicts",
         "counter",
         "Versions by the verdict of the quality gate: passed, refused, or unscored because there were too few points "
-        "to judge by.",
+        "to judge by. Under output.gate = shadow also waits: for a challenge.",
         "refused: the current version stays; check what changed in the input, and the accuracies, or, if the log "
         "shows gate_waits, why nothing could be compared. Only unscored: there are hardly any points of one of the "
         "labels.",
         ("outcome",),
+    ),
+    Definition(
+        "streamsvm_challenges",
+        "counter",
+        "Challenges that ended under output.gate = shadow, by outcome: better and passed, where the challenger became "
+        "current; worse, undecided, unlabeled and void, where it did not.",
+        "unlabeled or passed: no scorer scores the challenger, or no labels come; see output.gate_wait. Only "
+        "undecided: versions are as good as the current one.",
+        ("outcome",),
+    ),
+    Definition(
+        "streamsvm_challenger_version",
+        "gauge",
+        "Number of the version that challenges the current one; 0 while there is none.",
+        "The same for long, with few streamsvm_challenge_labels: see that a scorer with scoring.shadow runs.",
+    ),
+    Definition(
+        "streamsvm_challenge_labels",
+        "gauge",
+        "Labels of rows that both the current version and the challenger scored, in the open challenge.",
+        "The number does not grow: no scorer scores the challenger, or no labels come.",
+    ),
+    Definition(
+        "streamsvm_challenge_figure",
+        "gauge",
+        "The figure of output.gate_figure on these labels at the newest look, of `champion` and of `challenger`.",
+        "Compare the two; a difference counts once it is beyond chance.",
+        ("of",),
     ),
     Definition(
         "streamsvm_gate_candidate_accuracy",
@@ -439,6 +564,20 @@ TRAINER: Final = (
         "See streamsvm_gate_candidate_accuracy.",
     ),
     Definition(
+        "streamsvm_model_certified_gap",
+        "gauge",
+        "How far the newest version's objective over all rows can be from that of the best possible model, as a share "
+        "of it; NaN where nothing is proven.",
+        "Wide or widening: rows change sides, or the stream drifts; give more memory, or read the log with "
+        "`streamsvm model refine`. See StreamsvmBoundsWiden in the runbook.",
+    ),
+    Definition(
+        "streamsvm_model_gap_proven",
+        "gauge",
+        "1 if streamsvm_model_certified_gap is proven; 0 if its upper end is that of the audit's 95 % interval.",
+        "0: too many rows may have changed sides since they were condensed; the lower end is proven all the same.",
+    ),
+    Definition(
         "streamsvm_model_skill",
         "gauge",
         "Whether the answers of the newest version are better than chance: 1 they are, -1 they are not, 0 it is not "
@@ -452,6 +591,20 @@ TRAINER: Final = (
         "gauge",
         "1 if the newest version gives the same answer to every judged point, else 0.",
         "1: one label is rare or the features say little; set svm.class_weight to balanced.",
+    ),
+    Definition(
+        "streamsvm_model_labels_never_answered",
+        "gauge",
+        "Labels, of more than two, of which there were enough points to judge, and that the newest version never "
+        "answers, or nearly never.",
+        "Above 0: the label is rare; set svm.class_weight to balanced. Or the features do not tell it from others.",
+    ),
+    Definition(
+        "streamsvm_model_labels_missing",
+        "gauge",
+        "Labels of points.labels of which the newest version has learned no point.",
+        "Above 0 for long: points.labels does not fit the records, or the label is yet to come. The log event "
+        "labels_missing, or one_label_only, names them.",
     ),
     Definition(
         "streamsvm_class_weighted",
@@ -537,6 +690,22 @@ TRAINER: Final = (
         ("of",),
     ),
     Definition(
+        "streamsvm_prequential_label_recall",
+        "gauge",
+        "Share of the weight of each label, of the same points, that the current version answered right (recall); of "
+        "models of more than two labels only. `label` is spelt as JSON; at most 128 values.",
+        "Low for one label: it is rare (svm.class_weight = balanced), or others resemble it. NaN: none came lately.",
+        ("label",),
+    ),
+    Definition(
+        "streamsvm_prequential_label_share",
+        "gauge",
+        "Share of the weight of the same points that has each label (`true`), and that is answered with it "
+        "(`answered`); of models of more than two labels only.",
+        "answered far below true: the label is missed. A label that appears or goes shows here first.",
+        ("label", "of"),
+    ),
+    Definition(
         "streamsvm_prequential_hinge_loss",
         "gauge",
         "Mean hinge loss on the same points, by weight; `majority` has none.",
@@ -555,6 +724,20 @@ TRAINER: Final = (
         "counter",
         "Number of times the producer of versions was replaced, after a commit of unknown outcome or an outage.",
         "A few with every outage of the broker are normal. Many without an outage: see the log for the failure.",
+    ),
+    Definition(
+        "streamsvm_workers",
+        "gauge",
+        "Worker processes that read and learn for the trainer (training.workers); 0 where it does so itself.",
+        "For reading streamsvm_worker_cpu_seconds.",
+    ),
+    Definition(
+        "streamsvm_worker_cpu_seconds",
+        "counter",
+        "Processor time of each worker process.",
+        "A rate near 1: that worker has no processor left, and its partitions fall behind first. Raise "
+        "training.workers if there are more partitions and processors.",
+        ("worker",),
     ),
     Definition(
         "streamsvm_loop_longest_turn_seconds",
@@ -603,8 +786,44 @@ TRAINER: Final = (
         "Checkpoints that could not be written.",
         "Above 0: check the disk; the log names the file and the error.",
     ),
+    Definition(
+        "streamsvm_archive_bytes",
+        "gauge",
+        "Bytes of the archive's buckets; 0 without archive.directory.",
+        "Grows with the rows learned, by some bytes a row; archive.keep_bytes bounds it.",
+    ),
+    Definition(
+        "streamsvm_archive_failures",
+        "counter",
+        "Times that the archive could not be written.",
+        "Above 0: check its disk; models are learned and published all the same.",
+    ),
 )
 """Metrics of the trainer."""
+
+WORKER: Final = (
+    *(
+        one
+        for one in TRAINER
+        if one.name
+        in {
+            "streamsvm_input_records",
+            "streamsvm_input_rows",
+            "streamsvm_input_bytes",
+            "streamsvm_input_lag_records",
+            "streamsvm_input_mostly_rejected",
+            "streamsvm_dead_letters",
+            "streamsvm_unread_fields",
+            "streamsvm_absent_fields",
+            "streamsvm_passed_over_rows",
+            "streamsvm_registry_waiting_seconds",
+            "streamsvm_coreset_reduce_seconds",
+            "streamsvm_points_held",
+        }
+    ),
+    *CORESETS,
+)
+"""Metrics of a worker of its own."""
 
 SCORER: Final = (
     HELD_UP,
@@ -627,7 +846,7 @@ SCORER: Final = (
         "streamsvm_scores",
         "counter",
         "Scores committed, by predicted label: `negative`, the first of the version's labels, or `positive`, the "
-        "second.",
+        "second; of more than two labels the label itself, spelt as JSON.",
         "The share of `positive` changes: the input changed, or another version serves; see streamsvm_score_drift "
         "and streamsvm_serving_version.",
         ("label",),
@@ -693,6 +912,13 @@ SCORER: Final = (
         "Number of the version that scores now; 0 while no version is loaded.",
         "Behind streamsvm_model_version: readers are pinned to an older version, or the scorer is cut off from the "
         "broker.",
+    ),
+    Definition(
+        "streamsvm_shadow_version",
+        "gauge",
+        "Number of the version that is scored in the shadow, as scoring.shadow names it; 0 while none can "
+        "be scored on the same records.",
+        "0 for long: nobody set the alias, or the log says shadow_not_scored.",
     ),
     Definition(
         "streamsvm_serving_loaded_timestamp_seconds",

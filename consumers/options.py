@@ -29,6 +29,8 @@ OFTEN: Final = (
     "scoring__topic",
 )
 """What one gives at a first start: a trainer has six of them, a scorer three."""
+SHORT: Final = {"training__workers": "--workers", "worker__ordinal": "--ordinal", "worker__of": "--of"}
+"""Shorter flags, beside the full ones, of options that are given by hand."""
 
 
 def fields(section: str) -> dict[str, FieldInfo]:
@@ -195,7 +197,13 @@ def _parameter(
     name: str, shown: str, text: str, panel: str, metavar: str, envvar: str | None = None
 ) -> inspect.Parameter:
     option = typer.Option(
-        shown, help=text, rich_help_panel=panel, metavar=metavar, show_default=False, envvar=envvar, show_envvar=False
+        *(shown, *filter(None, (SHORT.get(name),))),
+        help=text,
+        rich_help_panel=panel,
+        metavar=metavar,
+        show_default=False,
+        envvar=envvar,
+        show_envvar=False,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[str | None, option]

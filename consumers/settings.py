@@ -13,6 +13,7 @@ from pydantic import (
     Field,
     InstanceOf,
     PlainSerializer,
+    ValidationError,
     field_validator,
     model_validator,
 )
@@ -23,7 +24,9 @@ from pydantic_settings import (
 
 from streamsvm.config import (
     CoresetConfig,
+    Duration,
     EventsConfig,
+    JoinConfig,
     ModelConfig,
     PointsConfig,
     PointsFormat,
@@ -34,6 +37,8 @@ from streamsvm.config import (
     points_of,
     recipe_from,
     require_audit,
+    require_joinable,
+    require_two_labels,
     split_at_commas,
     table_in_words,
 )
@@ -44,6 +49,12 @@ from streamsvm.features.recipe import Envelope, Recipe
 from streamsvm.secrecy import MASK, is_secret
 
 ENVIRONMENT_PREFIX = "STREAMSVM_"
+
+
+JOINED_IN_ONE = (
+    "labels.topic is given, but training.from_coresets is set: rows and labels are joined in one process. Leave "
+    "training.from_coresets out"
+)
 
 
 def _split_names(value: object) -> object:
@@ -118,6 +129,44 @@ class InputConfig(Section):
         return self.dead_letter_topic or f"{self.topic}.dlq"
 
 
+class LabelsConfig(JoinConfig):
+    """Labels that come later, in a topic of their own. Without `topic` a point has its label with it."""
+
+    topic: Annotated[str, Field(max_length=249)] = Field(
+        default="",
+        description="Topic of the labels, with as many partitions as the input, and keyed alike. Default: none, every "
+        "point has its label with it.",
+    )
+    dead_letter_topic: str = Field(
+        default="",
+        description="Topic of rejected records of the labels' topic. Default: the labels' topic's name + `.dlq`.",
+    )
+    idle_s: Annotated[float | None, Field(gt=0)] = Field(
+        default=None,
+        description="Seconds that rows of a partition wait for a record of the labels' topic, after which the trainer "
+        "writes a watermark there, which tells the present time: then rows past the horizon are decided without any "
+        "label. The trainer needs the permission to write to the topic. Does not affect the models but by those "
+        "records. Default: never; write watermarks, or labels, yourself.",
+    )
+    most_rows: Annotated[int, Field(ge=1_024, le=1 << 30)] = Field(
+        default=10_000_000,
+        description="Most rows within the horizon in one partition; with more the trainer ends. A row takes 29 bytes, "
+        "some 8 of index, and its features and weight. Does not affect the models.",
+    )
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic."""
+        return self.dead_letter_topic or f"{self.topic}.dlq"
+
+    @property
+    def rule(self) -> JoinConfig | None:
+        """The part that decides what is learned; None without a topic."""
+        if not self.topic:
+            return None
+        return JoinConfig(**{name: getattr(self, name) for name in JoinConfig.model_fields})
+
+
 class RegistryConfig(Section):
     """The schema registry, for points that come as Avro, and events that come as Avro or Protobuf."""
 
@@ -187,6 +236,36 @@ class OutputConfig(Section):
         "so that a series of versions cannot lose the margin again and again. Each of them is held in memory and "
         "scored for every new version. 1: compare with the current version only.",
     )
+    gate: Literal["margin", "shadow"] = Field(
+        default="margin",
+        description="`shadow`: a version that passes the margin becomes current only after it was better than the "
+        "current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. One version at "
+        "a time is the challenger. The trainer reads scoring.output_topic, and finds labels in labels.topic, or, where "
+        "they come with the points, in its own input, which then has to be scoring.topic.",
+    )
+    gate_figure: Literal["auc", "accuracy", "log_loss", "cost"] = Field(
+        default="auc",
+        description="With gate = shadow: by what the two are compared. `log_loss` needs svm.probability, `cost` "
+        "svm.cost.",
+    )
+    gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
+        default=5_000,
+        description="With gate = shadow: number of labels after which a challenger that was not better has lost. The "
+        "two are also compared after a sixteenth, an eighth, a quarter and a half of them. A challenger that is as "
+        "good as the current version is taken for better in one case of 100; an AUC of 0.87 instead of 0.85 is found "
+        "out within 5000.",
+    )
+    gate_wait: Duration = Field(
+        default=7 * 86_400.0,
+        description="With gate = shadow: how long a challenge lasts at most, in the time of the learned records: "
+        "seconds, or 90m, 36h, 14d. Then gate_unlabeled decides, for example where no scorer runs.",
+    )
+    gate_unlabeled: Literal["keep", "pass"] = Field(
+        default="keep",
+        description="With gate = shadow: what happens to a challenger whose time is over before there were enough "
+        "labels: the current version stays (`keep`), or the challenger becomes current, for it passed the margin "
+        "(`pass`).",
+    )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="Number of newest versions to keep. Older versions that no alias or pin names are retired by "
@@ -251,9 +330,85 @@ class TrainingConfig(Section):
         "read; the rest is for reading. Where the trainer waits for records, models are trained as they fall due. 1: "
         "train without a pause.",
     )
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1,
+        description="Number of processes that read, decode and learn. 1: the trainer does so itself. With more, worker "
+        "k learns the partitions p with p mod workers = k, and the trainer trains, publishes and saves what they hand "
+        "over. Does not affect what a model of given positions is. More workers than partitions are of no use. Needs "
+        "the policy `latest`, and labels that come with the points.",
+    )
+    from_coresets: bool = Field(
+        default=False,
+        description="Train on what workers (`streamsvm worker`) learned, which the coresets topic holds, and read no "
+        "points. Does not affect what a model of given positions is. Needs the policy `latest`, and labels that come "
+        "with the points.",
+    )
+    coresets_topic: Annotated[str, Field(max_length=249)] = Field(
+        default="",
+        description="Topic in which workers leave what they learned. Default: the model's name + `.coresets`.",
+    )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
     )
+
+    @model_validator(mode="after")
+    def _workers_skip_cuts(self) -> Self:
+        if self.workers > 1 and self.policy == "every":
+            raise ValueError(
+                "training.policy is every, but training.workers is above 1: where each cut falls is known only in one "
+                "process. Give training.policy = latest, or training.workers = 1"
+            )
+        if self.from_coresets and self.policy == "every":
+            raise ValueError(
+                "training.policy is every, but training.from_coresets is set: where each cut falls is known only in "
+                "one process. Give training.policy = latest"
+            )
+        if self.from_coresets and self.workers > 1:
+            raise ValueError(
+                f"training.from_coresets is set, and training.workers is {self.workers}: either workers of this "
+                "trainer learn, or those of `streamsvm worker`. Give only one of the two"
+            )
+        return self
+
+
+class WorkerConfig(Section):
+    """What a worker owns, and when it leaves what it learned in the coresets topic."""
+
+    ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
+        default=None,
+        description="Number of this worker, from 0 on, where ownership is fixed: it owns the partitions p with p mod "
+        "`of` = `ordinal`. Default: workers share the partitions out as a consumer group.",
+    )
+    of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="Number of workers, where ownership is fixed. Needs `ordinal`."
+    )
+    group: str = Field(
+        default="", description="Consumer group of the workers. Default: `streamsvm-` + the model's name + `-workers`."
+    )
+    group_protocol: Literal["classic", "consumer"] = Field(
+        default="classic",
+        description="How the group is coordinated: `classic`, cooperative-sticky, with a session timeout of 6 s; or "
+        "`consumer` (KIP-848, brokers from Kafka 4 on), whose session timeout is a setting of the broker, 45 s by "
+        "default.",
+    )
+    publish_interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=1.0,
+        description="Least number of seconds between two manifests of a partition in which leaves were completed. A "
+        "model can be no fresher. Does not affect what a model of given positions is.",
+    )
+    publish_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds after which a manifest is written even if no leaf was completed: as much input is read "
+        "again at most when a partition moves to another worker.",
+    )
+
+    @model_validator(mode="after")
+    def _fixed_or_shared(self) -> Self:
+        if (self.ordinal is None) != (self.of is None):
+            raise ValueError("worker.ordinal and worker.of must be given together, but one of them is missing")
+        if self.ordinal is not None and self.of is not None and self.ordinal >= self.of:
+            raise ValueError(f"worker.ordinal is {self.ordinal}, but it must be below worker.of = {self.of}")
+        return self
 
 
 class CheckpointConfig(Section):
@@ -282,6 +437,47 @@ class CheckpointConfig(Section):
         description="Accept a directory that other users may write to or own, which is refused otherwise. Only for "
         "a volume that no other process can reach.",
     )
+
+
+class ArchiveConfig(Section):
+    """Where sealed buckets are kept for models of any stretch of the past. None of it affects what a trainer learns."""
+
+    directory: Path | None = Field(
+        default=None,
+        description="Directory of the archive; each trainer needs its own. `{name}` stands for the model's name. "
+        "Default: nothing is archived. Needs a trainer of one process (`training.workers = 1`, not `--from-coresets`), "
+        "two labels, and labels that come with the points.",
+    )
+    leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=2_000,
+        description="Rows that are held whole at the beginning of each span; a model of them screens the others.",
+    )
+    span_rows: Annotated[int | None, Field(ge=1, le=1 << 40)] = Field(
+        default=None,
+        description="Rows after which a bucket is archived, a multiple of `leaf_rows`. A model of a stretch that ends "
+        "within a span needs the rows of that part again from the log. Default: as of `coreset.span_rows`.",
+    )
+    bucket_points: Annotated[int | None, Field(ge=1, le=1 << 24)] = Field(
+        default=None,
+        description="Most points of the bucket of a span; a longer one has more, by the square root of its length. "
+        "More points give nearer models, and more bytes. Default: 1000, or 15 a feature where that is more.",
+    )
+    keep_days: Annotated[float | None, Field(gt=0)] = Field(
+        default=None,
+        description="Days, back from the newest row, of which buckets are kept; a bucket is removed with its oldest "
+        "row. Default: all.",
+    )
+    keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
+        default=None, description="Most bytes of buckets; beyond it the oldest are removed. Default: no limit."
+    )
+    trust_directory: bool = Field(
+        default=False,
+        description="Accept a directory that other users may write to or own, which is refused otherwise. Only for "
+        "a volume that no other process can reach.",
+    )
+
+
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
 def default_directory(name: str) -> Path:
@@ -460,6 +656,14 @@ class ScoringConfig(Section):
         "`card.country,items[0].sku`. Null where an event has no such field. Scores grow by them. Default: none.",
     )
 
+    shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
+        default="",
+        description="Score another version on the same records, and say in each score, under `shadow`, what that one "
+        "would have answered: an alias of this model, such as `@challenger`, which a trainer of output.gate = shadow "
+        "sets; or the models topic of another trainer, whose current version it then is, as `topic`, or `topic/name` "
+        "if its model has another name. Nobody waits for it. Default: none.",
+    )
+
     format: PointsFormat = Field(
         default="auto",
         description="Format of the records, as `points.format` for the trainer's. `auto` follows each record's header "
@@ -509,7 +713,7 @@ class Settings(BaseSettings):
         enable_decoding=False,
     )
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")] = Field(
+    name: ModelName = Field(
         default="model", description="Name of the model: versions are published as name@1, name@2, ..."
     )
     seed: Seed = Field(
@@ -522,6 +726,7 @@ class Settings(BaseSettings):
         "for the dots).",
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
+    labels: LabelsConfig = Field(default=LabelsConfig(), description="Labels that come later, in a topic of their own.")
     features: Annotated[InstanceOf[Recipe], PlainSerializer(_as_declared)] | None = Field(
         default=None, description="What the fields of raw events become."
     )
@@ -532,7 +737,11 @@ class Settings(BaseSettings):
     svm: SvmConfig = Field(default=SvmConfig(), description="What is trained on the summary.")
     training: TrainingConfig = Field(default=TrainingConfig(), description="When models are trained.")
     output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
+    worker: WorkerConfig = Field(default=WorkerConfig(), description="What a worker owns and leaves for a trainer.")
     checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
+    archive: ArchiveConfig = Field(
+        default=ArchiveConfig(), description="Where sealed buckets are kept for models of the past."
+    )
     scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
     security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
     quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
@@ -566,14 +775,107 @@ class Settings(BaseSettings):
         return {**given, "features": recipe, "points": plain}
 
     @model_validator(mode="after")
+    def _joinable(self) -> Self:
+        # A value that is the default is no mistake: a worker gets every option that its trainer has.
+        plain = LabelsConfig()
+        given = {name for name in self.labels.model_fields_set if getattr(self.labels, name) != getattr(plain, name)}
+        if not self.labels.topic and given:
+            raise ValueError(f"labels.{min(given)} is given without labels.topic: name the topic of the labels")
+        if not self.labels.topic:
+            return self
+        require_joinable(self.labels, self.features, self.coreset, self.points)
+        if self.training.workers > 1:
+            raise ValueError(
+                f"labels.topic is given, but training.workers is {self.training.workers}: rows and labels are "
+                "joined in one process. Give training.workers = 1"
+            )
+        if self.training.from_coresets:
+            raise ValueError(JOINED_IN_ONE)
+        if self.registry.url:
+            raise ValueError(
+                "labels.topic and registry.url are both given: labels are joined to points in JSON or Arrow only"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _archivable(self) -> Self:
+        if self.archive.directory is None:
+            return self
+        workers = f"training.workers = {self.training.workers}" if self.training.workers > 1 else ""
+        adopts = "training.from_coresets" if self.training.from_coresets else ""
+        if given := adopts or workers or ("labels.topic" if self.labels.topic else ""):
+            raise ValueError(
+                f"archive.directory and {given} are both given: the archive records rows as one process learns them. "
+                "Remove one of both"
+            )
+        directory = _named(self.archive.directory, self.name)
+        object.__setattr__(self, "archive", self.archive.model_copy(update={"directory": directory}))
+        return self
+
+    @model_validator(mode="after")
+    def _challengeable(self) -> Self:
+        output = self.output
+        if output.gate != "shadow":
+            return self
+        if output.gate_margin is None:
+            raise ValueError("output.gate = shadow needs output.gate_margin: give how much worse a challenger may be")
+        if self.points is not None and self.points.classes > 2:
+            raise ValueError(
+                f"output.gate = shadow supports two labels only, but points.labels has {self.points.classes}: remove it"
+            )
+        if not self.labels.topic and self.scoring.topic != self.input.topic:
+            raise ValueError(
+                f"output.gate = shadow finds the labels of scores in the input, but input.topic is {self.input.topic}, "
+                f"and scoring.topic {self.scoring.topic}: let the scorer score the input, or give labels.topic"
+            )
+        if self.registry.url:
+            raise ValueError(
+                "output.gate = shadow and registry.url are both given: labels are read of JSON and Arrow only"
+            )
+        if output.gate_figure == "cost" and self.svm.cost is None:
+            raise ValueError("output.gate_figure = cost needs svm.cost: give the two costs")
+        if output.gate_figure == "log_loss" and self.svm.probability is None:
+            raise ValueError("output.gate_figure = log_loss needs svm.probability: give sigmoid or isotonic")
+        return self
+
+    @model_validator(mode="after")
     def _settled(self) -> Self:
         """Fill in directory, structure and sizes, so that the logged configuration shows them."""
         directory = _named(self.checkpoint.directory, self.name)
         object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
         if self.points is not None:
             object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+            object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
             require_audit(self.svm, self.coreset)
+            require_two_labels(self.points.classes, self.svm, self.coreset)
         return self
+
+    @property
+    def coresets_topic(self) -> str:
+        """The topic in which workers leave what they learned."""
+        return self.training.coresets_topic or f"{self.name}.coresets"
+
+    def from_coresets(self) -> Self:
+        """Return these options for a trainer that trains on what workers learned.
+
+        Raises
+        ------
+        ConfigurationError
+            If another option is against it.
+        """
+        try:
+            training = TrainingConfig(**{**self.training.model_dump(), "from_coresets": True})
+        except ValidationError as error:
+            why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
+            raise ConfigurationError(why, "Or leave --from-coresets out.") from None
+        if self.labels.topic:
+            raise ConfigurationError(JOINED_IN_ONE, "Or leave labels.topic out.")
+        if self.archive.directory is not None:
+            raise ConfigurationError(
+                "archive.directory is given, but this trainer reads no rows: it would record nothing",
+                "Leave out one of archive.directory and --from-coresets.",
+            )
+        return self.model_copy(update={"training": training})
 
     def models(self) -> ModelConfig:
         """Return the part that decides what a model is.
@@ -589,21 +891,26 @@ class Settings(BaseSettings):
                 "Give the number of features of a point: dimension = N under [points] in the TOML file, "
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
-        if self.features is not None and self.features.label is None:
+        if self.features is not None and self.features.label is None and not self.labels.topic:
             raise ConfigurationError(
                 "events.label is not given",
                 'Give the field of the label and its values: label = {field = "is_fraud", negative = [false], '
                 "positive = [true]} under [events] in the TOML file.",
             )
         return ModelConfig(
-            points=self.points, coreset=self.coreset, svm=self.svm, seed=self.seed, features=self.features
+            points=self.points,
+            coreset=self.coreset,
+            svm=self.svm,
+            seed=self.seed,
+            features=self.features,
+            labels=self.labels.rule,
         )
 
     def continuing(self, canonical: Mapping[str, Any]) -> Self:
         """Return these options as they continue an incarnation that began under a canonical configuration."""
         models = self.models()
         continued = models.continuing(canonical)
-        kept = {"coreset": continued.coreset, "features": continued.features}
+        kept = {"coreset": continued.coreset, "svm": continued.svm, "features": continued.features}
         return self if continued is models else self.model_copy(update=kept)
 
     def masked(self) -> dict[str, Any]:
@@ -624,6 +931,8 @@ class Settings(BaseSettings):
                 found[section] = value
         if self.checkpoint.directory == default_directory(self.name):
             found.pop("checkpoint.directory", None)
+        if self.points is not None and self.points.classes == 2:  # where it is settled, and nobody could want it
+            found.pop("coreset.class_screening", None)
         return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from consumers.metrics import PROCESS, SCORER, TRAINER, Definition
+from consumers.metrics import PROCESS, SCORER, TRAINER, WORKER, Definition
 
 FILE: Final = Path(__file__).parent / "METRICS.md"
 HEAD: Final = """# Metrics
@@ -29,7 +29,12 @@ def table(title: str, definitions: Iterable[Definition]) -> str:
 
 def rendered() -> str:
     """Return the text of the file."""
-    sections = (("Trainer", TRAINER), ("Scorer", SCORER), ("Any of them: the process", PROCESS))
+    sections = (
+        ("Trainer", TRAINER),
+        ("Worker of its own", WORKER),
+        ("Scorer", SCORER),
+        ("Any of them: the process", PROCESS),
+    )
     return "\n".join((HEAD, *(table(title, definitions) for title, definitions in sections)))
 
 

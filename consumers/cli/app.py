@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from consumers.cli import features
+from consumers.cli import archiving, features
+from consumers.cli.refining import refine_command
+from consumers.cli.served import served_command
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
@@ -37,9 +39,13 @@ app = typer.Typer(
     help="An always current margin classifier: labeled points in from a Kafka topic, model versions out.",
 )
 topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
+models.app.command("refine", cls=OptionsOnDemand)(refine_command)
+models.app.command("build", cls=OptionsOnDemand)(archiving.build_command)
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 app.add_typer(features.app, name="features")
+app.add_typer(archiving.app, name="archive")
+app.command("forget", cls=OptionsOnDemand)(archiving.forget_command)
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
@@ -60,7 +66,19 @@ Delimiter = Annotated[str | None, typer.Option(help="Character between the cells
 SkipIncomplete = Annotated[
     bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
-TRAINER_SECTIONS = ("input", "events", "points", "registry", "coreset", "svm", "training", "checkpoint", "quality")
+TRAINER_SECTIONS = (
+    "input",
+    "labels",
+    "events",
+    "points",
+    "registry",
+    "coreset",
+    "svm",
+    "training",
+    "checkpoint",
+    "quality",
+)
+WORKER_SECTIONS = ("input", "events", "points", "registry", "coreset", "svm", "training", "worker")
 
 
 def main() -> None:
@@ -107,6 +125,10 @@ def train(
             help="End the named incarnation and begin anew. A refusal to start prints the value to give here."
         ),
     ] = "",
+    from_coresets: Annotated[
+        bool,
+        typer.Option("--from-coresets", help="Train on what `streamsvm worker` learned: training.from_coresets."),
+    ] = False,
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
     from consumers.host.checkpoint_places import with_old_checkpoint
@@ -122,6 +144,8 @@ def train(
 
     configure_logging(settings.log)
     settings.models()
+    if from_coresets:
+        settings = settings.from_coresets()
     settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
@@ -132,6 +156,28 @@ def train(
         log_start(settings, http.url)
         components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
         Trainer(settings, components, reset=reset).run()
+
+
+@app.command(cls=OptionsOnDemand)
+@with_settings(*WORKER_SECTIONS)
+def worker(settings: Settings) -> None:
+    """Learn partitions of a topic for a trainer with --from-coresets, as one of several processes, until stopped."""
+    from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+    from consumers.host.supervision import Supervision
+    from consumers.host.web.server import HttpServer
+    from consumers.metrics import WORKER, Metrics
+    from consumers.trainer.workers.group_worker import GroupWorker
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    settings.models()
+    connection = connect(settings, "worker")
+    metrics, health = Metrics(WORKER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    stop = stop_on_signals()
+    spare_the_collector()
+    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
+        log_start(settings, http.url)
+        GroupWorker(settings, Cluster(connection), metrics, health, stop).run()
 
 
 @app.command(name="compile", cls=OptionsOnDemand)
@@ -417,7 +463,7 @@ def evaluate_command(
     Compared with: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training
     points. Classifiers given by --against are fitted on all training points, scaled; those with a parameter C get the
     same C and kernel. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two
-    labels, the sum over the problems of one label against the rest.
+    labels, the sum over the problems of a trainer's machines: of the pairs up to 32 labels.
     """
     from rich.console import Console
 
@@ -628,10 +674,13 @@ def topics_create(settings: Settings) -> None:
     """
     from consumers.host.runtime import connect
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
+    from consumers.trainer.workers.coresets_topic import coresets_of
     from streamsvm.kafka import Cluster
 
     check_names(settings)
     cluster, specs = Cluster(connect(settings, "admin")), output_topics(settings)
+    if settings.training.from_coresets:
+        specs += coresets_of(settings, cluster)
     made = set(cluster.create(specs))
     faults = {spec.name: unfit(spec, cluster.describe(spec.name)) for spec in specs}
     for name in faults:
@@ -729,6 +778,9 @@ def verify_command(
         for line in (*report.lines(), summary_line(report)):
             typer.echo(printable(line))
     raise typer.Exit(report.exit_status)
+
+
+app.command(name="served", cls=OptionsOnDemand)(served_command)
 
 
 @app.command(name="dead-letters", cls=OptionsOnDemand)

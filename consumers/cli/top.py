@@ -38,6 +38,8 @@ from consumers.page.status import (
 from consumers.page.trainer_page import SCORERS
 from streamsvm.errors import ConfigurationError, FatalError, StreamsvmError, TransientError
 
+MOST_LABELS: Final = 8
+"""Of more labels the most frequent answers are listed."""
 TIMEOUT_S: Final = 5.0
 MOST_BYTES: Final = 32 << 20
 MOST_VERSIONS: Final = 8
@@ -224,7 +226,7 @@ def _newest_letter(letters: Letters | None, now: datetime) -> list[RenderableTyp
 
 def _input(status: TrainerStatus) -> Table:
     read, memory, quality = status.input, status.memory, status.quality
-    shares = [
+    shares: list[tuple[str, float]] = [
         (f"percent {what} {_plain(quality.labels[1])}", round(100.0 * share, 2))
         for what, share in (("answered", quality.answered), ("that are", quality.true))
         if share is not None and quality.labels is not None
@@ -310,12 +312,14 @@ def _figures_of(scoring: ScoringPart | None) -> list[tuple[str, float | None]]:
     if scoring is None:
         return []
     drift, labels = scoring.drift, scoring.labels or ("first label", "second label")
+    counts: list[tuple[str, float | None]] = [(labels[0], scoring.negative), (labels[1], scoring.positive)]
+    if len(labels) > 2:
+        counts = [*sorted(scoring.by_label.items(), key=lambda one: -one[1])[:MOST_LABELS]]
     return [
         ("records behind", scoring.lag_total),
         ("points a second", round(scoring.history[-1].points_per_s) if scoring.history else None),
         ("longest seconds from record to score", scoring.history[-1].latency_s if scoring.history else None),
-        (f"scores: {_plain(labels[0])}", scoring.negative),
-        (f"scores: {_plain(labels[1])}", scoring.positive),
+        *((f"scores: {_plain(label)}", count) for label, count in counts),
         ("rows rejected", scoring.rejected),
         ("drift of scores", None if drift.index is None else round(drift.index, 4)),
         ("drift by chance, at most", None if drift.chance is None else round(drift.chance, 4)),

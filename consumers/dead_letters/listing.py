@@ -85,10 +85,17 @@ def chosen(reasons: Iterable[str], since: str, model: str, now: datetime) -> Cho
     unknown = [reason for reason in reasons if reason not in REASONS]
     if unknown:
         raise ConfigurationError(f"unknown reason {unknown[0]!r}", f"Give one of {', '.join(REASONS)}.")
-    return Chosen(frozenset(reasons), _since_ms(since, now), model)
+    return Chosen(frozenset(reasons), since_ms(since, now), model)
 
 
-def _since_ms(text: str, now: datetime) -> int:
+def since_ms(text: str, now: datetime) -> int:
+    """Return a time that a person gives, in milliseconds since the epoch; 0 if none is given.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is neither a time with a zone nor a span.
+    """
     if not text:
         return 0
     ago = _AGO.fullmatch(text)

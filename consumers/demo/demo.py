@@ -256,6 +256,7 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     full = train(split.train, moments, SvmConfig(solver="libsvm", tolerance=1e-4))
     full_seconds = time.perf_counter() - begun
     newest = stage.loaded.version
+    assert isinstance(newest.model, Model)  # the demo's labels are two
     penalty = full.fit.C
     objectives = [_objective(model, full.model.scaler, split.train, penalty) for model in (newest.model, full.model)]
     scores = [_scores(model, split) for model in (newest.model, full.model)]

@@ -151,8 +151,8 @@ class EvaluationRow:
     ----------
     name : str
     objective : float or None
-        F on the training part, of more than two labels the sum over each against the rest; None of a machine of another
-        kind.
+        F on the training part, of more than two labels the sum over the machines that a trainer has; None of a machine
+        of another kind.
     gap : float or None
         Of F to the optimum's; None without one of both.
     scores : Scores or None

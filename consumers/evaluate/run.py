@@ -33,7 +33,8 @@ from streamsvm.estimators.evaluation import (
 from streamsvm.estimators.stream import CoresetWarning, NoProbabilities
 from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
-from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
+from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task, task_of
+from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold, described
@@ -89,11 +90,11 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         raise ConfigurationError(
             f"--cost and --target support two labels only, but {source.name} has {len(labels)}", "Leave them out."
         )
-    task = _task(plan, labels)
+    _check_class_weight(plan, labels)
     without = _without_optimum(plan, train, curve=curve)
     if without:
         step(f"the optimum is left out: {without}", 0, REMARK)
-    objective = _prepared(plan, train, task, step)
+    objective = _prepared(plan, train, step)
     ours, thresholds = _streamsvm(plan, objective, test, step)
     rows = [ours, *(method(plan, objective, test, step) for method in (_reservoir, _sgd))]
     best = None
@@ -118,17 +119,14 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     )
 
 
-def _task(plan: Plan, labels: Sequence[object]) -> Task:
-    if len(labels) == 2:
-        return TwoClasses()
-    if isinstance(plan.class_weight, tuple):
+def _check_class_weight(plan: Plan, labels: Sequence[object]) -> None:
+    if len(labels) > 2 and isinstance(plan.class_weight, tuple):
         raise ConfigurationError(
             f"--class-weight has two numbers, but there are {len(labels)} labels", "Give balanced, or leave it out."
         )
-    return OneVsRest(len(labels), plan.class_weight)
 
 
-def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
+def _prepared(plan: Plan, train: Points, step: Step) -> Objectives:
     """Check the options by what a point of each label needs, compile what the pass will run, state the objective."""
     step("warming up", 0, None)
     _, first = np.unique(train.y, return_index=True)
@@ -138,6 +136,7 @@ def _prepared(plan: Plan, train: Points, task: Task, step: Step) -> Objectives:
         reason = str(error).removeprefix(": Value error, ")
         raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
     warm_up(config)
+    task = task_of(config)  # as a trainer's, which tells few labels apart in pairs
     few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY), probability=None)
     _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent)  # what reducers compile is not in `warm_up`
     return Objectives.over(train, config.svm, task)
@@ -170,7 +169,7 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 def _measured(
     name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
 ) -> EvaluationRow:
-    decision = decisions(models, test.X)
+    decision = decisions(objective.task, models, test.X)
     if len(models) == 1:
         decision = decision - models[0].border  # as scores go by the sign, and none by the size
     return EvaluationRow(
@@ -207,6 +206,11 @@ def _classes(task: Task) -> list[int]:
     return [-1, 1] if task.classes == 2 else list(range(task.classes))
 
 
+def _machines(model: AnyModel) -> tuple[Model, ...]:
+    """Return the machines of a model, of one, too."""
+    return tuple(map(model.model, range(model.machines))) if isinstance(model, ClassModel) else (model,)
+
+
 def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
     """Return what `CoresetSVC` has of each machine, of one, too."""
     return found if isinstance(found, tuple) else (found,)
@@ -218,7 +222,7 @@ def _streamsvm(
     """Return the row, and what several thresholds come to if one is asked for."""
     begun = time.perf_counter()
     machine, publishes_probabilities = _learned(plan, objective.points, objective.task, step)
-    models, fits = _each(machine.model_), _each(machine.fit_)
+    models, fits = _machines(machine.model_), _each(machine.fit_)
     seconds = time.perf_counter() - begun
     held = machine.model_config.coreset.partition_points
     row = _measured("streamsvm", models, objective, test, seconds, held)
@@ -280,7 +284,10 @@ def _reservoir(plan: Plan, objective: Objectives, test: Points, step: Step) -> E
     return replace(row, note="a uniform sample, with the training part's scaler")
 
 
-def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> EvaluationRow:
+def _sgd(plan: Plan, whole: Objectives, test: Points, step: Step) -> EvaluationRow:
+    task, objective = whole.task, whole
+    if isinstance(task, OneVsOne):  # it has a plane for each label, not for each pair
+        objective = Objectives.over(whole.points, whole.svm, OneVsRest(task.classes, task.class_weight))
     passes = [made for settings in SGD_SETTINGS if (made := _sgd_pass(settings, plan, objective, step))]
     if not passes:
         return EvaluationRow(name="SGD", points_held=0, note="failed: every setting overflows")
@@ -293,6 +300,8 @@ def _sgd(plan: Plan, objective: Objectives, test: Points, step: Step) -> Evaluat
     )
     if plan.kernel != "linear":
         return replace(row, objective=None, note=f"{note}; linear: no gap under RBF")
+    if objective is not whole:
+        return replace(row, objective=None, note=f"{note}; each label against the rest: no gap among pairs")
     return replace(row, note=note)
 
 
@@ -365,6 +374,6 @@ def _curve(plan: Plan, objective: Objectives, best: Optima, step: Step) -> Itera
         one = replace(plan, memory_points=round(factor * plan.memory_points))
         if not LEAST_PLOTTED <= one.memory_points < len(objective.points):
             continue
-        ours = _each(_learned(one, objective.points, objective.task, step)[0].model_)
+        ours = _machines(_learned(one, objective.points, objective.task, step)[0].model_)
         sampled = objective.of_few(_sampled(one, objective, step))
         yield one.memory_points, best.gap(objective.value(ours)), best.gap(objective.value(sampled))

@@ -18,11 +18,12 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Cluster, Record
+from streamsvm.model import certified, skill_header
 from streamsvm.model import message as model_codec
-from streamsvm.model import skill as skill_header
+from streamsvm.model.certified import Certified
 from streamsvm.model.comparison import relative_gap
 from streamsvm.model.pointers import Alias
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import version_key, version_number
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
@@ -62,6 +63,8 @@ class Entry:
         Balanced accuracy on the points that the quality gate scored; None where there were none.
     before : float or None
         Balanced accuracy, on the same points, of the version that was current then.
+    certified : Certified or None
+        How far it can be from the best possible model over all rows; None without this header.
     skill : Skill or None
         What was found of it when it was published.
     """
@@ -77,7 +80,8 @@ class Entry:
     figures: VersionFigures | None = None
     accuracy: float | None = None
     before: float | None = None
-    skill: Skill | None = None
+    skill: AnySkill | None = None
+    certified: Certified | None = None
 
     @property
     def alias(self) -> Alias:
@@ -334,6 +338,7 @@ def _entry(record: Record, name: str, figures: bool) -> Entry | None:
         accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
         before=_accuracy(headers.get(model_codec.GATE_PRESENT_HEADER)),
         skill=skill_header.decode(record.headers),
+        certified=certified.decode(record.headers),
     )
 
 

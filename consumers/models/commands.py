@@ -43,7 +43,7 @@ def show(
     """Show a published version: what it is, what it was made from, and how good the fit is."""
     from streamsvm.model import message as model_codec
 
-    loaded, _ = _load(settings, version, alias)
+    loaded, _ = load(settings, version, alias)
     if as_json:
         typer.echo(json_for(model_codec.encode(loaded.version).decode()))
         return
@@ -100,9 +100,7 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
     from consumers.models.tables import diff_table
     from streamsvm.model.comparison import Hashed, compare
 
-    hashed = [
-        Hashed(loaded.version, loaded.sha256) for loaded, _ in (_load(settings, n, None) for n in (before, after))
-    ]
+    hashed = [Hashed(loaded.version, loaded.sha256) for loaded, _ in (load(settings, n, None) for n in (before, after))]
     found = compare(*hashed)
     if as_json:
         typer.echo(json_for(msgspec.json.format(msgspec.json.encode(found)).decode()))
@@ -132,7 +130,7 @@ def export(
     """Write a published version to a file. JSON: exactly the record's bytes, with the version's SHA-256."""
     if events and format_ != "onnx":
         raise ConfigurationError("--events is for a graph", "Add --format onnx: the JSON always holds the features.")
-    loaded, value = _load(settings, version, alias)
+    loaded, value = load(settings, version, alias)
     if format_ == "onnx":
         from streamsvm.registry.onnx_copy import export as export_onnx
 
@@ -212,7 +210,7 @@ def retire_command(
     typer.echo(printable(perform(records.cluster, settings, retire(records, versions))))
 
 
-def _load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
+def load(settings: Settings, version: str | None, alias: str | None) -> tuple[Loaded, bytes]:
     """Return a version and the bytes of its record."""
     from consumers.host.runtime import connect
     from streamsvm.registry.loading import load_record

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from msgspec import UnsetType
+from pydantic import ValidationError
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell
+from streamsvm.config import ModelConfig
 from streamsvm.features.recipe import Recipe
+from streamsvm.model.certified import bounds_text
+from streamsvm.model.class_skill import ClassSkill, class_summary
+from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
+from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit
-from streamsvm.model.machine import LinearMachine
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model
 from streamsvm.model.probability import Probability, Sigmoid
-from streamsvm.model.skill import complaint, doubt, spelt
+from streamsvm.model.skill import spelt
+from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
-from streamsvm.model.version import PartitionCut
+from streamsvm.model.version import Built, LabelsLog, PartitionCut, Refined
 from streamsvm.registry.loading import Loaded
 
 FEATURES_SHOWN = 12
@@ -26,24 +34,28 @@ def describe(loaded: Loaded) -> Table:
     table.add_column(style="cyan", no_wrap=True)
     table.add_column(overflow="fold")
     machine = version.model.machine
-    kind = "linear" if isinstance(machine, LinearMachine) else f"rbf, gamma {machine.kernel.gamma:.6g}"
+    kind = f"rbf, gamma {machine.kernel.gamma:.6g}" if isinstance(machine, KernelMachine | KernelMachines) else "linear"
     stream = version.stream
     for name, value in (
-        ("labels", f"{version.labels[0]!r} (negative), {version.labels[1]!r} (positive)"),
+        ("labels", _labels(version.labels)),
         ("machine", f"{kind}, C {fit.C:.6g}, solver {version.solver}"),
         ("covers", f"{stream.points:,} points of {stream.rows:,} rows, weight {stream.weight:,.6g}"),
         ("written", f"{_time(stream.first_time_ms)} to {_time(stream.last_time_ms)}"),
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
         ("audit", _audit(version.audit, fit)),
+        ("certificate", _certificate(loaded)),
         ("skill", _skill(loaded)),
-        ("probability", _probability(version.model.probability)),
+        ("probability", _probability_of(version.model)),
         ("threshold", _threshold(version.model.threshold)),
         ("events", _events(version.recipe)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
         ("cut", _cut(lineage.cut)),
+        *_labels_log(lineage.labels),
         ("tuned at", "not tuned" if lineage.tuned_at is None else _cut(lineage.tuned_at)),
+        *([] if not isinstance(lineage.refined, Refined) else [("refined", _refined(lineage.refined, stream.points))]),
+        *([] if not isinstance(lineage.built, Built) else [("built", _built(lineage.built))]),
         ("parent", lineage.parent or "none: the first version"),
         ("sha256", loaded.sha256),
         ("configuration", lineage.configuration_sha256),
@@ -59,7 +71,38 @@ def describe(loaded: Loaded) -> Table:
         for index in shown:
             table.add_row(cell(names[index]), f"{weights[index]:+.6f}")
         table.add_row("intercept", f"{machine.intercept:+.6f}")
+    if version.machines:
+        _add_machines(table, loaded)
     return table
+
+
+def _labels(labels: tuple[Label, ...]) -> str:
+    if len(labels) == 2:
+        return f"{labels[0]!r} (negative), {labels[1]!r} (positive)"
+    return f"{len(labels)}: {', '.join(map(repr, labels))}"
+
+
+def _add_machines(table: Table, loaded: Loaded) -> None:
+    """Add a row for each label: its share of the stream, how its machine was fitted, and how often it is found."""
+    version, skill, model = loaded.version, loaded.skill, loaded.version.model
+    figures = skill.figures if isinstance(skill, ClassSkill) else None
+    in_pairs = isinstance(model, ClassModel) and model.scheme == "one_vs_one"
+    table.add_section()
+    table.add_row("machines", f"{len(version.machines):,}, {'one a pair of labels' if in_pairs else 'one a label'}")
+    for index, label in enumerate(version.labels):
+        share = version.stream.class_weight[index] / version.stream.weight if version.stream.weight else 0.0
+        told = f"{share:.3%} of the weight"
+        if not in_pairs:
+            fit = version.machines[index]
+            told += f"; {fit.support_vectors:,} support vectors, objective {fit.objective:.6g}"
+            told += "" if fit.converged else ", not converged"
+        if figures is not None and index < len(figures.labels):
+            right = figures.labels[index].right
+            verdict = "too few points to judge"
+            if right is not None:
+                verdict = f"{right:.1%} answered right"
+            told += f"; {verdict}"
+        table.add_row(cell(spelt(label)), told)
 
 
 def _objective(fit: Fit) -> str:
@@ -72,16 +115,52 @@ def _objective(fit: Fit) -> str:
     )
 
 
+def _refined(refined: Refined, rows: int) -> str:
+    """Say from which version, and how near it is proven to be."""
+    proof = f"its objective is at most {refined.objective:.9g}, and that of no model is below {refined.bound:.9g}"
+    return f"from {refined.name}@{refined.number} ({refined.sha256[:12]}), over all {rows:,} rows: {proof}"
+
+
+def _built(built: Built) -> str:
+    """Say of which stretch."""
+    since = "the beginning" if built.since_ms is None else _time(built.since_ms)
+    until = "the end" if built.until_ms is None else _time(built.until_ms)
+    holes = "".join(f", without {_time(first)} to {_time(last)}" for first, last in built.without_ms)
+    forgotten = f", {len(built.forgotten)} rows forgotten" if built.forgotten else ""
+    short = "" if built.exact else "; rows at a border are left out"
+    return f"from {since} to {until}{holes}{forgotten}: {len(built.parts)} parts{short}"
+
+
+def _certificate(loaded: Loaded) -> str:
+    """Say how far the version can be from the best possible model, or why it does not."""
+    if loaded.certified is not None:
+        found = loaded.certified
+        return str(found) if found.gap is None else f"{found}: {bounds_text(found)}"
+    try:
+        config = ModelConfig.of_canonical(loaded.version.lineage.configuration)
+    except ValidationError:
+        return "none in its record"
+    if why := config.no_totals:
+        return f"none: {why}"
+    return "none in its record" if config.totals else "none: coreset.totals is false"
+
+
 def _skill(loaded: Loaded) -> str:
     """Say what was found of its answers when it was published."""
     skill, labels = loaded.skill, loaded.version.labels
-    if skill is None or skill.figures is None:
-        return "not measured" if skill is None else doubt(skill, labels)
-    figures = skill.figures
+    if skill is None:
+        return "not measured"
     svm = loaded.version.lineage.configuration.get("svm")  # of a foreign version it may be anything
     weighted = isinstance(svm, dict) and svm.get("class_weight", "none") != "none"
-    told = complaint(skill, labels, weighted=weighted) or doubt(skill, labels) or "it knows something"
+    told = complaint_of(skill, labels, weighted=weighted) or doubt_of(skill, labels) or "it knows something"
+    if skill.figures is None:
+        return told
     on = "the newest points" if skill.newest is not None else "the audit sample"
+    if isinstance(skill, ClassSkill):
+        summary = class_summary(skill, labels)
+        return f"{told}; {summary}, on {skill.figures.points:,} points of {on} when it was published"
+    figures = skill.figures
+    assert figures is not None
     return (
         f"{told}; {figures.said:.3g} of the weight is answered {spelt(labels[1])}, {figures.true:.3g} is; balanced "
         f"accuracy {figures.balanced_accuracy.value:.4f}, AUC {figures.auc.value:.4f}, average precision "
@@ -98,6 +177,15 @@ def _audit(audit: Audit | None, fit: Fit) -> str:
         f"{audit.objective:.6g} over the whole stream, in 95 of 100 cases {audit.low:.6g} to {audit.high:.6g}, "
         f"by {audit.points:,} points beside the coreset{verdict}"
     )
+
+
+def _probability_of(model: AnyModel) -> str:
+    if isinstance(model, Model):
+        return _probability(model.probability)
+    if model.probabilities is None:
+        return "none"
+    kinds = {"sigmoid" if isinstance(one, Sigmoid) else "isotonic" for one in model.probabilities}
+    return f"{' and '.join(sorted(kinds))}, one a machine"
 
 
 def _probability(probability: Probability | None) -> str:
@@ -121,6 +209,14 @@ def _events(recipe: Recipe | None) -> str:
         return "none: the input is points"
     fields = [".".join(map(str, one.field)) for one in recipe.of_fields]
     return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
+
+
+def _labels_log(labels: LabelsLog | UnsetType) -> list[tuple[str, str]]:
+    """Say which topic labels came from, and up to where; nothing where they came with the points."""
+    if isinstance(labels, UnsetType):
+        return []
+    topic = labels.topic + (f" (id {labels.topic_id})" if labels.topic_id else "")
+    return [("labels", f"{topic} up to {_cut(labels.cut)}")]
 
 
 def _cut(cut: tuple[PartitionCut, ...]) -> str:

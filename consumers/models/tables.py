@@ -12,6 +12,7 @@ from rich.text import Text
 
 from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, Entry
+from streamsvm.model.certified import Certified, percent
 from streamsvm.model.comparison import Change, Comparison
 from streamsvm.model.pointers import current_key, pin_key
 from streamsvm.model.version import version_key
@@ -39,10 +40,15 @@ def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
         "balanced_accuracy": entry.accuracy,
         "balanced_accuracy_before": entry.before,
         "skill": None if entry.skill is None else msgspec.to_builtins(entry.skill),
+        "certified": _certified(entry.certified),
         "bytes": entry.value_bytes,
         "sha256": entry.sha256,
         "offset": entry.offset,
     }
+
+
+def _certified(found: Certified | None) -> dict[str, Any] | None:
+    return None if found is None else {**msgspec.to_builtins(found), "gap": found.gap}
 
 
 def doubts(catalogue: Catalogue) -> Iterator[str]:
@@ -58,8 +64,11 @@ def doubts(catalogue: Catalogue) -> Iterator[str]:
 def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
     """Return versions as a table, in the order given."""
     caption = "balanced, before: balanced accuracy of a version and of the one it was to follow, on the same points"
+    caption += (
+        "\nwithin: how far a version can be from the best possible model over all rows; proven, or with ~ by an audit"
+    )
     table = Table(title=cell(name), title_style="bold", caption=caption, caption_justify="left")
-    for column in ("version", "time", "points", "balanced", "before", "objective", "duality gap"):
+    for column in ("version", "time", "points", "balanced", "before", "objective", "duality gap", "within"):
         table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
     table.add_column("named by", overflow="fold")
     for row in rows:
@@ -74,15 +83,25 @@ def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
             _number(row["balanced_accuracy_before"], ".4f"),
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
+            _within(row["certified"]),
             cell(", ".join([*row["aliases"], *remarks])),
         )
     return table
+
+
+def _within(certified: Mapping[str, Any] | None) -> str:
+    """Return how far a version can be from the best, for a narrow column."""
+    if certified is None or certified["gap"] is None:
+        return ""
+    return ("~" if certified["kind"] == "estimated" else "") + percent(certified["gap"])
 
 
 def _skill(skill: Mapping[str, Any] | None) -> list[str]:
     """Remark on a version that gives one answer, or knows nothing."""
     if skill is None:
         return []
+    if "answers" not in skill:  # of more than two labels
+        return ["knows nothing"] if skill["state"] == "none" else []
     one = {"negative": "answers the first label to every point", "positive": "answers the second label to every point"}
     if skill["answers"] in one:
         return [one[skill["answers"]]]

@@ -35,12 +35,13 @@ from streamsvm.config import Label
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.structure import Bucket
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import OpenLeaf
+from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
-from streamsvm.model.machine import LinearMachine, Machine, Model
+from streamsvm.model.classes import AnyModel
+from streamsvm.model.machine import KernelMachine, Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
 from streamsvm.points import Points
@@ -76,14 +77,14 @@ class Subject:
     ----------
     number : int
     feature_names : tuple of str
-    model : Model
+    model : Model or ClassModel
     sample : Points or None
         The audit sample; None of a linear machine, and of a version that an earlier process published.
     """
 
     number: int
     feature_names: tuple[str, ...]
-    model: Model
+    model: AnyModel
     sample: Points | None
 
 
@@ -97,7 +98,7 @@ class BoardSnapshot:
     versions: tuple[VersionPart, ...] = ()
     history: tuple[Moment, ...] = ()
     drawing: Drawing | None = None
-    skill: Skill | None = None
+    skill: AnySkill | None = None
     threshold: str = ""
     subject: Subject | None = None
     letters: Letters | None = None
@@ -175,20 +176,22 @@ class TrainerBoard:
 
     _gate: GatePart | None
     _current: int | None
-    _skill: Skill | None
+    _skill: AnySkill | None
     _subject: Subject | None
     _letters: Letters | None
     _rejected: RejectedRecord | None
+    _missing: tuple[Label, ...]
 
     def adopted(self, head: Head | None, current: Alias | None, past: Past = NOTHING) -> None:
         """Note what stands on the topics when a life begins."""
         self._number = 0 if head is None else head.number
         self._gate = None if head is None else _gate(head.gate)
         self._current = None if current is None else current.number
-        self._skill, self._threshold, self._subject = None, "", None
+        self._skill, self._threshold, self._subject, self._missing = None, "", None, ()
         if past.newest is not None:
             version = past.newest.version
             self._skill, self._threshold = past.newest.skill, _threshold(version)
+            self._missing = version.missing_labels
             self._subject = Subject(version.number, version.feature_names, version.model, None)
         self._versions = tuple(replace_current(part, self._current) for part in past.versions)
         self._letters = past.letters
@@ -206,29 +209,40 @@ class TrainerBoard:
         self._letters = structs.replace(letters, newest=letter_of(own.topic, newest, now))
         self._look_at = -math.inf
 
-    def published(self, version: Version, result: Made, head: Head, now: datetime, skill: Skill | None = None) -> None:
+    def published(
+        self, version: Version, result: Made, head: Head, now: datetime, skill: AnySkill | None = None
+    ) -> None:
         """Note a version whose transaction stands."""
         self._skill, self._threshold = skill, _threshold(version)
+        self._missing = version.missing_labels
         self._number, self._gate = version.number, _gate(head.gate)
-        if self._gate is None or self._gate.outcome != "refused":
+        if head.gate is None or not head.gate.holds_back:
             self._current = version.number
         before = self.snapshot or BoardSnapshot(
             taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
-        line = version_line(version, head.sha256, now, result.seconds, self._gate, skill)
+        line = version_line(version, head.sha256, now, result.seconds, self._gate, skill, result.certified)
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
         self._subject = _subject(version, result)
         drawing = before.drawing
-        if len(result.cut.points):
-            model = version.model
-            projection = project(result.cut.points, model)
+        model = version.model
+        if len(result.cut.points) and isinstance(model, Model):
+            projection, (negative, positive) = project(result.cut.points, model), version.labels
             drawing = Drawing(
-                version.number, version.labels, version.feature_names, projection, model.machine, model.border
+                version.number, (negative, positive), version.feature_names, projection, model.machine, model.border
             )
         self.snapshot = replace(before, versions=self._versions, drawing=drawing, subject=self._subject)
         self._look_at = -math.inf
 
-    def look(self, learner: Learner, now: datetime, monotonic: float) -> None:
+    def promoted(self, number: int) -> None:
+        """Note a version that became current after it was published."""
+        self._current = number
+        self._versions = tuple(replace_current(part, number) for part in self._versions)
+        if self.snapshot is not None:
+            self.snapshot = replace(self.snapshot, versions=self._versions)
+        self._look_at = -math.inf
+
+    def look(self, learner: Partitions, now: datetime, monotonic: float) -> None:
         """Leave what the learner holds now, unless that was done within the last second."""
         if monotonic < self._look_at:
             return
@@ -255,6 +269,7 @@ class TrainerBoard:
             skill=self._skill,
             labels=self._labels,
             weighted=self._weighted,
+            missing=self._missing,
         )
         verdict = since(verdict_of(facts), before.verdict if before else None, now)
         drawing = before.drawing if before else None
@@ -297,7 +312,7 @@ class _Tally:
 
     records: int = 0
     points: int = 0
-    positive: int = 0
+    positive: int | None = 0
     latency_s: float | None = None
 
 
@@ -323,12 +338,15 @@ class ScorerBoard:
         letters = self.snapshot.letters or Letters(topic=dead_letters, before=None, newest=None)
         self.snapshot = replace(self.snapshot, letters=structs.replace(letters, newest=letter_of(topic, newest, now)))
 
-    def scored(self, records: int, points: int, positive: int, latency_s: float | None) -> None:
-        """Note a committed batch: records, points scored, how many of them positive, and the longest latency."""
+    def scored(self, records: int, points: int, positive: int | None, latency_s: float | None) -> None:
+        """Note a committed batch: records, points scored, how many of them positive, and the longest latency.
+
+        Of more than two labels none is the positive one.
+        """
         tally = self._tally
         tally.records += records
         tally.points += points
-        tally.positive += positive
+        tally.positive = None if positive is None else (tally.positive or 0) + positive
         if latency_s is not None:
             tally.latency_s = max(latency_s, tally.latency_s or 0.0)
 
@@ -340,7 +358,7 @@ class ScorerBoard:
             return
         tally, seconds = self._tally, monotonic - self._since
         self._tally, self._since = _Tally(), monotonic
-        share = tally.positive / tally.points if tally.points else None
+        share = None if tally.positive is None or not tally.points else tally.positive / tally.points
         moment = ScoringMoment(
             time=now,
             records_per_s=tally.records / seconds,
@@ -390,7 +408,7 @@ def replace_current(part: VersionPart, current: int | None) -> VersionPart:
     return part if part.current == is_current else structs.replace(part, current=is_current)
 
 
-def _partitions(learner: Learner) -> tuple[PartitionPart, ...]:
+def _partitions(learner: Partitions) -> tuple[PartitionPart, ...]:
     leaves = learner.open_leaves()
     learned, horizons = learner.learned(), learner.horizons()
     return tuple(
@@ -429,7 +447,7 @@ def _threshold(version: Version) -> str:
 
 def _subject(version: Version, result: Made) -> Subject:
     sample = None
-    if not isinstance(version.model.machine, LinearMachine):
+    if isinstance(version.model.machine, KernelMachine):
         evidence = audit_evidence(result.cut.audit)
         sample = None if evidence is None else evidence.points
     return Subject(version.number, version.feature_names, version.model, sample)

@@ -133,7 +133,7 @@ def letters_of(
     return element("section", element("h2", "Dead letters"), *parts)
 
 
-def looks_of(looks: Looks | None, labels: tuple[str, str] | None) -> Markup:
+def looks_of(looks: Looks | None, labels: tuple[str, ...] | None) -> Markup:
     """Return what the newest version looks at, as bars by feature."""
     heading = element("h2", "What it looks at")
     if looks is None or looks.why:
@@ -150,13 +150,14 @@ def looks_of(looks: Looks | None, labels: tuple[str, str] | None) -> Markup:
         bar = drawings.bar(feature.share / looks.features[0].share, side)
         speaks: list[Child] = [name_of(names[1 if positive else 0])] if signed else []
         rows.append([name_of(feature.name), bar, share, *speaks])
-    caption = (
-        f"Shares of the coefficients of version {looks.number} over standardised features; a greater value of the "
-        "feature speaks for the label named"
-        if signed
-        else f"What the ranking of version {looks.number} loses when a feature's values are exchanged at random, as "
-        f"shares; asked on {looks.points:,} points of the audit sample"
-    )
+    caption = {
+        "coefficients": f"Shares of the coefficients of version {looks.number} over standardised features; a greater "
+        "value of the feature speaks for the label named",
+        "machines": f"Shares of the mean size of the coefficients of version {looks.number}, over all labels' machines "
+        "and standardised features",
+        "permutation": f"What the ranking of version {looks.number} loses when a feature's values are exchanged at "
+        f"random, as shares; asked on {looks.points:,} points of the audit sample",
+    }[looks.by]
     headings = ["Feature", "", "Share", *(["Speaks for"] if signed else [])]
     total = len(looks.features) + looks.others
     note = f"{looks.others:,} more features have smaller shares, or none." if looks.others else ""

@@ -12,8 +12,10 @@ from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of, lag_of, shares_of
 from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
+    ChallengePart,
     FeaturePart,
     Input,
+    LateLabels,
     Letters,
     Looks,
     Memory,
@@ -28,9 +30,11 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
-from streamsvm.model.machine import LinearMachine
-from streamsvm.model.skill import spelt
-from streamsvm.quality.importance import importance
+from streamsvm.model.class_skill import ClassSkill
+from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
+from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.skill import Skill, spelt
+from streamsvm.quality.importance import importance, importance_of_machines
 from streamsvm.registry.loading import Loaded
 
 MEBIBYTE = 1 << 20
@@ -57,8 +61,7 @@ def status_of(
 def looks_of(subject: Subject) -> Looks:
     """Return what a version looks at, the features that decide most first."""
     model = subject.model
-    linear = isinstance(model.machine, LinearMachine)
-    found = importance(model, subject.sample)
+    found = importance(model, subject.sample) if isinstance(model, Model) else importance_of_machines(model)
     features, others, why = list[FeaturePart](), model.dimension, ""
     if found is not None:
         shown = [at for at in np.argsort(-found.share, kind="stable")[:MOST_FEATURES] if found.share[at] > 0.0]
@@ -68,6 +71,8 @@ def looks_of(subject: Subject) -> Looks:
         ]
         others -= len(features)
         why = "" if features else "No feature changes an answer."
+    elif isinstance(model, ClassModel):
+        why = "Kernel machines of more than two labels are not asked what they look at."
     elif subject.sample is None:
         why = (
             "A kernel machine is asked about its audit sample, which is not in the version's record. The trainer's "
@@ -77,13 +82,19 @@ def looks_of(subject: Subject) -> Looks:
         why = "The audit sample has too few points of one label."
     return Looks(
         number=subject.number,
-        by="coefficients" if linear else "permutation",
+        by=_asked_by(model),
         features=tuple(features),
         others=others,
         points=0 if found is None else found.points,
         asked=0 if found is None else int(np.isfinite(found.value).sum()),
         why=why,
     )
+
+
+def _asked_by(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
+    if isinstance(model.machine, LinearMachine):
+        return "coefficients"
+    return "machines" if isinstance(model.machine, LinearMachines) else "permutation"
 
 
 def _trainer(
@@ -95,7 +106,7 @@ def _trainer(
     looks: Looks | None,
 ) -> TrainerStatus:
     snapshot = board.snapshot
-    negative, positive = settings.models().points.labels
+    labels, skill = settings.models().points.labels, snapshot.skill if snapshot else None
     partitions = snapshot.partitions if snapshot else ()
     answered, true = shares_of(metrics)
     verdict = (
@@ -108,6 +119,7 @@ def _trainer(
         taken=snapshot.taken if snapshot else now,
         process=process,
         verdict=_unless_unwell(process, verdict),
+        challenge=_challenge(settings, metrics),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=Structure(
             "dyadic" if settings.coreset.forgets else settings.coreset.structure or "tree",
@@ -129,8 +141,9 @@ def _trainer(
             figures_of(metrics, "streamsvm_prequential_balanced_accuracy"),
             figures_of(metrics, "streamsvm_prequential_hinge_loss"),
             snapshot.history if snapshot else (),
-            labels=(spelt(negative), spelt(positive)),
-            skill=snapshot.skill if snapshot else None,
+            labels=tuple(map(spelt, labels)),
+            skill=skill if isinstance(skill, Skill) else None,
+            class_skill=skill if isinstance(skill, ClassSkill) else None,
             threshold=snapshot.threshold if snapshot else "",
             answered=answered,
             true=true,
@@ -223,6 +236,36 @@ def _input(settings: Settings, metrics: Metrics, letters: Letters | None) -> Inp
         lag_total=lag_of(metrics),
         dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
         letters=letters,
+        labels=_late_labels(settings, metrics),
+    )
+
+
+def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
+    if settings.output.gate != "shadow":
+        return None
+    figures = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_figure").items()}
+    return ChallengePart(
+        challenger=_count(metrics, "streamsvm_challenger_version"),
+        figure=settings.output.gate_figure,
+        labels=_count(metrics, "streamsvm_challenge_labels"),
+        most_labels=settings.output.gate_labels,
+        champion_figure=figures.get("champion"),
+        challenger_figure=figures.get("challenger"),
+        ended=_by_label(metrics, "streamsvm_challenges"),
+    )
+
+
+def _late_labels(settings: Settings, metrics: Metrics) -> LateLabels | None:
+    if not settings.labels.topic:
+        return None
+    return LateLabels(
+        topic=settings.labels.topic,
+        outcomes=_by_label(metrics, "streamsvm_labels"),
+        open_rows=_count(metrics, "streamsvm_join_open_rows"),
+        held_rows=_count(metrics, "streamsvm_join_held_rows"),
+        bytes=_count(metrics, "streamsvm_join_bytes"),
+        oldest_row_s=metrics.values("streamsvm_join_oldest_row_seconds").get((), 0.0),
+        waiting_s=metrics.values("streamsvm_join_waiting_seconds").get((), 0.0),
     )
 
 

@@ -26,8 +26,10 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.kafka import Cluster, Reader, Record
 from streamsvm.model import message as model_codec
+from streamsvm.model.certified import Certified
 from streamsvm.model.pointers import Head
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill import SampleFigures
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded, check, loaded_from
 
@@ -186,6 +188,7 @@ def _line(loaded: Loaded, record: Record) -> VersionPart:
         _float(headers.get(SECONDS_HEADER)) or 0.0,
         _gate(headers),
         loaded.skill,
+        loaded.certified,
         earlier=True,
     )
 
@@ -196,7 +199,8 @@ def version_line(
     published: datetime,
     seconds: float,
     gate: GatePart | None,
-    skill: Skill | None,
+    skill: AnySkill | None,
+    certified: Certified | None,
     *,
     earlier: bool = False,
 ) -> VersionPart:
@@ -225,16 +229,18 @@ def version_line(
         gate=gate,
         cut={str(part.partition): (part.offset, part.row) for part in version.lineage.cut},
         balanced_accuracy=None if figures is None else figures.balanced_accuracy.value,
-        answered=None if figures is None else figures.said,
-        true=None if figures is None else figures.true,
+        answered=figures.said if isinstance(figures, SampleFigures) else None,
+        true=figures.true if isinstance(figures, SampleFigures) else None,
         skill="" if skill is None else skill.state,
         earlier=earlier,
+        certified_gap=None if certified is None else certified.gap,
+        certified="" if certified is None or certified.gap is None else certified.kind,
     )
 
 
 def _gate(headers: dict[str, bytes]) -> GatePart | None:
     outcome = headers.get(model_codec.GATE_HEADER, b"").decode(errors="replace")
-    if outcome not in ("passed", "refused", "unscored"):
+    if outcome not in ("passed", "refused", "unscored", "waits"):
         return None
     own, other = (
         _float(headers.get(header)) for header in (model_codec.GATE_ACCURACY_HEADER, model_codec.GATE_PRESENT_HEADER)

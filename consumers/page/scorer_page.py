@@ -25,6 +25,9 @@ from consumers.page.status import (
     ServingPart,
 )
 
+MOST_LABELS = 12
+"""Of more labels the rarest answers are added up."""
+
 
 def scorer_part(status: ScorerStatus, now: datetime) -> list[Markup]:
     """Return the parts of a scorer's page, in their order."""
@@ -135,6 +138,11 @@ def _labels(scoring: ScoringPart) -> Markup:
         [name_of(names[0]), number_of("scoring.negative", scoring.negative)],
         [name_of(names[1]), number_of("scoring.positive", scoring.positive)],
     ]
+    if len(names) > 2:
+        often = sorted(scoring.by_label.items(), key=lambda one: -one[1])
+        rows = [[name_of(label), f"{count:,}"] for label, count in often[:MOST_LABELS]]
+        if len(often) > MOST_LABELS:
+            rows.append([f"{len(often) - MOST_LABELS} more", f"{sum(one for _, one in often[MOST_LABELS:]):,}"])
     table = table_of("Scores since the process started, by label", ["Label", "Scores"], rows, numbers=1)
     return element("section", element("h2", "Labels"), table)
 

@@ -21,7 +21,7 @@ from consumers.page.markup import Markup
 from consumers.page.page import page_of
 from consumers.page.status import Looks, Status, encode
 from consumers.settings import Settings
-from streamsvm.model.machine import Model
+from streamsvm.model.classes import AnyModel
 
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
@@ -48,7 +48,7 @@ class _Drawn:
 class _Looked:
     """What the newest version looks at, which is worked out once a version."""
 
-    model: Model
+    model: AnyModel
     looks: Looks
 
 

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 
 from streamsvm.choices import MemoryName
+from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.skill import Skill
 
 FORMAT: Final = "streamsvm.status/1"
@@ -99,10 +100,36 @@ class Letters(msgspec.Struct, frozen=True, kw_only=True):
     newest: LetterPart | None
 
 
+class LateLabels(msgspec.Struct, frozen=True, kw_only=True):
+    """How labels of a topic of their own are joined.
+
+    Attributes
+    ----------
+    topic : str
+    outcomes : dict of str to int
+        Rows and labels decided since the start, by outcome.
+    open_rows, held_rows : int
+        Rows that wait for a label, and rows within the horizon.
+    bytes : int
+        Memory of the join.
+    oldest_row_s, waiting_s : float
+        Age of the oldest row within the horizon, in the time of the logs; how long one log has waited for the other.
+    """
+
+    topic: str
+    outcomes: dict[str, int]
+    open_rows: int
+    held_rows: int
+    bytes: int
+    oldest_row_s: float
+    waiting_s: float
+
+
 class Input(msgspec.Struct, frozen=True, kw_only=True):
     """What was read since the start of the process.
 
     Records and rows, records behind the end of each partition, rejected rows by reason; `letters` reaches further back.
+    `labels` is null where labels come with the features.
     """
 
     topic: str
@@ -113,6 +140,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     lag_total: int | None
     dead_letters: dict[str, int]
     letters: Letters | None = None
+    labels: LateLabels | None = None
 
 
 class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,8 +237,8 @@ class Quality(msgspec.Struct, frozen=True):
     accuracy, balanced_accuracy, hinge_loss : Figures
         Prequential: of the newest of these points.
     history : tuple of Moment
-    labels : tuple of two str
-        The negative and the positive label, as JSON.
+    labels : tuple of str
+        As JSON: the negative and the positive label, or all of more than two.
     skill : Skill or None
         What the newest version knew when it was published; None before there is one, or where its record does not say.
     threshold : str
@@ -219,6 +247,8 @@ class Quality(msgspec.Struct, frozen=True):
         As in `Moment`, now.
     yesterday : Moment or None
         The moment nearest to 24 hours ago; None if there is none within an hour of that.
+    class_skill : ClassSkill or None
+        In place of `skill`, of more than two labels.
     """
 
     points: int | None
@@ -226,12 +256,13 @@ class Quality(msgspec.Struct, frozen=True):
     balanced_accuracy: Figures
     hinge_loss: Figures
     history: tuple[Moment, ...]
-    labels: tuple[str, str] | None = None
+    labels: tuple[str, ...] | None = None
     skill: Skill | None = None
     threshold: str = ""
     answered: float | None = None
     true: float | None = None
     yesterday: Moment | None = None
+    class_skill: ClassSkill | None = None
 
 
 class FeaturePart(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,7 +291,8 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     number : int
         Of the version.
-    by : "coefficients" or "permutation"
+    by : "coefficients", "machines" or "permutation"
+        "machines": the mean size of the coefficients of the machines of more than two labels.
     features : tuple of FeaturePart
         Those with the largest shares, the largest first.
     others : int
@@ -274,7 +306,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     number: int
-    by: Literal["coefficients", "permutation"]
+    by: Literal["coefficients", "machines", "permutation"]
     features: tuple[FeaturePart, ...]
     others: int
     points: int
@@ -285,7 +317,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
 class GatePart(msgspec.Struct, frozen=True):
     """What the quality gate said; `candidate` and `present` are balanced accuracies on the same points."""
 
-    outcome: Literal["passed", "refused", "unscored"]
+    outcome: Literal["passed", "refused", "unscored", "waits"]
     why: str
     candidate: float | None
     present: float | None
@@ -323,6 +355,11 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
         Of the newest points when it was published, or else of its audit sample: as in `Moment`. None where not known.
     skill : str
         `some`, `none` or `unknown`; empty where not known.
+    certified_gap : float or None
+        How far the version can be from the best possible model over all rows, as a share of the objective; None where
+        that is not known.
+    certified : str
+        `proven`, or `estimated`: by an audit that is right 95 times in 100; empty where not known.
     earlier : bool
         Whether an earlier process published it, so that this line is what its record says.
     """
@@ -349,6 +386,34 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     true: float | None = None
     skill: str = ""
     earlier: bool = False
+    certified_gap: float | None = None
+    certified: str = ""
+
+
+class ChallengePart(msgspec.Struct, frozen=True, kw_only=True):
+    """Challenges, where output.gate is shadow.
+
+    Attributes
+    ----------
+    challenger : int
+        Number of the version that challenges the current one; 0 while there is none.
+    figure : str
+        By what they are compared.
+    labels, most_labels : int
+        Labels of rows that both scored so far, and after how many it is over.
+    champion_figure, challenger_figure : float or None
+        At the newest look, also of the challenge before; None before the first.
+    ended : dict of str to int
+        Challenges that ended since the start, by outcome.
+    """
+
+    challenger: int
+    figure: str
+    labels: int
+    most_labels: int
+    champion_figure: float | None
+    challenger_figure: float | None
+    ended: dict[str, int]
 
 
 class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="trainer"):
@@ -365,6 +430,7 @@ class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role",
     quality: Quality
     versions: tuple[VersionPart, ...]
     looks: Looks | None = None
+    challenge: ChallengePart | None = None
 
 
 class ServingPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -426,9 +492,11 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     records, accepted, rejected : int
         Records read, rows scored, rows rejected.
     negative, positive : int
-        Scores that predict the first and the second of the version's labels.
-    labels : tuple of two str, or None
+        Scores that predict the first and the second of the version's labels, of two.
+    labels : tuple of str, or None
         The labels' names; None before there is a version.
+    by_label : dict of str to int
+        Scores that predict each of more than two labels, spelt as JSON.
     lag : dict of partition to int
         Records behind its end; of the partitions that this scorer has.
     lag_total : int or None
@@ -446,7 +514,7 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     rejected: int
     negative: int
     positive: int
-    labels: tuple[str, str] | None
+    labels: tuple[str, ...] | None
     lag: dict[str, int]
     lag_total: int | None
     values: tuple[tuple[float | None, int], ...]
@@ -454,6 +522,7 @@ class ScoringPart(msgspec.Struct, frozen=True, kw_only=True):
     drift: DriftPart
     history: tuple[ScoringMoment, ...]
     yesterday: ScoringMoment | None = None
+    by_label: dict[str, int] = {}
 
 
 class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="scorer"):

@@ -25,22 +25,38 @@ from consumers.page.cells import (
 from consumers.page.markup import MINUS, Child, Markup, element, join
 from consumers.page.status import (
     Figures,
+    LateLabels,
     PartitionPart,
     Quality,
     Structure,
     TrainerStatus,
     VersionPart,
 )
+from streamsvm.model.certified import percent
+from streamsvm.model.class_skill import Recall
 from streamsvm.model.skill import Estimate
 
 MOST_PARTITIONS = 8
 """Of more partitions those beyond are folded, and only the lags of those that are furthest behind are listed."""
+
+MOST_LABELS = 16
+"""Of more labels those beyond are folded."""
 
 MOST_LINES = 8
 """Of more versions those before are folded: they look alike."""
 
 MOST_OPEN_PARTITIONS = 2
 """With more partitions the lists of their buckets are folded."""
+
+OUTCOMES = {
+    "joined": "Rows learned with their label",
+    "joined_early": "Of those, label before its row",
+    "absent": "Rows without a label at the end of the horizon",
+    "unmatched_label": "Labels without a row",
+    "doubled_row": "Rows with the key of another",
+    "doubled_label": "Labels that came again",
+    "changed_label": "Labels that changed",
+}
 
 KNOWS = {"some": "something", "none": "nothing", "unknown": "not clear yet"}
 
@@ -54,7 +70,7 @@ def trainer_part(status: TrainerStatus, picture: Markup | None, drawing: Drawing
         verdict_of(status, now),
         _glance(status, now),
         element("div", _answers(quality), looks_of(status.looks, quality.labels), class_="columns even"),
-        element("div", _accuracy(quality), _shares(quality), class_="columns even"),
+        element("div", _accuracy(quality), None if _several(quality) else _shares(quality), class_="columns even"),
         element(
             "div",
             _picture(picture, drawing, status),
@@ -62,7 +78,8 @@ def trainer_part(status: TrainerStatus, picture: Markup | None, drawing: Drawing
                     status.input.letters, "input.letters", now)),
             class_="columns",
         ),
-        _versions(status.versions, now),
+        _challenge(status),
+        _versions(status.versions, now, shares=not _several(quality)),
         element(
             "details",
             element("summary", "Details: how the model is made"),
@@ -89,7 +106,6 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
         own = _yesterday(f"{day}.balanced_accuracy.model", before.balanced_accuracy.model, ".3f")
         lead = own if lead is None else join(lead, "; ", own)
         answered = join(answered, "; ", _yesterday(f"{day}.answered", before.answered, ".2%"))
-    positive = None if quality.labels is None else quality.labels[1]
     return element(
         "section",
         element("h2", "Overview", class_="unseen"),
@@ -98,8 +114,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
             figure_of("Version", number_of("versions.0.number", newest.number if newest else None),
                     join(age_of(newest.published, now), " ago") if newest else None),
             figure_of("Balanced accuracy", number_of("quality.balanced_accuracy.model", balanced.model, ".3f"), lead),
-            figure_of(join("Answered ", name_of(positive or "positive")),
-                    number_of("quality.answered", quality.answered, ".2%"), answered),
+            _answered(quality, answered),
             figure_of("Lag", number_of("input.lag_total", read.lag_total),
                     "records" if before is None else _yesterday(f"{day}.lag", before.lag, ",")),
             figure_of("Rows learned", number_of("structure.rows", rows),
@@ -112,12 +127,34 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
     )  # fmt: skip
 
 
+def _several(quality: Quality) -> bool:
+    """Tell whether there are more than two labels."""
+    return quality.labels is not None and len(quality.labels) > 2
+
+
+def _answered(quality: Quality, beside: Markup) -> Markup:
+    """Return how often the positive label is the answer; of more than two labels how many are answered at all."""
+    if not _several(quality):
+        positive = None if quality.labels is None else quality.labels[1]
+        heading = join("Answered ", name_of(positive or "positive"))
+        return figure_of(heading, number_of("quality.answered", quality.answered, ".2%"), beside)
+    figures = None if quality.class_skill is None else quality.class_skill.figures
+    labels = 0 if quality.labels is None else len(quality.labels)
+    if figures is None:
+        return figure_of("Labels", f"{labels:,}", "none judged yet")
+    silent = f", {len(figures.silent):,} never answered" if figures.silent else ""
+    few = f", {labels - figures.judged:,} with too few points" if figures.judged < labels else ""
+    return figure_of("Labels", f"{labels:,}", f"{figures.judged:,} judged{few}{silent}")
+
+
 def _yesterday(field: str, value: float | None, form: str) -> Markup:
     return join(number_of(field, value, form), " a day ago")
 
 
 def _picture(picture: Markup | None, drawing: Drawing | None, status: TrainerStatus) -> Markup:
-    if picture is None or drawing is None:
+    if _several(status.quality):
+        content = element("p", "The picture is drawn for models of two labels.", class_="empty")
+    elif picture is None or drawing is None:
         said = (
             f"The training set of version {status.versions[0].number} was not kept: a picture comes with the next "
             "version."
@@ -235,7 +272,9 @@ def _through_time(heading: Child, spark: Markup | None, legend: Markup, empty: s
 
 
 def _answers(quality: Quality) -> Markup:
-    """Return the two-by-two table of the newest version, and what it comes to."""
+    """Return the two-by-two table of the newest version, or a line for each label, and what it comes to."""
+    if _several(quality):
+        return _answers_by_label(quality)
     skill = quality.skill
     figures = None if skill is None else skill.figures
     if skill is None or figures is None or quality.labels is None:
@@ -265,6 +304,41 @@ def _answers(quality: Quality) -> Markup:
     if quality.threshold:
         content.append(element("p", f"Threshold {quality.threshold}.", class_="threshold"))
     return element("section", element("h2", "What it answers"), *content)
+
+
+def _answers_by_label(quality: Quality) -> Markup:
+    """Return the table of more than two labels: their shares, how often each is the answer, and how often rightly."""
+    skill, labels = quality.class_skill, quality.labels or ()
+    figures = None if skill is None else skill.figures
+    heading = element("h2", "What it answers")
+    if skill is None or figures is None or len(figures.labels) != len(labels):
+        said = "Not known yet: too few points of two labels were judged."
+        return element("section", heading, element("p", said, class_="empty"))
+    on = "newest points" if skill.newest is not None else "audit sample"
+    rows: list[list[Child]] = [
+        [name_of(label), _percent(one.true), _percent(one.said), _found(one)]
+        for label, one in zip(labels, figures.labels, strict=True)
+    ]
+    caption = f"Labels in the {on}, {figures.points:,}, by weight, when the newest version was published"
+    columns = ["Label", "Are", "Answered", "Found"]
+    table = table_of(caption, columns, rows[:MOST_LABELS], numbers=3)
+    more = None
+    if len(rows) > MOST_LABELS:
+        folded = table_of("Further labels", columns, rows[MOST_LABELS:], numbers=3)
+        more = element("details", element("summary", f"{len(rows) - MOST_LABELS} more labels"), folded, class_="more")
+    note = (
+        f"Balanced accuracy {_interval(figures.balanced_accuracy)} over {figures.judged} labels with enough points; "
+        f"chance is {1.0 / figures.judged:.3f}. Found: the share of a label's own weight that is answered with it. In "
+        "brackets, what holds over all versions together."
+    )
+    return element("section", heading, table, more, element("p", note, class_="note"))
+
+
+def _found(label: Recall) -> Child:
+    """Say how much of a label is answered rightly, or that of too few points nobody can say."""
+    if label.right is not None:
+        return _percent(label.right)
+    return NONE if not label.points else f"{label.points:,} {'point' if label.points == 1 else 'points'}, too few"
 
 
 def _percent(share: float) -> str:
@@ -381,24 +455,26 @@ def _horizons(path: str, part: PartitionPart) -> Markup | None:
     )
 
 
-def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
-    headings = ["Version", "Age", "Rows", "Balanced accuracy", "Answered", "True", "Knows", "Gate"]
-    rows = [_version(index, version, now) for index, version in enumerate(versions)]
+def _versions(versions: Sequence[VersionPart], now: datetime, *, shares: bool) -> Markup:
+    columns = ["Answered", "True"] if shares else []
+    headings = ["Version", "Age", "Rows", "Balanced accuracy", *columns, "Knows", "Gate"]
+    rows = [_version(index, version, now, shares=shares) for index, version in enumerate(versions)]
     caption = (
-        "The newest versions. Balanced accuracy and the shares of the second label, answered and true, are those of "
-        "the newest points when each was published, so each is of other points; the gate compares on the same."
+        f"The newest versions. Balanced accuracy{' and the shares of the second label, answered and true,' * shares} "
+        f"{'are those' if shares else 'is that'} of the newest points when each was published, so each is of other "
+        "points; the gate compares on the same."
     )
     older = rows[MOST_LINES:]
     return element(
         "section",
         element("h2", "Versions"),
-        table_of(caption, headings, rows[:MOST_LINES], numbers=4, first=2)
+        table_of(caption, headings, rows[:MOST_LINES], numbers=2 + len(columns), first=2)
         if rows
         else element("p", "There is no version yet.", class_="empty"),
         element(
             "details",
             element("summary", f"{len(older)} earlier {'version' if len(older) == 1 else 'versions'}"),
-            table_of("Earlier versions", headings, older, numbers=4, first=2),
+            table_of("Earlier versions", headings, older, numbers=2 + len(columns), first=2),
             class_="more",
         )
         if older
@@ -407,28 +483,31 @@ def _versions(versions: Sequence[VersionPart], now: datetime) -> Markup:
     )
 
 
-def _version(index: int, version: VersionPart, now: datetime) -> list[Child]:
+def _version(index: int, version: VersionPart, now: datetime, *, shares: bool) -> list[Child]:
     path = f"versions.{index}"
     number = number_of(f"{path}.number", version.number)
+    second: list[Child] = [
+        number_of(f"{path}.answered", version.answered, ".2%"),
+        number_of(f"{path}.true", version.true, ".2%"),
+    ]
     return [
         join(number, " ", element("span", "current", class_="badge") if version.current else None),
         age_of(version.published, now),
         number_of(f"{path}.rows", version.rows),
         number_of(f"{path}.balanced_accuracy", version.balanced_accuracy, ".3f"),
-        number_of(f"{path}.answered", version.answered, ".2%"),
-        number_of(f"{path}.true", version.true, ".2%"),
+        *(second if shares else []),
         KNOWS.get(version.skill, NONE),
         _gate(version),
     ]
 
 
 def _lineage(versions: Sequence[VersionPart]) -> Markup:
-    headings = ["Version", "Trained on", "Objective", "Over the stream", "Gap", "Hash", "Parent"]
+    headings = ["Version", "Trained on", "Objective", "Over the stream", "Gap", "Within of the best", "Hash", "Parent"]
     rows = [_made(index, version) for index, version in enumerate(versions)]
     return element(
         "section",
         element("h2", "How the versions were made"),
-        table_of("The newest first; each names its parent", headings, rows, numbers=4)
+        table_of("The newest first; each names its parent", headings, rows, numbers=5)
         if rows
         else element("p", "There is no version yet.", class_="empty"),
         class_="versions",
@@ -448,9 +527,19 @@ def _made(index: int, version: VersionPart) -> list[Child]:
         number_of(f"{path}.objective", version.objective, ".5g"),
         between,
         gap if version.converged else join(gap, " not converged"),
+        _certified(path, version),
         short_hash(version.sha256),
         short_hash(version.parent),
     ]
+
+
+def _certified(path: str, version: VersionPart) -> Child:
+    """Return how far a version can be from the best possible model over all rows."""
+    if version.certified_gap is None:
+        return NONE
+    told = f"{version.certified} within {percent(version.certified_gap)} of the best possible model over all rows"
+    figure = element("span", number_of(f"{path}.certified_gap", version.certified_gap, ".1e"), title=told)
+    return join(figure, " proven") if version.certified == "proven" else join(figure, " estimated")
 
 
 def _gate(version: VersionPart) -> Child:
@@ -476,6 +565,61 @@ def _input(status: TrainerStatus) -> Markup:
         table_of("Records behind the end of the input", ["", "Records"], rows, numbers=1)
         if rows
         else element("p", "Not available yet.", class_="empty"),
+        None if read.labels is None else _late_labels(read.labels),
+    )
+
+
+def _challenge(status: TrainerStatus) -> Markup:
+    """Show who challenges the current version, and how challenges ended; nothing where there are none."""
+    found = status.challenge
+    if found is None:
+        return join()
+    current = next((version.number for version in status.versions if version.current), None)
+    named = found.figure.replace("_", " ") if found.figure != "auc" else "AUC"
+    rival = number_of("challenge.challenger", found.challenger) if found.challenger else join(NONE)
+    rows: list[list[Child]] = [
+        [
+            "Champion",
+            join(NONE if current is None else f"{current:,}"),
+            number_of("challenge.champion_figure", found.champion_figure, ".4f"),
+        ],
+        ["Challenger", rival, number_of("challenge.challenger_figure", found.challenger_figure, ".4f")],
+    ]
+    labels = join(
+        number_of("challenge.labels", found.labels), " of ", number_of("challenge.most_labels", found.most_labels)
+    )
+    ended = [f"{outcome}: {count:,}" for outcome, count in sorted(found.ended.items()) if count]
+    return element(
+        "section",
+        table_of(f"Champion and challenger, by {named} as served", ["", "Version", named], rows, numbers=2),
+        element("p", "Labels of rows that both scored: ", labels, "."),
+        element("p", "Challenges that ended since this start: ", ", ".join(ended) or "none", "."),
+    )
+
+
+def _late_labels(labels: LateLabels) -> Markup:
+    """Show how labels of a topic of their own are joined."""
+    path = "input.labels"
+    decided = max(1, sum(count for name, count in labels.outcomes.items() if name != "joined_early"))
+    outcomes = [
+        [
+            OUTCOMES.get(name, name),
+            join(number_of(f"{path}.outcomes.{name}", count), element("small", f" {count / decided:.1%}")),
+        ]
+        for name, count in sorted(labels.outcomes.items())
+    ]
+    return table_of(
+        f"Labels of the topic {labels.topic}",
+        ["", "Count"],
+        [
+            ["Rows that wait for a label", number_of(f"{path}.open_rows", labels.open_rows)],
+            ["Rows within the horizon", number_of(f"{path}.held_rows", labels.held_rows)],
+            ["Memory of the join", bytes_of(f"{path}.bytes", labels.bytes)],
+            ["Age of the oldest row, seconds", number_of(f"{path}.oldest_row_s", labels.oldest_row_s, ",.0f")],
+            ["One topic has waited for the other, seconds", number_of(f"{path}.waiting_s", labels.waiting_s, ",.0f")],
+            *outcomes,
+        ],
+        numbers=1,
     )
 
 

@@ -15,7 +15,9 @@ from typing import Final
 
 from consumers.page.status import Figures, GatePart, Verdict
 from streamsvm.config import Label
-from streamsvm.model.skill import Skill, complaint, doubt
+from streamsvm.model.class_skill import NAMED, ClassSkill
+from streamsvm.model.skill import spelt
+from streamsvm.model.skill_header import AnySkill, complaint_of, doubt_of
 
 BEHIND_CUTS: Final = 2
 SGD_MARGIN: Final = 0.02
@@ -45,11 +47,13 @@ class Facts:
     current_number : int or None
         What the alias `current` names.
     accuracy, balanced_accuracy : Figures
-    skill : Skill or None
+    skill : Skill, ClassSkill or None
         Of the newest version; None where that is not measured, or was not yet.
-    labels : tuple of two labels
+    labels : tuple of labels
     weighted : bool
         Whether class weights are configured.
+    missing : tuple of labels
+        Those of which the newest version has learned no point.
     """
 
     number: int
@@ -61,9 +65,10 @@ class Facts:
     current_number: int | None
     accuracy: Figures
     balanced_accuracy: Figures
-    skill: Skill | None
-    labels: tuple[Label, Label]
+    skill: AnySkill | None
+    labels: tuple[Label, ...]
     weighted: bool
+    missing: tuple[Label, ...] = ()
 
 
 def verdict_of(facts: Facts) -> Verdict:
@@ -87,7 +92,7 @@ def verdict_of(facts: Facts) -> Verdict:
             current=True,
             good=False,
             headline=_headline(facts),
-            detail=_join(*faults, _covers(facts)),
+            detail=_join(*faults, _unseen(facts), _covers(facts)),
         )
     if judged:
         return Verdict(
@@ -95,27 +100,31 @@ def verdict_of(facts: Facts) -> Verdict:
             current=True,
             good=True,
             headline="Current and good",
-            detail=_join(_covers(facts), _better(facts.balanced_accuracy)),
+            detail=_join(_unseen(facts), _covers(facts), _better(facts.balanced_accuracy)),
         )
     return Verdict(
         level="fair",
         current=True,
         good=None,
         headline="Current",
-        detail=_join(_covers(facts), _unjudged(facts)),
+        detail=_join(_unseen(facts), _covers(facts), _unjudged(facts)),
     )
 
 
 def _headline(facts: Facts) -> str:
     skill = facts.skill
-    if skill is not None and skill.answers != "both":
+    if isinstance(skill, ClassSkill):
+        if skill.silent and skill.state != "none":
+            named = spelt(facts.labels[skill.silent[0]]) if len(skill.silent) == 1 else f"{len(skill.silent)} labels"
+            return f"Current, but it never answers {named}"
+    elif skill is not None and skill.answers != "both":
         return "Current, but it gives one answer to every point"
     return "Current, but it knows nothing" if skill is not None and skill.state == "none" else "Current, but not good"
 
 
 def _unjudged(facts: Facts) -> str:
     """Say why it is not known whether the version is good."""
-    told = doubt(facts.skill, facts.labels) if facts.skill is not None else ""
+    told = doubt_of(facts.skill, facts.labels) if facts.skill is not None else ""
     if not told and facts.skill is not None and facts.skill.state == "some":
         return "it knew something when it was published; no newer points of both labels were scored since this start"
     return told or "its quality has not been measured yet"
@@ -144,7 +153,7 @@ def _faults(facts: Facts) -> list[str]:
             "no version is current" if facts.current_number is None else f"version {facts.current_number} stays current"
         )
         found.append(f"the quality gate refused version {facts.number}: {kept}")
-    if facts.skill is not None and (wrong := complaint(facts.skill, facts.labels, weighted=facts.weighted)):
+    if facts.skill is not None and (wrong := complaint_of(facts.skill, facts.labels, weighted=facts.weighted)):
         found.append(wrong)
     if _beaten(balanced.model, balanced.sgd, SGD_MARGIN):
         found.append(f"balanced accuracy {balanced.model:.3f}, below the SGD baseline's {balanced.sgd:.3f}")
@@ -157,6 +166,15 @@ def _faults(facts: Facts) -> list[str]:
 
 def _beaten(own: float | None, other: float | None, margin: float) -> bool:
     return own is not None and other is not None and own + margin < other
+
+
+def _unseen(facts: Facts) -> str:
+    """Name the labels that no point has come of, and of what else it may come."""
+    if not facts.missing:
+        return ""
+    named = ", ".join(spelt(label) for label in facts.missing[:NAMED])
+    more = f" and {len(facts.missing) - NAMED} more labels" if len(facts.missing) > NAMED else ""
+    return f"no point of {named}{more} has come yet: wait for it, or check that points.labels fits the records"
 
 
 def _covers(facts: Facts) -> str:
@@ -174,5 +192,5 @@ def _better(balanced: Figures) -> str:
 
 
 def _join(*clauses: str) -> str:
-    sentence = "; ".join(clauses)
+    sentence = "; ".join(clause for clause in clauses if clause)
     return f"{sentence[:1].upper()}{sentence[1:]}."

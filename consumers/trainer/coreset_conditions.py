@@ -20,6 +20,7 @@ SMALL: Final = "raise coreset.memory_points (or bucket_points), or lower coreset
 REMEDIES: Final[Mapping[str, str]] = {
     "by_weight": "shuffle the rows at the producer if possible, or raise coreset.memory_points; coreset.structure = "
     "chain suffers less from sorted streams",
+    "crowded": "raise coreset.memory_bytes, or lower coreset.max_partitions: every point more helps here",
     "shifted": "if the stream changes for good, begin a new incarnation with coreset.memory = adaptive, which follows "
     "it. If it is only sorted, raise coreset.memory_points, or take coreset.structure = chain, which suffers less; "
     "either begins a new incarnation, too. Rows of a file can be shuffled: streamsvm replay --shuffle 1",

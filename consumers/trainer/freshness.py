@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from consumers.metrics import Metrics
 from streamsvm.learning.cutting import Cut, DueCut
-from streamsvm.learning.learner import Learner
+from streamsvm.learning.partitions import Partitions
 from streamsvm.points import Positions
 
 
@@ -19,14 +19,14 @@ class Freshness:
     Parameters
     ----------
     metrics : Metrics
-    learner : Learner
+    learner : Partitions
         At the start. How many rows the newest version covered then is not known unless it stands exactly there, so that
         rows count from here on until the next version.
     between_cuts : int
         Rows after which a cut falls due.
     """
 
-    def __init__(self, metrics: Metrics, learner: Learner, between_cuts: int) -> None:
+    def __init__(self, metrics: Metrics, learner: Partitions, between_cuts: int) -> None:
         self._metrics = metrics
         self._learner = learner
         self._covered = learner.rows
@@ -40,6 +40,10 @@ class Freshness:
         leaves, self._leaves = self._learner.leaves_sealed - self._leaves, self._learner.leaves_sealed
         for _ in range(leaves):
             self._metrics.observe("streamsvm_coreset_reduce_seconds", max(0.0, now - begun) / leaves)
+        self.looked(now)
+
+    def looked(self, now: float) -> None:
+        """Note since when a cut is due, if one is."""
         if self._learner.cut_due and self._due_at is None:
             self._due_at = now
 
@@ -65,4 +69,6 @@ class Freshness:
 
     def show(self) -> None:
         """Set the gauges."""
-        self._metrics.put("streamsvm_model_rows_behind", max(0, self._learner.rows - self._covered))
+        self._metrics.put(
+            "streamsvm_model_rows_behind", max(0, self._learner.rows + self._learner.rows_elsewhere - self._covered)
+        )

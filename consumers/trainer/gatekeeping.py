@@ -54,6 +54,9 @@ class Gatekeeper(Protocol):
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Note that a version is published, under this verdict."""
 
+    def promoted(self, version: Version, alias: Alias) -> None:
+        """Note that a version became current after it was published."""
+
 
 class Open:
     """No gate: every version becomes current."""
@@ -68,6 +71,9 @@ class Open:
         return None
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
+        """Keep nothing."""
+
+    def promoted(self, version: Version, alias: Alias) -> None:
         """Keep nothing."""
 
 
@@ -204,6 +210,10 @@ class MarginGate:
         if gate.outcome == "refused":
             _say_refused(version, gate)
             return
+        self.promoted(version, alias)
+
+    def promoted(self, version: Version, alias: Alias) -> None:
+        """Make a version the current one."""
         before = [] if self.present is None else [self.present, *self._earlier]
         kept = [one for one in before if one.version is not None and not _incomparable(version, one.version)]
         self._earlier = kept[: self._versions - 1]
@@ -286,7 +296,7 @@ def gate_of(
         unlearned,
         metrics,
         earlier=_before(settings, cluster, present, said, versions - 1),
-        scored=said is not None and said.outcome != "unscored",
+        scored=said is not None and said.outcome != "unscored" and (said.outcome != "waits" or bool(said.scored_on)),
         versions=versions,
         fetch=lambda alias: present_of(settings, cluster, alias),
     )

@@ -8,8 +8,10 @@ from math import nan
 from typing import Final
 
 from consumers.metrics import Metrics
-from streamsvm.learning.learner import Learner
-from streamsvm.model.skill import Skill
+from streamsvm.learning.partitions import Partitions
+from streamsvm.model.certified import Certified
+from streamsvm.model.class_skill import ClassSkill
+from streamsvm.model.skill_header import AnySkill
 
 SKILL = {"some": 1.0, "unknown": 0.0, "none": -1.0}
 
@@ -59,7 +61,7 @@ class Gauges:
         self._metrics.put("streamsvm_points_held", held)
         self._metrics.put("streamsvm_points_held_peak", max(peak, held))  # a checkpoint's points count, too
 
-    def coreset(self, learner: Learner) -> None:
+    def coreset(self, learner: Partitions) -> None:
         """Show the points of each level, the bytes of all buckets, and what reductions met."""
         levels: Counter[str] = Counter()
         held_bytes = 0
@@ -92,9 +94,22 @@ class Gauges:
             self._metrics.put("streamsvm_input_headroom_records", max(0, ahead), partition=str(partition))
 
 
-def show_skill(skill: Skill, metrics: Metrics) -> None:
+def show_certified(certified: Certified | None, metrics: Metrics) -> None:
+    """Show how far the newest version can be from the best possible one; NaN where nothing is proven."""
+    gap = None if certified is None else certified.gap
+    metrics.put("streamsvm_model_certified_gap", nan if gap is None else gap)
+    metrics.put("streamsvm_model_gap_proven", float(certified is not None and certified.kind == "proven"))
+
+
+def show_skill(skill: AnySkill, metrics: Metrics) -> None:
     """Show what the newest version knows; a figure that is not available is NaN."""
     metrics.put("streamsvm_model_skill", SKILL[skill.state])
+    if isinstance(skill, ClassSkill):
+        metrics.put("streamsvm_model_labels_never_answered", float(len(skill.silent)))
+        for sample, found in (("newest", skill.newest), ("audit", skill.audit)):
+            balanced = nan if found is None else found.balanced_accuracy.value
+            metrics.put("streamsvm_model_balanced_accuracy", balanced, sample=sample)
+        return
     metrics.put("streamsvm_model_one_answer", float(skill.answers != "both"))
     for sample, figures in (("newest", skill.newest), ("audit", skill.audit)):
         values = {

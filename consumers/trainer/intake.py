@@ -21,7 +21,7 @@ from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits
 from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.pipeline import Ends, Pipeline
+from streamsvm.delivery.reading import Ends, Reading
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import Decoded, PointDecoder, RejectedRecord
 from streamsvm.kafka import Batch, Input, Outbox, Record
@@ -36,7 +36,7 @@ class Intake:
     Parameters
     ----------
     settings : Settings
-    pipeline : Pipeline
+    pipeline : Reading
         Where rows go.
     reader : Input
     outbox : Outbox
@@ -52,7 +52,7 @@ class Intake:
     def __init__(
         self,
         settings: Settings,
-        pipeline: Pipeline,
+        pipeline: Reading,
         reader: Input,
         outbox: Outbox,
         dead_letters: DeadLetters,
@@ -104,6 +104,11 @@ class Intake:
         """The offset after each partition's last record, as far as known."""
         return {partition: self._reader.high_watermark(partition) for partition in self._pipeline.learner.positions}
 
+    @property
+    def ahead(self) -> Mapping[int, int]:
+        """The offset before which each partition holds nothing that is still to be learned."""
+        return self._pipeline.ahead
+
     def assign(self, offsets: Mapping[int, int]) -> None:
         """Read on from these offsets, and nothing else; what was read and not decoded is forgotten."""
         # A new assignment is not paused, whatever the old one was.
@@ -154,6 +159,15 @@ class Intake:
         if self._paused:
             self._reader.resume()
             self._paused = False
+
+    def end(self) -> None:
+        """Read nothing more: only `read` reads, so there is nothing to do."""
+
+    def refresh(self, *, may_train: bool) -> None:
+        """Bring in what was learned elsewhere: nothing is."""
+
+    def look(self) -> None:
+        """Look after others who read: there are none."""
 
     def poll_letters(self) -> None:
         """Serve the client of the dead letters; raises what failed to be delivered."""

@@ -14,6 +14,7 @@ from numba.core import event
 
 from streamsvm.config import ModelConfig
 from streamsvm.ingest import decoder
+from streamsvm.joining import joiner
 from streamsvm.learning import learner, tuning
 from streamsvm.quality import prequential
 
@@ -34,7 +35,9 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
     say("preparing the baseline")
     prequential.warm_up(config.points.numpy_dtype)
     say("preparing the parsers of records")
-    decoder.warm_up(config.points, labeled=True, registry=registry, events=config.features is not None)
+    if config.labels is not None:
+        joiner.warm_up(config.points.numpy_dtype)
+    decoder.warm_up(config.points, labeled=config.labels is None, registry=registry, events=config.features is not None)
 
 
 @dataclass(slots=True)

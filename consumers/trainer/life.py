@@ -7,7 +7,7 @@ left.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -16,28 +16,39 @@ import structlog
 
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
+from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.joined_source import JoinedSource, Log
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import written_places
 from consumers.trainer import kernels
+from consumers.trainer.archiving import Archivist, archive_config
+from consumers.trainer.challenges import Challenges, ShadowGate
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
+from consumers.trainer.joined_intake import JoinedIntake
 from consumers.trainer.publishing import VersionPublisher
 from consumers.trainer.retention import Keeper
 from consumers.trainer.session import STUCK_S, Session
 from consumers.trainer.startup import Started, Startup
 from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
+from consumers.trainer.workers.adopting import Adopting
+from consumers.trainer.workers.crew import Crew, Hands
+from streamsvm.archive.store import Identity
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.join_codec import Joining
 from streamsvm.config import ModelConfig
 from streamsvm.delivery import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.schemas import Schemas
+from streamsvm.learning.recipe import LabelsOrigin
 from streamsvm.learning.training import limited
 from streamsvm.model.pointers import Alias
 from streamsvm.registry.signing import Signer
@@ -68,6 +79,8 @@ class Life:
         The version that was current at the start.
     sequence : int
         Of the newest checkpoint written; 0 before the first.
+    archivist : Archivist or None
+        Records what is learned; None where nothing is archived.
     """
 
     config: ModelConfig
@@ -77,15 +90,18 @@ class Life:
     delivery: Delivery
     session: Session
     pipeline: Pipeline
-    intake: Intake
+    intake: Intake | JoinedIntake | Crew | Adopting
     worker: Worker
     quality: QualityWatch
     versions: VersionPublisher
     keeper: Keeper
     saver: Saver
     surveyor: Surveyor
+    labels_surveyor: Surveyor | None
     standstill: Standstill
+    challenges: Challenges | None
     sequence: int
+    archivist: Archivist | None = None
 
     def save(self, flush_s: float = FLUSH_TIMEOUT_S) -> None:
         """Write a checkpoint; none passes a dead letter that is not acknowledged.
@@ -97,8 +113,12 @@ class Life:
         """
         if self.sequence:
             self.intake.flush(flush_s)
+        if self.archivist is not None:  # before the checkpoint, which passes over the rows that it records
+            self.archivist.extend(self.pipeline.base)
+            self.archivist.save()
         self.sequence += 1
-        self.saver.save(self.pipeline.snapshot(self.sequence, self.intake.ends))
+        joining = self.intake.joining() if isinstance(self.intake, JoinedIntake) else None
+        self.saver.save(self.pipeline.snapshot(self.sequence, self.intake.ends, joining))
 
     def save_or_warn(self) -> None:
         """Write a checkpoint, and show observers of the group how far it is; a failure is tried again later."""
@@ -166,18 +186,24 @@ def begin(
     stack.callback(writer.close)
     startup = Startup(settings, cluster, checkpoints, delivery=delivery, session=writer, reset=reset, now=clock.now)
     # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
-    startup.look(dead_letters)
+    labels_letters = _labels_letters(settings, metrics, clock.monotonic)
+    startup.look(dead_letters, labels_letters)
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
     WarmUp(settings.models(), components.health, components.stop, clock, registry=schemas is not None).run()
+    hands = _hired(settings, components, stack)
     started = startup.run()
     # An older checkpoint may keep older defaults alive: everything below must be made with those.
     settings = started.settings
     config = settings.models()
     pipeline = _pipeline(started, delivery)
-    quality = _quality(settings, components, delivery, started.current, pipeline)
-    outbox = cluster.outbox(patience_s=None)
-    stack.callback(outbox.close)
+    quality, shadow_gate = _quality(settings, components, delivery, started.current, pipeline)
+    challenges = None
+    if shadow_gate is not None:
+        challenges = Challenges(
+            settings, cluster, writer, shadow_gate, quality, metrics, now=clock.now, monotonic=clock.monotonic
+        )
+        stack.callback(challenges.close)
     worker = components.make_worker(components.train, config)
     stack.callback(worker.close)
     watch = components.make_watch(cluster, topic)
@@ -185,9 +211,26 @@ def begin(
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
     # interval.
     left_out = len(started.topic.partitions) > len(started.base)
-    reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
-    stack.callback(reader.close)
-    decoder = PointDecoder(config.points, schemas=schemas, recipe=config.features)
+    surveyor = Surveyor(settings.input, started.topic_id, watch, clock.monotonic, at_once=left_out)
+    intake: Intake | JoinedIntake | Crew | Adopting
+    if settings.training.from_coresets:
+        intake = _adopting(settings, components, stack, pipeline, delivery, quality, surveyor, started.topic_id)
+    elif hands is not None:
+        intake = Crew(
+            settings,
+            pipeline,
+            delivery,
+            hands,
+            note=lambda rows: quality.learned(rows, again=False),
+            metrics=metrics,
+            health=components.health,
+            monotonic=clock.monotonic,
+        )
+    elif started.joining is not None and labels_letters is not None:
+        all_letters: dict[Log, DeadLetters] = {"features": dead_letters, "labels": labels_letters}
+        intake = _joined_intake(settings, components, stack, pipeline, all_letters, started.joining)
+    else:
+        intake = _intake(settings, components, stack, pipeline, dead_letters, schemas)
     return Life(
         config=config,
         topic_id=started.topic_id,
@@ -196,29 +239,178 @@ def begin(
         delivery=delivery,
         session=writer,
         pipeline=pipeline,
-        intake=Intake(
-            settings,
-            pipeline,
-            reader=reader,
-            outbox=outbox,
-            dead_letters=dead_letters,
-            decoder=decoder,
-            metrics=metrics,
-            health=components.health,
-            monotonic=clock.monotonic,
-            clock=clock.now,
-        ),
+        intake=intake,
         worker=worker,
         quality=quality,
-        versions=VersionPublisher(settings, writer, delivery, quality, clock.now, signer),
+        versions=VersionPublisher(settings, writer, delivery, quality, clock.now, signer, _origin(started.joining)),
         keeper=Keeper(settings, cluster, metrics, clock.now),
         saver=saver,
-        surveyor=Surveyor(settings.input, started.topic_id, watch, clock.monotonic, at_once=left_out),
+        surveyor=surveyor,
+        labels_surveyor=_labels_surveyor(settings, components, stack, started.joining),
         standstill=components.make_standstill(
             cluster.marks, written_places(settings), STUCK_S, clock.monotonic, metrics
         ),
+        challenges=challenges,
         sequence=started.sequence,
+        archivist=_archivist(settings, components, stack, pipeline, started.topic_id),
     )
+
+
+def _archivist(
+    settings: Settings, components: Components, stack: ExitStack, pipeline: Pipeline, topic_id: str
+) -> Archivist | None:
+    """Return what records the rows learned from here on; None where nothing is archived."""
+    if settings.archive.directory is None:
+        components.metrics.put("streamsvm_archive_bytes", 0)
+        return None
+    identity = Identity(
+        name=settings.name,
+        topic=settings.input.topic,
+        topic_id=topic_id,
+        config=archive_config(settings.models(), settings.archive),
+        base=pipeline.base,
+    )
+    archivist = Archivist(settings.archive, identity, components.metrics)
+    stack.callback(archivist.close)
+    archivist.open(pipeline.learner.positions, pipeline.learner.learned())
+    return archivist
+
+
+def _hired(settings: Settings, components: Components, stack: ExitStack) -> Hands | None:
+    """Return the workers, prepared; None where the trainer learns by itself.
+
+    Before anything is taken over: a predecessor goes on meanwhile.
+    """
+    if settings.training.workers == 1:
+        components.metrics.put("streamsvm_workers", 0)
+        return None
+    hands = Hands(settings, components.cluster.connection)
+    stack.callback(hands.close)
+    if not hands.wait(components.health, components.stop, components.clock.monotonic):
+        raise Stopped
+    return hands
+
+
+def _intake(
+    settings: Settings,
+    components: Components,
+    stack: ExitStack,
+    pipeline: Pipeline,
+    dead_letters: DeadLetters,
+    schemas: Schemas | None,
+) -> Intake:
+    """Return what reads and decodes in this process."""
+    cluster, config = components.cluster, settings.models()
+    outbox = cluster.outbox(patience_s=None)
+    stack.callback(outbox.close)
+    reader = cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
+    stack.callback(reader.close)
+    return Intake(
+        settings,
+        pipeline,
+        reader=reader,
+        outbox=outbox,
+        dead_letters=dead_letters,
+        decoder=PointDecoder(config.points, schemas=schemas, recipe=config.features),
+        metrics=components.metrics,
+        health=components.health,
+        monotonic=components.clock.monotonic,
+        clock=components.clock.now,
+    )
+
+
+def _adopting(
+    settings: Settings,
+    components: Components,
+    stack: ExitStack,
+    pipeline: Pipeline,
+    delivery: Delivery,
+    quality: QualityWatch,
+    surveyor: Surveyor,
+    topic_id: str,
+) -> Adopting:
+    """Return what adopts states that workers left in the coresets topic."""
+    cluster = components.cluster
+    outbox = cluster.outbox()
+    stack.callback(outbox.close)
+    follower = cluster.input(settings.coresets_topic, None)
+    stack.callback(follower.close)
+    return Adopting(
+        settings,
+        pipeline,
+        cluster=cluster,
+        follower=follower,
+        outbox=outbox,
+        topic_id=topic_id,
+        incarnation=lambda: delivery.incarnation,
+        note=lambda rows: quality.learned(rows, again=False),
+        log_ends=lambda: {partition: end for partition, (_, end) in surveyor.log.items()},
+        metrics=components.metrics,
+        health=components.health,
+        monotonic=components.clock.monotonic,
+    )
+
+
+def _joined_intake(
+    settings: Settings,
+    components: Components,
+    stack: ExitStack,
+    pipeline: Pipeline,
+    letters: Mapping[Log, DeadLetters],
+    joining: Joining,
+) -> JoinedIntake:
+    """Return what reads two topics in this process, and joins them."""
+    cluster = components.cluster
+    outbox = cluster.outbox(patience_s=None)
+    stack.callback(outbox.close)
+    source = JoinedSource(
+        cluster,
+        settings.models(),
+        features=settings.input.topic,
+        labels=settings.labels.topic,
+        group=settings.input.group or f"streamsvm-{settings.name}",
+        most_rows=settings.labels.most_rows,
+    )
+    intake = JoinedIntake(
+        settings,
+        pipeline,
+        source=source,
+        cluster=cluster,
+        outbox=outbox,
+        letters=letters,
+        joining=joining,
+        metrics=components.metrics,
+        health=components.health,
+        monotonic=components.clock.monotonic,
+    )
+    stack.callback(intake.close)
+    return intake
+
+
+def _labels_surveyor(
+    settings: Settings, components: Components, stack: ExitStack, joining: Joining | None
+) -> Surveyor | None:
+    """Return what looks at the labels' topic; None where labels come with the features."""
+    if joining is None:
+        return None
+    watch = components.make_watch(components.cluster, settings.labels.topic)
+    stack.callback(watch.close)
+    of_labels = settings.input.model_copy(update={"topic": settings.labels.topic})
+    return Surveyor(of_labels, joining.topic_id, watch, components.clock.monotonic)
+
+
+def _labels_letters(settings: Settings, metrics: Metrics, monotonic: Callable[[], float]) -> DeadLetters | None:
+    labels = settings.labels
+    if not labels.topic:
+        return None
+    return DeadLetters(settings.name, labels.topic, labels.dead_letters, metrics, monotonic)
+
+
+def _origin(joining: Joining | None) -> LabelsOrigin | None:
+    """Return what versions say of the log that their labels come from."""
+    if joining is None:
+        return None
+    return LabelsOrigin(topic=joining.topic, topic_id=joining.topic_id, base=joining.base)
 
 
 def _waiting(health: Health, stop: Stop) -> Callable[[str], bool]:
@@ -246,15 +438,18 @@ def _pipeline(started: Started, delivery: Delivery) -> Pipeline:
         waits_for_training=settings.training.policy == "every",
         waiting=started.waiting,
         read_to=started.read_to,
+        joined=started.joining,
     )
 
 
 def _quality(
     settings: Settings, components: Components, delivery: Delivery, current: Alias | None, pipeline: Pipeline
-) -> QualityWatch:
+) -> tuple[QualityWatch, ShadowGate | None]:
+    """Return what judges and measures, and the part of it that challenges need, if there are such."""
     cluster, metrics = components.cluster, components.metrics
     gate = components.make_gate(settings, cluster, current, lambda: pipeline.backlog, metrics, delivery.head)
-    return QualityWatch(settings, cluster, current, gate, metrics, components.clock.monotonic)
+    shadow = ShadowGate(gate, delivery.head, metrics) if settings.output.gate == "shadow" else None
+    return QualityWatch(settings, cluster, current, shadow or gate, metrics, components.clock.monotonic), shadow
 
 
 class WarmUp:

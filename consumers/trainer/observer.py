@@ -17,7 +17,8 @@ from consumers.settings import Settings
 from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
-from consumers.trainer.gauges import Gauges, Turns, show_skill
+from consumers.trainer.gauges import Gauges, Turns, show_certified, show_skill
+from consumers.trainer.joined_intake import JoinedIntake
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.delivery.events import (
@@ -33,7 +34,10 @@ from streamsvm.delivery.events import (
 from streamsvm.ingest.envelopes import PASSED_OVER
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made
-from streamsvm.model.skill import Answers, State, complaint
+from streamsvm.model.class_skill import ClassSkill
+from streamsvm.model.classes import ClassModel, pairs_of
+from streamsvm.model.skill import Answers, State, spelt
+from streamsvm.model.skill_header import AnySkill, complaint_of
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
 
@@ -69,7 +73,8 @@ class Observer:
         self._threshold_met = True
         self._training_since: float | None = None
         self._measured_at = 0.0
-        self._skill: State | Answers | None = None
+        self._skill: State | Answers | tuple[int, ...] | None = None
+        self._missing_labels = 0
         weighted = settings.svm.class_weight != "none"
         metrics = components.metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
@@ -89,8 +94,10 @@ class Observer:
         self._metrics.put("streamsvm_model_version", life.delivery.next_number - 1)
         if past.newest is not None:
             self._show_figures(past.newest.version, past.newest.published_at)
+            self._metrics.put("streamsvm_model_labels_missing", len(past.newest.version.missing_labels))
             if past.newest.skill is not None:
                 show_skill(past.newest.skill, self._metrics)
+            show_certified(past.newest.certified, self._metrics)
         self._metrics.put("streamsvm_input_mostly_rejected", 0)
         self._health.require("input", "")
 
@@ -107,6 +114,11 @@ class Observer:
             life.delivery.head,
             self._health.beat,
         )
+
+    def looks(self) -> None:
+        """Note that the loop looks whether a cut is due."""
+        if self._freshness is not None:
+            self._freshness.looked(self._clock.monotonic())
 
     def turns(self) -> None:
         """Note that a turn of the main loop begins."""
@@ -149,6 +161,10 @@ class Observer:
                 log.error("version_refused", version=event.version.key, bytes=event.value_bytes, what=str(event.why))
             case Superseded():
                 self._settled(event.made.cut, life)
+
+    def promoted(self, version: Version) -> None:
+        """Note a version that became current after it was published."""
+        self._board.promoted(version.number)
 
     # ----------------------------------------------------------- rows and cuts
 
@@ -207,6 +223,7 @@ class Observer:
         self._board.published(version, made, event.head, event.time, event.skill)
         self._show_version(event)
         self._skilled(event)
+        show_certified(made.certified, self._metrics)
         if made.tuning_seconds is not None:
             self._tuned(event, made.tuning_seconds)
         self._warn_of(event)
@@ -219,6 +236,7 @@ class Observer:
             objective=round(fit.objective, 6),
             balanced_accuracy=None if gate is None or gate.candidate is None else round(gate.candidate, 4),
             skill=None if event.skill is None else event.skill.state,
+            certified=None if made.certified is None else str(made.certified),
             seconds=round(made.seconds, 4),
             bytes=event.value_bytes,
         )
@@ -244,8 +262,8 @@ class Observer:
             return
         show_skill(skill, self._metrics)
         weighted = self._settings.svm.class_weight != "none"
-        wrong = complaint(skill, version.labels, weighted=weighted)
-        told = skill.state if skill.answers == "both" else skill.answers
+        wrong = complaint_of(skill, version.labels, weighted=weighted)
+        told = told_of(skill)
         before, self._skill = self._skill, told
         if wrong and told != before:
             log.warning(
@@ -282,21 +300,14 @@ class Observer:
 
     def _warn_of(self, event: Published) -> None:
         """Warn of what a version's readers should know."""
-        version, no_probability = event.version, event.made.trained.no_probability
-        if 0.0 in version.stream.class_weight:
-            seen = version.labels[0] if version.stream.class_weight[1] == 0.0 else version.labels[1]
-            log.warning(
-                "one_label_only",
-                version=version.key,
-                seen=seen,
-                labels=version.labels,
-                remedy="the model always answers with that label; check that points.labels fits the records",
-            )
+        version, no_probability = event.version, event.made.no_probability
+        self._warn_of_missing_labels(version)
         if no_probability:
+            index, reason = no_probability[0]
             log.warning(
                 "no_probability",
                 version=version.key,
-                reason=no_probability,
+                reason=_machine_name(version, index) + reason,
                 remedy="readers get decision values without probabilities. Wait for more points, or raise "
                 "coreset.audit_points",
             )
@@ -309,6 +320,32 @@ class Observer:
                 remedy="raise svm.max_iterations, or lower svm.C (with svm.C the problem gets harder as the stream "
                 "grows; with svm.alpha it does not)",
             )
+
+    def _warn_of_missing_labels(self, version: Version) -> None:
+        """Say which labels never came: with two of every version, with more when their number changes."""
+        missing = version.missing_labels
+        seen = [one for one in version.labels if one not in missing]
+        self._metrics.put("streamsvm_model_labels_missing", len(missing))
+        if len(seen) == 1:
+            log.warning(
+                "one_label_only",
+                version=version.key,
+                seen=seen[0],
+                labels=version.labels,
+                remedy="the model always answers with that label; check that points.labels fits the records",
+            )
+        elif len(missing) != self._missing_labels:
+            if missing:
+                log.warning(
+                    "labels_missing",
+                    version=version.key,
+                    missing=list(missing),
+                    remedy="no point of these labels came, so no model can answer them rightly; check that "
+                    "points.labels fits the records, or wait for their points",
+                )
+            elif self._missing_labels:
+                log.info("labels_complete", version=version.key)
+        self._missing_labels = len(missing)
 
     def _warn_of_the_threshold(self, version: Version) -> None:
         """Say when a threshold stops to reach what is asked for, and when it does again; not with every version."""
@@ -347,13 +384,32 @@ class Observer:
         self._conditions.tell_of_horizons(learner.short_share())
         self._outliers.tell(learner.outliers())
         ends = life.intake.high_watermarks
-        self._gauges.lag({p: (offset, ends[p]) for p, offset in pipeline.ahead.items()})
+        joined = life.intake if isinstance(life.intake, JoinedIntake) else None
+        self._gauges.lag({p: (offset, ends.get(p)) for p, offset in life.intake.ahead.items()})
+        if joined is not None:
+            joined.measure()
         positions = learner.positions
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s)
         self._metrics.put("streamsvm_loop_longest_turn_seconds", self._turns.longest_s)
         self._board.rejected(life.intake.newest_rejected, self._clock.now())
         self._board.look(learner, self._clock.now(), self._clock.monotonic())
+
+
+def _machine_name(version: Version, index: int) -> str:
+    """Return what a machine tells apart, where there are several."""
+    model = version.model
+    if not isinstance(model, ClassModel):
+        return ""
+    of = (index,) if model.scheme == "one_vs_rest" else pairs_of(model.classes)[index]
+    return f"{' against '.join(spelt(version.labels[label]) for label in of)}: "
+
+
+def told_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
+    """Return what a log line tells of a skill, so that it is told once while it stays the same."""
+    if isinstance(skill, ClassSkill):
+        return skill.silent if skill.silent and skill.state != "none" else skill.state
+    return skill.state if skill.answers == "both" else skill.answers
 
 
 def _figures(version: Version) -> dict[str, float | None]:

@@ -22,11 +22,11 @@ from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Message, PublishRefused
 from streamsvm.learning.cutting import Cut
-from streamsvm.learning.recipe import Made, Origin, version_of
+from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.pointers import Gate
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
@@ -37,7 +37,7 @@ log = structlog.get_logger("streamsvm.trainer")
 class Judge(Gatekeeper, Protocol):
     """Says which version may become current, and whether it knows something."""
 
-    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> Skill | None:
+    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
         """Return what is known of a version's skill; None where that is not measured."""
 
 
@@ -67,6 +67,7 @@ class VersionPublisher:
         gate: Judge,
         now: Callable[[], datetime],
         signer: Signer | None = None,
+        labels: LabelsOrigin | None = None,
     ) -> None:
         self._settings = settings
         self._config = settings.models()
@@ -76,6 +77,7 @@ class VersionPublisher:
         self._gate = gate
         self._now = now
         self._signer = signer
+        self._labels = labels
         self._in_doubt: Publication | None = None
         self._pending_entries: list[Message] = []
 
@@ -188,6 +190,7 @@ class VersionPublisher:
             topic_id=topic_id,
             base=base,
             build=build(),
+            labels=self._labels,
         )
         return version_of(made, self._config, origin)
 

@@ -18,23 +18,27 @@ from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
 from consumers.trainer.session import Session
+from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.join_codec import Joining
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import (
     Begin,
     Candidate,
     Delivery,
+    LabelsPresent,
     Present,
     Resume,
     decide,
     places,
     reads_on,
 )
-from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning import naming
+from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.comparison import configuration_differences
@@ -44,6 +48,8 @@ from streamsvm.registry.onnx_copy import require_onnx
 
 log = structlog.get_logger("streamsvm.trainer")
 
+MOST_FEATURES: Final = 2_000
+"""Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
 RESET_REMEDY: Final = "no reset was needed; remove the option"
 
 
@@ -57,7 +63,7 @@ class Started:
         The input.
     base : dict of partition to Position
         Where the incarnation began in each partition; new partitions are added.
-    learner : Learner
+    learner : Learner or Combiner
     waiting : Cut, TakenCut or None
         The checkpoint's cut, if it is still to be published.
     sequence : int
@@ -66,6 +72,8 @@ class Started:
         Offset at which to continue where retention removed the position, but nothing that was to be learned.
     current : Alias or None
         The version that is current.
+    joining : Joining or None
+        What the join is; None where labels come with the features.
     settings : Settings
         The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
         has the value that was in effect before it existed.
@@ -73,12 +81,13 @@ class Started:
 
     topic: TopicInfo
     base: dict[int, Position]
-    learner: Learner
+    learner: Learner | Combiner
     waiting: DueCut | None
     sequence: int
     settings: Settings
     read_to: dict[int, int] = field(default_factory=dict)
     current: Alias | None = None
+    joining: Joining | None = None
 
     @property
     def topic_id(self) -> str:
@@ -120,10 +129,10 @@ class Startup:
         self._session = session
         self._reset = reset
         self._now = now
-        self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory))
+        self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._adopted)
         self._epochs: dict[tuple[int, int], int | None] = {}
 
-    def look(self, dead_letters: DeadLetters) -> None:
+    def look(self, dead_letters: DeadLetters, of_labels: DeadLetters | None = None) -> None:
         """Refuse a start that must be refused, before anything is taken over.
 
         Slow preparations belong between this call and `run`: a predecessor goes on publishing until then.
@@ -133,7 +142,7 @@ class Startup:
         StreamsvmError
             If the start must not or cannot continue; then nobody was fenced and nothing was published.
         """
-        self._check(dead_letters)
+        self._check(dead_letters, of_labels)
         # Read once here, so that an unreadable directory is told before anything is taken over.
         next(self._checkpoints.snapshots(), None)
         crash_point("start.loaded")
@@ -160,21 +169,71 @@ class Startup:
         crash_point("start.decided")
         return started
 
+    def _adopted(self, snapshot: Snapshot) -> Snapshot:
+        """Return a checkpoint with what workers have learned since, where they leave it in the coresets topic.
+
+        So a trainer that was away goes on although the input no longer holds what its workers have read meanwhile.
+        """
+        settings = self._settings
+        if not settings.training.from_coresets or snapshot.name != settings.name:
+            return snapshot
+        try:
+            learner = with_adopted(self._cluster, settings, snapshot)
+        except TopicMissing:  # made a moment later
+            return snapshot
+        return replace(snapshot, learner=learner)
+
+    def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner:
+        """Return who learns, or adopts what workers learned."""
+        training = self._settings.training
+        kind = Learner if training.workers == 1 and not training.from_coresets else Combiner
+        return kind(config, base, training.every_leaves)
+
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
         topic = self._cluster.describe(self._settings.input.topic)
-        check_partitions(self._config, topic.name, len(topic.partitions))
+        check_partitions(self._continued, topic.name, len(topic.partitions))
         return topic
 
-    def _check(self, dead_letters: DeadLetters) -> None:
+    @property
+    def _continued(self) -> ModelConfig:
+        """The configuration as it continues the newest checkpoint's incarnation, to which no newer default applies."""
+        newest = next(self._checkpoints.snapshots(), None)
+        return self._config if newest is None else self._config.continuing(newest.configuration)
+
+    def _labels(self, source: TopicInfo) -> TopicInfo | None:
+        """Describe the labels' topic; None where labels come with the features.
+
+        Raises
+        ------
+        ConfigurationError
+            If it has another number of partitions than the input: then rows and labels of a key do not meet.
+        """
+        if not self._settings.labels.topic:
+            return None
+        topic = self._cluster.describe(self._settings.labels.topic)
+        if len(topic.partitions) != len(source.partitions):
+            raise ConfigurationError(
+                f"{source.name} has {len(source.partitions)} partitions, and the labels' topic {topic.name} has "
+                f"{len(topic.partitions)}: rows and labels of one key must lie in partitions of one number",
+                "Recreate one of the topics, and let both be written with the same key and partitioner.",
+            )
+        return topic
+
+    def _check(self, dead_letters: DeadLetters, of_labels: DeadLetters | None) -> None:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
         if settings.output.model_format == "onnx":
             require_onnx()
-        source = self._input()
+        source, config = self._input(), self._continued
         check_input(source)
-        for what, remedy in unwise_memory(self._config, len(source.partitions)):
+        labels = self._labels(source)
+        if labels is not None:
+            check_input(labels)
+        if next(self._checkpoints.snapshots(), None) is None:
+            check_dimension(config)
+        for what, remedy in unwise_memory(config, len(source.partitions)):
             log.warning("coreset_memory", what=what, remedy=remedy)
         specs = output_topics(settings)
         cluster.create(specs)
@@ -182,9 +241,14 @@ class Startup:
         if not cluster.embedded:
             for what, remedy in check_output(settings, described):
                 log.warning("output_topic", what=what, remedy=remedy)
+        if settings.training.from_coresets:
+            cluster.create([topic_spec(settings, len(source.partitions))])
+            check_topic(cluster.describe(settings.coresets_topic), len(source.partitions), cluster.max_message_bytes)
         for name in settings.output.version_topics:
-            check_message_size(self._config, described[name], cluster.max_message_bytes)
+            check_message_size(config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
+        if of_labels is not None:
+            of_labels.fit(described[settings.labels.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> KnownPointers | None:
         """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
@@ -205,6 +269,22 @@ class Startup:
                 "each other for ever: stop one of them",
             )
 
+    def _labels_present(self, topic: TopicInfo) -> LabelsPresent | None:
+        labels = self._labels(topic)
+        if labels is None:
+            return None
+        ranges = {partition: self._cluster.log_range(labels.name, partition) for partition in labels.partitions}
+        return LabelsPresent(labels.name, labels.topic_id or "", ranges)
+
+    def _joining(self, topic: TopicInfo) -> Joining | None:
+        """Return the join of a first start."""
+        labels = self._labels(topic)
+        if labels is None:
+            return None
+        starts = self._cluster.starts(labels.name, labels.partitions, self._settings.input.start)
+        base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
+        return Joining(topic=labels.name, topic_id=labels.topic_id or "", base=base, partitions={}, waiting={})
+
     def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
         present = Present(
             name=self._settings.name,
@@ -217,6 +297,7 @@ class Startup:
             reset=self._reset,
             on_gap=self._settings.input.on_gap,
             checkpoints=str(self._settings.checkpoint.directory.absolute()),
+            labels=self._labels_present(topic),
         )
         return decide(self._candidates(present), present)
 
@@ -244,7 +325,6 @@ class Startup:
         return found
 
     def _restored(self, begun: Begin | Resume, topic: TopicInfo) -> Started:
-        every = self._settings.training.every_leaves
         if isinstance(begun, Begin):
             if begun.gap:
                 log.warning(
@@ -263,10 +343,11 @@ class Startup:
             return Started(
                 topic=topic,
                 base=base,
-                learner=Learner(self._config, base, every),
+                learner=self._learner(self._config, base),
                 waiting=None,
                 sequence=0,
                 settings=self._settings,
+                joining=self._joining(topic),
             )
         if begun.reset_ignored:
             log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
@@ -289,7 +370,7 @@ class Startup:
                 remedy="the checkpoint is older than the option, so the trainer continues with the old value. To "
                 "change it, set the option and begin anew with the --reset that the refusal then prints",
             )
-        learner = Learner(settings.models(), base, every)
+        learner = self._learner(settings.models(), base)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.
         learner.restore(snapshot.learner)
         pending = snapshot.pending
@@ -307,14 +388,16 @@ class Startup:
             sequence=self._checkpoints.newest_sequence,
             settings=settings,
             read_to=read_to,
+            joining=snapshot.joining,
         )
 
 
 class _Checkpoints:
     """The checkpoints of a directory; each is read once, when it is first needed."""
 
-    def __init__(self, directory: CheckpointDirectory, where: str) -> None:
+    def __init__(self, directory: CheckpointDirectory, where: str, adopted: Callable[[Snapshot], Snapshot]) -> None:
         self._directory = directory
+        self._adopted = adopted
         self._where = where
         self._unread = directory.generations()
         self._read: list[tuple[str, Snapshot]] = []
@@ -355,7 +438,7 @@ class _Checkpoints:
     def _read_one(self) -> bool:
         for generation in self._unread:
             if generation.snapshot is not None:
-                self._read.append((generation.name, generation.snapshot))
+                self._read.append((generation.name, self._adopted(generation.snapshot)))
                 return True
             self._faults.append(f"{generation.name}: {generation.fault}")
             log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
@@ -367,6 +450,24 @@ def _after(begun: Begin | Resume) -> tuple[int, Head | None]:
     if isinstance(begun, Begin):
         return begun.incarnation, begun.head
     return begun.snapshot.incarnation, begun.head
+
+
+def check_dimension(config: ModelConfig) -> None:
+    """Refuse to begin with more features than this method is for.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    d, most = config.points.dimension, MOST_FEATURES
+    if d > most:
+        raise ConfigurationError(
+            f"points.dimension is {d}, but above {most} dense features nothing here is right: a point takes "
+            f"{config.points.point_bytes} bytes, a bucket wants {15 * d} of them, and a pilot's time grows with the "
+            "cube of the features",
+            "Hash or select features to fewer ([features] does), or train SGDClassifier or Vowpal Wabbit, which take "
+            "sparse rows.",
+        )
 
 
 def check_partitions(config: ModelConfig, topic: str, count: int) -> None:
@@ -420,8 +521,11 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
     # The narrower of the two borders is the one to name.
     who, limit = min(takes.items(), key=lambda one: one[1])
     if largest > limit:
-        fewer = naming.train_points_within(config, limit)
-        instead = f"Lower coreset.train_points to {fewer}, or raise" if fewer else "Raise"
+        fewer = naming.terms_within(config, limit)
+        option = "coreset.train_points" if config.svm.landmarks is None else "svm.landmarks"
+        instead = f"Lower {option} to {fewer}, or raise" if fewer else "Raise"
+        if config.svm.multiclass == "one_vs_one":
+            instead = f"Set svm.multiclass = one_vs_rest, which takes fewer machines. Or: {instead}"
         raise ConfigurationError(
             f"a model may take {largest} bytes, but {who} allows only {limit}",
             f"{instead} that limit to {largest} or more.",

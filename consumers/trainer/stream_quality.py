@@ -17,13 +17,18 @@ import numpy as np
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
+from streamsvm.config import ModelConfig
 from streamsvm.kafka import Cluster
 from streamsvm.learning.cutting import Cut
+from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate
-from streamsvm.model.skill import Skill
+from streamsvm.model.skill import spelt
+from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Rows
+from streamsvm.quality.class_prequential import ClassPrequential
+from streamsvm.quality.class_skill import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, skill_of
@@ -61,12 +66,9 @@ class QualityWatch:
         self._gate = gate
         self._metrics = metrics
         self._clock = clock
-        self._dimension = config.points.dimension
-        self.prequential = (
-            Prequential(self._dimension, quality.window, quality.baseline_every, config.svm.class_weight)
-            if quality.enabled
-            else None
-        )
+        self._labels = tuple(map(spelt, config.points.labels))
+        self._dimension, self._classes = config.points.dimension, config.points.classes
+        self.prequential = prequential_of(config, quality.window, quality.baseline_every) if quality.enabled else None
         if current is not None and self.prequential is not None:
             present = gate.present or present_of(settings, cluster, current)
             self._serve(present.version)
@@ -84,32 +86,33 @@ class QualityWatch:
         """Say what the gate says."""
         return self._gate.judge(version, cut)
 
-    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> Skill | None:
+    def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
         """Say whether a version knows something; None where quality is not measured.
 
         The newest points were answered by the versions before it. They say nothing of one that the gate refuses.
         """
         if self.prequential is None:
             return None
-        refused = gate is not None and gate.outcome == "refused"
-        evidence = audit_evidence(cut.audit)
-        audit = None
-        if evidence is not None:
-            points = _few_enough(evidence.points, version.model)
-            audit = Answered(
-                y=points.y,
-                weight=np.asarray(points.weight, np.float64),
-                values=version.model.decision_function(points.X),
-                border=version.model.border,
-            )
+        refused = gate is not None and gate.holds_back
         newest = None if refused else self.prequential.answered()
-        return skill_of(newest, audit, version.number, version.model.probability)
+        evidence, model = audit_evidence(cut.audit), version.model
+        points = None if evidence is None else _few_enough(evidence.points, model)
+        if isinstance(model, ClassModel):
+            assert not isinstance(newest, Answered)
+            return class_skill_of(newest, _classes_answered(points, model), version.number, model.classes)
+        assert not isinstance(newest, ClassesAnswered)
+        return skill_of(newest, _answered(points, model), version.number, model.probability)
 
     def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
         """Let a version score from now on unless the gate refused it."""
         self._gate.published(version, gate, alias)
-        if gate is None or gate.outcome != "refused":
+        if gate is None or not gate.holds_back:
             self._serve(version)
+
+    def promoted(self, version: Version, alias: Alias) -> None:
+        """Let a version score from now on that became current after it was published."""
+        self._gate.promoted(version, alias)
+        self._serve(version)
 
     def learned(self, rows: Rows, *, again: bool) -> None:
         """Take in rows that were just learned; those that were not read again no version has learned: score them."""
@@ -136,19 +139,68 @@ class QualityWatch:
                 if not (scorer == "majority" and figure == "hinge_loss"):
                     self._metrics.put(f"streamsvm_prequential_{figure}", nan if value is None else value, scorer=scorer)
         answered = self.prequential.answered()
-        if answered is not None:
+        if isinstance(answered, ClassesAnswered):
+            self._show_labels(answered)
+        elif answered is not None:
             shares = answered.said, np.asarray(answered.y > 0)
             for of, share in zip(("answered", "true"), shares, strict=True):
                 value = float(answered.weight[share].sum() / answered.weight.sum())
                 self._metrics.put("streamsvm_prequential_positive_share", value, of=of)
 
+    def _show_labels(self, answered: ClassesAnswered) -> None:
+        """Show how each of more than two labels is answered."""
+        whole = float(answered.weight.sum())
+        for code, label in enumerate(self._labels):
+            own, said = answered.y == code, answered.said == code
+            true = float(answered.weight[own].sum())
+            right = float(answered.weight[own & said].sum()) / true if true > 0.0 else nan
+            self._metrics.put("streamsvm_prequential_label_recall", right, label=label)
+            self._metrics.put("streamsvm_prequential_label_share", true / whole, label=label, of="true")
+            share = float(answered.weight[said].sum()) / whole
+            self._metrics.put("streamsvm_prequential_label_share", share, label=label, of="answered")
+
     def _serve(self, version: Version | None) -> None:
-        if self.prequential is not None and version is not None and version.model.dimension == self._dimension:
-            self.prequential.serve(version.model)
+        if self.prequential is None or version is None or version.model.dimension != self._dimension:
+            return
+        model = version.model
+        if model.classes != self._classes:
+            return
+        if isinstance(self.prequential, ClassPrequential):
+            assert isinstance(model, ClassModel)
+            self.prequential.serve(model)
+        else:
+            assert isinstance(model, Model)
+            self.prequential.serve(model)
 
 
-def _few_enough(points: Points, model: Model) -> Points:
+def prequential_of(config: ModelConfig, window: int, baseline_every: int) -> Prequential | ClassPrequential:
+    """Return what scores the points of a configuration before they are learned."""
+    dimension, classes, weights = config.points.dimension, config.points.classes, config.svm.class_weight
+    if classes > 2:
+        return ClassPrequential(dimension, classes, window, baseline_every, weights)
+    of_two = (weights[0], weights[1]) if isinstance(weights, tuple) else weights
+    return Prequential(dimension, window, baseline_every, of_two)
+
+
+def _answered(points: Points | None, model: Model) -> Answered | None:
+    if points is None:
+        return None
+    return Answered(
+        y=points.y,
+        weight=np.asarray(points.weight, np.float64),
+        values=model.decision_function(points.X),
+        border=model.border,
+    )
+
+
+def _classes_answered(points: Points | None, model: ClassModel) -> ClassesAnswered | None:
+    if points is None:
+        return None
+    return ClassesAnswered(y=points.y, said=model.predict_codes(points.X), weight=np.asarray(points.weight, np.float64))
+
+
+def _few_enough(points: Points, model: AnyModel) -> Points:
     """Return every k-th point, so that the main loop waits for few kernel values only."""
     machine = model.machine
-    vectors = 0 if isinstance(machine, LinearMachine) else len(machine.support)
+    vectors = 0 if isinstance(machine, LinearMachine | LinearMachines) else len(machine.support)
     return points.take(slice(None, None, max(1, -(-len(points) * vectors // MOST_KERNEL_VALUES))))

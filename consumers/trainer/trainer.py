@@ -17,11 +17,14 @@ from typing import Final
 import structlog
 
 from consumers.settings import Settings
+from consumers.streams.joined_source import Log
 from consumers.trainer.components import Components
+from consumers.trainer.joined_intake import JoinedIntake
 from consumers.trainer.life import Life, Stopped, begin
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import Pace
 from consumers.trainer.startup import check_partitions
+from consumers.trainer.topic_watch import Surveyor
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
@@ -134,14 +137,20 @@ class Trainer:
         self._collect(life, 0.0)
         self._learn(life)
         self._train(life)
+        life.intake.refresh(may_train=self._pace.ready and not life.pipeline.in_flight)
         if life.pipeline.backlog or life.intake.waits_for_schema:
             self._hold(life)
         else:
             life.intake.release()
             self._read(life)
         life.intake.poll_letters()
+        life.intake.look()
         self._survey(life)
         self._look_after_readers(life)
+        if life.challenges is not None:
+            won = life.challenges.turn(ready=life.delivery.ready)
+            if won is not None:
+                self._observer.promoted(won)
         if life.saver.due:
             life.save_or_warn()
         life.saver.watch()
@@ -165,12 +174,15 @@ class Trainer:
     def _learn(self, life: Life) -> None:
         """Learn what waits, until a cut falls due that nobody can take yet."""
         clock = self._components.clock.monotonic
+        self._observer.looks()
         begun = clock()
         for event in life.pipeline.learn():
             self._observer.note(event, life, begun)
             if isinstance(event, Learned):
                 crash_point("input.learned")
                 life.quality.learned(event.rows, again=event.again)
+                if life.archivist is not None:
+                    life.archivist.learned(event.rows)
             elif isinstance(event, CutTaken):
                 crash_point("cut.emitted")
                 self._train(life)
@@ -237,16 +249,37 @@ class Trainer:
 
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""
-        pipeline = life.pipeline
-        added = life.surveyor.turn(pipeline.learner.positions, pipeline.reading(life.intake.ends))
+        pipeline, intake = life.pipeline, life.intake
+        if isinstance(intake, JoinedIntake):
+            self._survey_joined(life, intake)
+            return
+        added = life.surveyor.turn(pipeline.learner.positions, pipeline.reading(intake.ends))
         if added and not pipeline.reads_again:
             check_partitions(life.config, self._settings.input.topic, len(pipeline.base) + len(added))
             pipeline.extend(added)
             log.info("partitions_added", partitions=sorted(added), first={str(p): at for p, at in added.items()})
             self._assign(life)
 
+    def _survey_joined(self, life: Life, intake: JoinedIntake) -> None:
+        """Look at both topics; new partitions cannot be taken up, for keys have moved.
+
+        Raises
+        ------
+        LogGap
+        """
+        assert life.labels_surveyor is not None
+        surveyors: dict[Log, Surveyor] = {"features": life.surveyor, "labels": life.labels_surveyor}
+        for topic, surveyor in surveyors.items():
+            if surveyor.turn(intake.merged(topic), intake.reading(topic)):
+                raise LogGap(
+                    f"partitions were added to the topic of the {topic}: keys moved, and rows miss their labels",
+                    "Add as many partitions to the other topic, and begin anew with the --reset that the next start "
+                    "prints, or set input.on_gap = reset.",
+                )
+
     def _finish(self, life: Life) -> None:
         """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""
+        life.intake.end()
         life.save()
         while life.pipeline.in_flight or life.pipeline.learner.cut_due or life.versions.has_pending_entries:
             self._health.beat()

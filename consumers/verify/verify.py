@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
-from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -21,27 +19,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
+from consumers.verify.challenges import judge_challenges
+from consumers.verify.replayed import Replayed
 from streamsvm.build import build
-from streamsvm.certificate.certifying import Certificate, Certifier
-from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
-from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import Cluster, OffsetOutOfRange, Record, SchemaRegistry
-from streamsvm.learning.training import limited
+from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.kafka import Cluster, Record
+from streamsvm.model import certified
 from streamsvm.model.message import format_of
-from streamsvm.model.version import Lineage, Version, version_number
-from streamsvm.points import Position, Positions, Rows
+from streamsvm.model.version import Built, Refined, Version, version_number
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
-from streamsvm.verification.differences import differences
+from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
-from streamsvm.verification.recomputation import NotRecomputable, Recomputation, certifier_of, missing_input
+from streamsvm.verification.recomputation import NotRecomputable, certifier_of
 from streamsvm.verification.report import Report
 from streamsvm.verification.survey import VersionSurvey
-
-BATCH_RECORDS: Final = 1_000
-POLL_S: Final = 0.1
-BACKLOG_BYTES: Final = 64 << 20
-"""Decoded rows that wait because other partitions must come first; beyond it only those others are read."""
 
 ShowProgress = Callable[[int, int], None]
 """Takes the versions done and those there are."""
@@ -96,7 +88,7 @@ def verify(
         number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
-    with schemas_of(settings) as schemas, _Replayed(cluster, timeout_s, schemas) as replayed:
+    with schemas_of(settings) as schemas, Replayed(cluster, timeout_s, schemas) as replayed:
         for record in _versions(cluster, settings, survey, timeout_s):
             version = _judge(record, auditor, replayed, keep, reads)
             if version is not None and before.head is not None and version.number == before.head.number:
@@ -105,6 +97,7 @@ def verify(
             if progress is not None:
                 progress(done, total)
         input_rows = replayed.input_rows
+    challenge_faults, challenge_notes = judge_challenges(cluster, settings, timeout_s)
     return Report(
         name=settings.name,
         models_topic=settings.output.models_topic,
@@ -112,8 +105,9 @@ def verify(
         faults=(
             *survey.faults,
             *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation),
+            *challenge_faults,
         ),
-        notes=tuple(auditor.notes()),
+        notes=(*auditor.notes(), *challenge_notes),
         input_rows=input_rows,
         seconds=time.monotonic() - begun,
     )
@@ -182,7 +176,7 @@ def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeo
             yield record
 
 
-def _judge(record: Record, auditor: Auditor, replayed: _Replayed, keep: int, reads: int) -> Version | None:
+def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, reads: int) -> Version | None:
     """Have one record checked, recomputed if it is to be, and its finding written down."""
     assert record.key is not None
     assert record.value is not None
@@ -192,9 +186,16 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed, keep: int, rea
         return version
     try:
         certifier = certifier_of(version, keep) if keep else None
-        recomputed = replayed.value(version, auditor.placed(version), certifier)
+        placed = auditor.placed(version)
+        if isinstance(version.lineage.refined, Refined):
+            recomputed = replayed.refined(version, placed)
+        elif isinstance(version.lineage.built, Built):
+            recomputed = replayed.built(version, placed)
+        else:
+            recomputed = replayed.value(version, placed, certifier)
         form = format_of(record.value)
         parts = differences(record.value, recomputed, form)
+        parts += certificate_difference(dict(record.headers).get(certified.HEADER), replayed.certified)
         certificate = None
         if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
             certificate = replayed.certificate(version, certifier, reads)
@@ -203,213 +204,6 @@ def _judge(record: Record, auditor: Auditor, replayed: _Replayed, keep: int, rea
     else:
         auditor.close(number, record.offset, faults, version=version, parts=parts, form=form, certificate=certificate)
     return version
-
-
-class _Replayed:
-    """The input topics, gone through again incarnation by incarnation.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    timeout_s : float
-    schemas : SchemaRegistry, optional
-    """
-
-    def __init__(self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
-        self._cluster = cluster
-        self._schemas = schemas
-        self._timeout_s = timeout_s
-        self._recomputation: Recomputation | None = None
-        self._source: _Source | None = None
-        self._threads = ExitStack()
-        self._learned_before = 0
-        self._ids: dict[str, str | None] = {}
-        self._logs: dict[str, dict[int, tuple[int, int]]] = {}
-
-    def __enter__(self) -> _Replayed:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._drop()
-
-    @property
-    def input_rows(self) -> int:
-        """Rows learned, over all incarnations."""
-        return self._learned_before + (self._recomputation.input_rows if self._recomputation else 0)
-
-    def value(self, version: Version, lineage: Lineage, certifier: Certifier | None = None) -> bytes:
-        """Return the value that a version must have; a certifier, if one is given, sees all of its rows but the open.
-
-        Raises
-        ------
-        NotRecomputable
-            If the log does not hold its input, or this build cannot run its configuration.
-        """
-        recomputation = self._advanced(version, certifier)
-        return recomputation.value(version, lineage)
-
-    def certificate(self, version: Version, certifier: Certifier, reads: int) -> Certificate:
-        """Return the certificate of the version whose value was just returned, by so many reads at most.
-
-        If the log loses its input meanwhile: what was proven before.
-        """
-        recomputation = self._recomputation
-        while True:
-            assert recomputation is not None
-            recomputation.show_open()
-            certificate = certifier.certificate()
-            self._drop()
-            if certifier.done or certificate.reads >= reads:
-                return certificate
-            try:
-                recomputation = self._advanced(version, certifier)
-                recomputation.require_all(version)
-            except NotRecomputable:
-                return certificate
-
-    def _advanced(self, version: Version, certifier: Certifier | None) -> Recomputation:
-        """Return a learner that stands at a version's cut."""
-        recomputation, source = self._opened(version, certifier)
-        try:
-            tuned_at = recomputation.tuning_cut(version)
-            if tuned_at is not None:
-                source.advance(recomputation, tuned_at)
-                recomputation.tune(version)
-            source.advance(recomputation, recomputation.aim(version))
-        except OffsetOutOfRange as error:
-            self._drop()
-            self._ids.pop(version.lineage.topic)  # retention went on meanwhile: ask again before the next version
-            raise NotRecomputable(error.what) from None
-        return recomputation
-
-    def _opened(self, version: Version, certifier: Certifier | None) -> tuple[Recomputation, _Source]:
-        """Return the learner that this version can be reached with; a new one if the present one cannot."""
-        topic = version.lineage.topic
-        self._look(topic)
-        missing = missing_input(version, self._ids[topic], self._logs[topic])
-        if missing:
-            raise NotRecomputable(missing)
-        present = None if certifier is not None else self._recomputation  # a certifier sees all rows, or none
-        if present is not None and self._source is not None and present.admits(version):
-            return present, self._source
-        self._drop()
-        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier)
-        self._threads.enter_context(limited(self._recomputation.config.svm))
-        self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas)
-        return self._recomputation, self._source
-
-    def _look(self, topic: str) -> None:
-        """Ask the broker once what there is of a topic."""
-        if topic in self._ids:
-            return
-        try:
-            described = self._cluster.describe(topic)
-        except TopicMissing:
-            self._ids[topic], self._logs[topic] = None, {}
-            return
-        self._ids[topic] = described.topic_id or ""
-        self._logs[topic] = {p: self._cluster.log_range(topic, p) for p in described.partitions}
-
-    def _drop(self) -> None:
-        if self._recomputation is not None:
-            self._learned_before += self._recomputation.input_rows
-        if self._source is not None:
-            self._source.close()
-        self._threads.close()
-        self._recomputation = self._source = None
-
-
-class _Source:
-    """Reads one input topic and brings a learner from cut to cut.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    recomputation : Recomputation
-    timeout_s : float
-    schemas : SchemaRegistry, optional
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        recomputation: Recomputation,
-        timeout_s: float,
-        schemas: SchemaRegistry | None = None,
-    ) -> None:
-        self._timeout_s = timeout_s
-        self._topic = recomputation.topic
-        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas, recipe=recomputation.config.features)
-        self._input = cluster.input(self._topic, None)
-        self._assigned: frozenset[int] = frozenset()
-        self._backlog: dict[int, deque[Rows]] = {}
-
-    def close(self) -> None:
-        """Let go of the broker."""
-        self._input.close()
-
-    def advance(self, recomputation: Recomputation, cut: Positions) -> None:
-        """Learn each partition up to its part of a cut.
-
-        Raises
-        ------
-        OffsetOutOfRange
-            If the log no longer holds what is needed.
-        TransientError
-            If nothing came in time.
-        """
-        since = time.monotonic()
-        while behind := self._behind(recomputation.positions, cut):
-            if any(self._learn(recomputation, partition, cut[partition]) for partition in behind):
-                since = time.monotonic()
-            elif time.monotonic() - since > self._timeout_s:
-                raise self._stuck(behind, cut)
-            else:
-                self._read(behind, recomputation.positions)
-
-    def _behind(self, positions: Positions, cut: Positions) -> dict[int, Position]:
-        """Return the partitions that a cut has not been reached in, nor passed because its last record is gone."""
-        return {
-            partition: at
-            for partition, at in positions.items()
-            if at < cut[partition]
-            and not ((waiting := self._backlog.get(partition)) and waiting[0].index_of(cut[partition]) == 0)
-        }
-
-    def _learn(self, recomputation: Recomputation, partition: int, until: Position) -> bool:
-        """Learn what waits of a partition up to its part of a cut; tell whether there was anything."""
-        waiting = self._backlog.get(partition)
-        if not waiting:
-            return False
-        while waiting:
-            rest = recomputation.learn(waiting.popleft(), until)
-            if len(rest):
-                waiting.appendleft(rest)
-                break
-        return True
-
-    def _read(self, behind: Positions, positions: Positions) -> None:
-        """Read on: all partitions, or only those that are behind where too much of the others waits already."""
-        held = sum(rows.points.nbytes for waiting in self._backlog.values() for rows in waiting)
-        if held > BACKLOG_BYTES:
-            self._assign(behind)
-        elif not behind.keys() <= self._assigned:
-            self._assign(positions)
-        for rows in self._decoder.decode(self._input.poll(BATCH_RECORDS, POLL_S)).rows:
-            self._backlog.setdefault(rows.partition, deque()).append(rows)
-
-    def _assign(self, positions: Positions) -> None:
-        self._input.assign({partition: at.offset for partition, at in positions.items()})
-        self._assigned = frozenset(positions)
-        self._backlog = {}
-
-    def _stuck(self, behind: Positions, cut: Positions) -> TransientError:
-        partition, at = next(iter(sorted(behind.items())))
-        return TransientError(
-            f"{self._topic}[{partition}] returned no records from offset {at.offset} to {cut[partition].offset} "
-            f"within {self._timeout_s:g} s",
-            "Check that the broker runs and that no transaction is open there, and try again.",
-        )
 
 
 @contextmanager

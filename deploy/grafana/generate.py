@@ -252,12 +252,24 @@ DEEP_DIVE: Final[Rows] = (
                 (("{{of}}", f"avg by (of) (streamsvm_prequential_positive_share{ONE})"),),
             ),
             Panel(
+                "Share of each label's new points answered right (more than two labels)",
+                "percentunit",
+                ("streamsvm_prequential_label_recall",),
+                (("{{label}}", f"avg by (label) (streamsvm_prequential_label_recall{ONE})"),),
+            ),
+            Panel(
+                "Share of new points of each label, and answered with it (more than two labels)",
+                "percentunit",
+                ("streamsvm_prequential_label_share",),
+                (("{{label}} {{of}}", f"avg by (label, of) (streamsvm_prequential_label_share{ONE})"),),
+            ),
+            Panel(
                 "Points scored before they are learned, and the time it takes",
                 "cps",
                 ("streamsvm_prequential_points", "streamsvm_prequential_seconds"),
                 (
-                    ("points", f"sum(rate(streamsvm_prequential_points_total{ONE}[$__rate_interval]))"),
-                    ("share of the time", f"sum(rate(streamsvm_prequential_seconds_total{ONE}[$__rate_interval]))"),
+                    ("points", f"sum(rate(streamsvm_prequential_points_total{ONE}[{WINDOW}]))"),
+                    ("share of the time", f"sum(rate(streamsvm_prequential_seconds_total{ONE}[{WINDOW}]))"),
                 ),
                 right={"share of the time": "percentunit"},
             ),
@@ -267,12 +279,31 @@ DEEP_DIVE: Final[Rows] = (
         "What the newest version knows",
         (
             Panel(
+                "Certified gap to the best model over all rows",
+                "percentunit",
+                ("streamsvm_model_certified_gap", "streamsvm_model_gap_proven"),
+                (
+                    ("gap", f"max(streamsvm_model_certified_gap{ONE})"),
+                    ("proven", f"min(streamsvm_model_gap_proven{ONE})"),
+                ),
+                width=8,
+                steps=True,
+            ),
+            Panel(
                 "Skill",
                 "short",
-                ("streamsvm_model_skill", "streamsvm_model_one_answer", "streamsvm_class_weighted"),
+                (
+                    "streamsvm_model_skill",
+                    "streamsvm_model_one_answer",
+                    "streamsvm_model_labels_never_answered",
+                    "streamsvm_model_labels_missing",
+                    "streamsvm_class_weighted",
+                ),
                 (
                     ("skill", f"min(streamsvm_model_skill{ONE})"),
                     ("one answer", f"max(streamsvm_model_one_answer{ONE})"),
+                    ("labels never answered", f"max(streamsvm_model_labels_never_answered{ONE})"),
+                    ("labels missing", f"max(streamsvm_model_labels_missing{ONE})"),
                     ("classes weighted", f"max(streamsvm_class_weighted{ONE})"),
                 ),
                 width=8,
@@ -430,6 +461,52 @@ DEEP_DIVE: Final[Rows] = (
                 (("seconds", f"max(streamsvm_loop_longest_turn_seconds{ONE})"),),
             ),
             Panel(
+                "Processors in use, by worker",
+                "short",
+                ("streamsvm_worker_cpu_seconds", "streamsvm_workers"),
+                (
+                    (
+                        "worker {{worker}}",
+                        f"sum by (worker) (rate(streamsvm_worker_cpu_seconds_total{ONE}[{WINDOW}]))",
+                    ),
+                    ("workers", f"max(streamsvm_workers{ONE})"),
+                ),
+            ),
+            Panel(
+                "Coresets topic: records a second",
+                "ops",
+                ("streamsvm_coresets_records", "streamsvm_coresets_adopted", "streamsvm_coresets_passed_over"),
+                (
+                    ("{{kind}}", f"sum by (kind) (rate(streamsvm_coresets_records_total{ONE}[{WINDOW}]))"),
+                    ("adopted", f"sum(rate(streamsvm_coresets_adopted_total{ONE}[{WINDOW}]))"),
+                    ("passed over", f"sum(rate(streamsvm_coresets_passed_over_total{ONE}[{WINDOW}]))"),
+                ),
+            ),
+            Panel(
+                "Coresets topic: bytes a second",
+                "Bps",
+                ("streamsvm_coresets_bytes",),
+                (("bytes", f"sum(rate(streamsvm_coresets_bytes_total{ONE}[{WINDOW}]))"),),
+            ),
+            Panel(
+                "Oldest manifest of a partition",
+                "s",
+                ("streamsvm_coresets_manifest_timestamp_seconds",),
+                (
+                    (
+                        "partition {{partition}}",
+                        f"time() - max by (partition) (streamsvm_coresets_manifest_timestamp_seconds{ONE})",
+                    ),
+                ),
+            ),
+            Panel(
+                "Partitions of a worker",
+                "short",
+                ("streamsvm_worker_partitions",),
+                (("{{instance}}", f"sum by (instance) (streamsvm_worker_partitions{ONE})"),),
+                steps=True,
+            ),
+            Panel(
                 "KKT gap",
                 "sci",
                 ("streamsvm_model_kkt_gap",),
@@ -534,6 +611,23 @@ DEEP_DIVE: Final[Rows] = (
                 (("{{outcome}}", f"sum by (outcome) (streamsvm_gate_verdicts_total{ONE})"),),
             ),
             Panel(
+                "Challenges that ended",
+                "short",
+                ("streamsvm_challenges",),
+                (("{{outcome}}", f"sum by (outcome) (streamsvm_challenges_total{ONE})"),),
+            ),
+            Panel(
+                "Champion and challenger, on labels of rows that both scored",
+                "none",
+                ("streamsvm_challenge_figure", "streamsvm_challenge_labels", "streamsvm_challenger_version"),
+                (
+                    ("{{of}}", f"avg by (of) (streamsvm_challenge_figure{ONE})"),
+                    ("labels", f"max(streamsvm_challenge_labels{ONE})"),
+                    ("challenger", f"max(streamsvm_challenger_version{ONE})"),
+                ),
+                right={"labels": "short", "challenger": "short"},
+            ),
+            Panel(
                 "Balanced accuracy at the gate",
                 "percentunit",
                 (
@@ -584,7 +678,7 @@ DEEP_DIVE: Final[Rows] = (
                 (
                     (
                         "partition {{partition}}",
-                        f"sum by (partition) (rate(streamsvm_input_records_total{ONE}[$__rate_interval]))",
+                        f"sum by (partition) (rate(streamsvm_input_records_total{ONE}[{WINDOW}]))",
                     ),
                 ),
                 stacked=True,
@@ -593,14 +687,45 @@ DEEP_DIVE: Final[Rows] = (
                 "Bytes read",
                 "Bps",
                 ("streamsvm_input_bytes",),
-                (("bytes", f"sum(rate(streamsvm_input_bytes_total{ONE}[$__rate_interval]))"),),
+                (("bytes", f"sum(rate(streamsvm_input_bytes_total{ONE}[{WINDOW}]))"),),
             ),
             Panel(
                 "Rows by outcome",
                 "cps",
                 ("streamsvm_input_rows",),
-                (("{{outcome}}", f"sum by (outcome) (rate(streamsvm_input_rows_total{ONE}[$__rate_interval]))"),),
+                (("{{outcome}}", f"sum by (outcome) (rate(streamsvm_input_rows_total{ONE}[{WINDOW}]))"),),
                 stacked=True,
+            ),
+            Panel(
+                "Late labels: rows and labels a second, by outcome",
+                "cps",
+                ("streamsvm_labels", "streamsvm_label_records"),
+                (
+                    ("{{outcome}}", f"sum by (outcome) (rate(streamsvm_labels_total{ONE}[$__rate_interval]))"),
+                    ("labels read", f"sum(rate(streamsvm_label_records_total{ONE}[$__rate_interval]))"),
+                ),
+            ),
+            Panel(
+                "Late labels: rows within the horizon, and their memory",
+                "short",
+                ("streamsvm_join_open_rows", "streamsvm_join_held_rows", "streamsvm_join_bytes"),
+                (
+                    ("open", f"sum(streamsvm_join_open_rows{ONE})"),
+                    ("within the horizon", f"sum(streamsvm_join_held_rows{ONE})"),
+                    ("bytes", f"sum(streamsvm_join_bytes{ONE})"),
+                ),
+                right={"bytes": "bytes"},
+            ),
+            Panel(
+                "Late labels: the oldest row, and how long one log waits for the other",
+                "s",
+                ("streamsvm_join_oldest_row_seconds", "streamsvm_join_waiting_seconds", "streamsvm_join_watermarks"),
+                (
+                    ("watermarks written", f"sum(increase(streamsvm_join_watermarks_total{ONE}[1h]))"),
+                    ("oldest row", f"max(streamsvm_join_oldest_row_seconds{ONE})"),
+                    ("waiting", f"max(streamsvm_join_waiting_seconds{ONE})"),
+                ),
+                right={"watermarks written": "short"},
             ),
             Panel(
                 "Dead letters by reason",
@@ -665,6 +790,16 @@ DEEP_DIVE: Final[Rows] = (
                     ("p95", _quantile(0.95, "streamsvm_checkpoint_seconds")),
                 ),
             ),
+            Panel(
+                "Archive, and failures to write it",
+                "bytes",
+                ("streamsvm_archive_bytes", "streamsvm_archive_failures"),
+                (
+                    ("bytes", f"sum(streamsvm_archive_bytes{ONE})"),
+                    ("failures", f"sum(streamsvm_archive_failures_total{ONE})"),
+                ),
+                right={"failures": "short"},
+            ),
         ),
     ),
     (
@@ -681,10 +816,16 @@ DEEP_DIVE: Final[Rows] = (
                 right={"age": "s"},
             ),
             Panel(
+                "Version in the shadow",
+                "none",
+                ("streamsvm_shadow_version",),
+                (("version", f"max(streamsvm_shadow_version{SCORERS})"),),
+            ),
+            Panel(
                 "Points scored",
                 "cps",
                 ("streamsvm_scored_points",),
-                (("points", f"sum(rate(streamsvm_scored_points_total{SCORERS}[$__rate_interval]))"),),
+                (("points", f"sum(rate(streamsvm_scored_points_total{SCORERS}[{WINDOW}]))"),),
             ),
             Panel(
                 "Records read, and waiting",
@@ -692,7 +833,7 @@ DEEP_DIVE: Final[Rows] = (
                 ("streamsvm_input_records", "streamsvm_input_lag_records"),
                 (
                     ("waiting", f"sum(streamsvm_input_lag_records{SCORERS})"),
-                    ("read a second", f"sum(rate(streamsvm_input_records_total{SCORERS}[$__rate_interval]))"),
+                    ("read a second", f"sum(rate(streamsvm_input_records_total{SCORERS}[{WINDOW}]))"),
                 ),
                 right={"read a second": "cps"},
             ),
@@ -744,7 +885,7 @@ DEEP_DIVE: Final[Rows] = (
                 "cps",
                 ("streamsvm_input_rows", "streamsvm_input_mostly_rejected"),
                 (
-                    ("{{outcome}}", f"sum by (outcome) (rate(streamsvm_input_rows_total{SCORERS}[$__rate_interval]))"),
+                    ("{{outcome}}", f"sum by (outcome) (rate(streamsvm_input_rows_total{SCORERS}[{WINDOW}]))"),
                     ("mostly rejected", f"max(streamsvm_input_mostly_rejected{SCORERS})"),
                 ),
                 right={"mostly rejected": "short"},
@@ -805,7 +946,7 @@ DEEP_DIVE: Final[Rows] = (
                 "Processors in use",
                 "short",
                 ("process_cpu_seconds",),
-                (("{{instance}}", f"rate(process_cpu_seconds_total{EITHER}[$__rate_interval])"),),
+                (("{{instance}}", f"rate(process_cpu_seconds_total{EITHER}[{WINDOW}])"),),
                 width=8,
             ),
             Panel(

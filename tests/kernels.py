@@ -15,7 +15,7 @@ from streamsvm.estimators import STDASVC, STDASVR, CoresetSVC
 from streamsvm.learning.learner import warm_up
 from tests.consumers.trainers import settings_for
 
-X: Final = np.random.default_rng(0).standard_normal((200, 2))
+X: Final = np.random.default_rng(0).standard_normal((700, 2))
 Y: Final = (X[:, 0] + X[:, 1] > 0).astype(int)
 
 
@@ -33,6 +33,7 @@ def paper() -> None:
     """Compile the paper's solver."""
     for kernel in ("linear", "rbf"):
         STDASVC(kernel=kernel).fit(X, Y)
+    STDASVC().fit(X, np.digitize(X[:, 0], [-1.0, -0.5, 0.0, 0.5, 1.0]))
 
 
 def tight() -> None:

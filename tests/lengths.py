@@ -14,11 +14,19 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
+    # Hostile streams: the first tenth of them, and one planted defect.
+    "tests/certificate/test_standing.py::test_no_bound_is_wrong": ("0",),
+    "tests/certificate/test_standing.py::test_a_planted_defect_is_found": ("nearest",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
     "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": (
         "1 a pending cut is kept as positions only",
     ),
+    # A stretch on borders of spans, off them, and of everything; each further test has a trainer of its own.
+    "tests/consumers/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
+    "tests/consumers/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
+    # Several labels under every memory: the window goes through the same code, and restarts through a screened leaf.
+    "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
     # The fault matrix: of each row that takes a process and a broker, the shortest form; rows of which none is kept are
     # about what the simulation does to the same code (clocks, kills, frozen and lost processes, lost answers).
     "tests/faults/test_broker.py::test_a_pause_only_delays": (),
@@ -40,6 +48,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/faults/test_kill.py::test_a_kill_at_a_random_moment_changes_nothing": (),
     "tests/faults/test_kill.py::test_kills_around_a_tuning_change_nothing": (),
     "tests/faults/test_kill.py::test_kills_within_a_screened_leaf_change_nothing": (),
+    "tests/faults/test_late_labels.py::test_three_readings_of_the_same_logs_give_the_same_versions": ("4000",),
+    "tests/faults/test_late_labels.py::test_a_trainer_that_forgets_what_waits_is_found": (),
     "tests/faults/test_log.py::test_duplicates_and_disorder_count_by_offset": (),
     "tests/faults/test_memory.py::test_memory_stays_flat_when_training_is_slow": (),
     "tests/faults/test_network.py::test_silence_only_delays": (),
@@ -93,10 +103,34 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_cli.py::test_an_unreachable_broker_is_retryable": (),
     "tests/consumers/test_cli.py::test_replay_train_show_and_score_by_command_line": (),
     "tests/consumers/test_demo.py::test_the_demo_gives_the_same_models_every_time": (),
+    "tests/consumers/test_group_workers.py::test_a_group_of_workers_shares_partitions_out": (),
+    "tests/consumers/test_group_workers.py::test_a_reset_begins_anew_for_workers_too": (),
+    "tests/consumers/test_group_workers.py::test_a_stream_goes_on_from_one_process_to_workers_and_back": (),
+    "tests/consumers/test_group_workers.py::test_a_trainer_that_was_away_goes_on_past_what_retention_took": (),
+    "tests/consumers/test_group_workers.py::test_a_trainer_without_its_newest_checkpoints_adopts_what_is_there": (),
+    "tests/consumers/test_group_workers.py::test_foreign_records_are_passed_over_by_name": (),
+    "tests/consumers/test_group_workers.py::test_split_brain_for_a_whole_run_changes_nothing": (),
     "tests/consumers/test_models.py::test_the_commands_do_and_show_it": (),
     "tests/consumers/test_scorer.py::test_a_broker_that_restarts_costs_no_point": (),
     "tests/consumers/test_scorer.py::test_scorers_that_come_and_go_score_each_point_once": (),
     "tests/consumers/test_verify.py::test_the_command_says_what_it_found": (),
+    "tests/consumers/test_workers.py::test_a_replay_ends_exactly_at_the_newest_version": (),
+    "tests/consumers/test_workers.py::test_a_stream_goes_on_through_restarts_and_changes_of_the_number_of_workers": (),
+    "tests/consumers/test_workers.py::test_a_worker_ends_with_its_trainer": (),
+    "tests/consumers/test_workers.py::test_a_wrong_stream_is_refused_by_the_worker_that_reads_it": (),
+    "tests/consumers/test_workers.py::test_new_partitions_are_taken_up": (),
+    "tests/consumers/test_workers.py::test_workers_write_dead_letters": (),
+    "tests/faults/test_group_workers.py::test_a_kill_at_a_named_point_of_a_trainer_changes_nothing": (),
+    "tests/faults/test_group_workers.py::test_a_kill_at_a_named_point_of_a_worker_changes_nothing": (
+        "coresets.parts:3",
+    ),
+    "tests/faults/test_group_workers.py::test_kills_and_a_stop_of_workers_change_nothing": (),
+    "tests/faults/test_group_workers.py::test_two_groups_that_own_everything_change_nothing": (),
+    "tests/faults/test_workers.py::test_kills_and_stops_of_workers_change_nothing": (),
+    "tests/learning/test_coreset_log.py::test_at_every_prefix_the_highest_manifest_is_complete": (
+        "coreset0",
+        "coreset7",
+    ),
     "tests/test_anchoring.py::test_every_command_withstands_the_forgery": (),
     # Brokers that are killed: the fault matrix keeps one.
     "tests/kafka/test_reading.py::test_marks_are_told_again_after_the_broker_was_killed": (),
@@ -147,6 +181,9 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "STDASVR(gamma=0.1,tol=1e-10)-*",
         "STDAOneClassSVM(gamma=0.1,tol=1e-10)-*",
     ),
+    "tests/estimators/test_linear.py::test_scikit_learns_checks": (
+        "STDALinearSVC(loss='hinge',max_iter=1000000,tol=1e-10)-*",
+    ),
     # Hostile bytes: the first quarter of the same sequence.
     "tests/fuzz/test_fuzz.py::test_nothing_escapes": ("*-a quarter",),
     # Memory and time of decoding, each in a process of its own: a machine, and a hostile message.
@@ -155,8 +192,11 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_classes.py::test_every_method_has_its_row": (),
     "tests/benchmarks/test_coreset.py::test_kernel_rows_compare_accuracies_at_equal_memory": (),
     "tests/benchmarks/test_coreset.py::test_partitions_share_the_memory": (),
+    "tests/benchmarks/test_drop_in.py::test_every_case_has_its_rows": (),
+    "tests/benchmarks/test_drop_in.py::test_who_does_not_answer_in_time_is_stopped": (),
     "tests/benchmarks/test_event_formats.py::test_a_tiny_run_reports_every_contender": (),
     "tests/benchmarks/test_ingest.py::test_every_format_comes_from_topic_to_model": (),
+    "tests/benchmarks/test_linear.py::test_every_case_has_its_line": (),
     "tests/benchmarks/test_paper_a.py::test_a_stopped_run_goes_on": (),
     "tests/benchmarks/test_paper_a.py::test_a_tiny_run_has_the_table_and_every_figure": (),
     "tests/benchmarks/test_paper_b.py::test_a_stopped_run_goes_on": (),
@@ -165,6 +205,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_peers.py::test_each_contender_at_hand_has_its_row": (),
     "tests/benchmarks/test_pipeline.py::test_a_tiny_run_reports_every_contender": (),
     "tests/benchmarks/test_reader_start.py::test_a_tiny_run_measures_every_move": (),
+    "tests/benchmarks/test_scale.py::test_every_number_of_workers_has_its_row": (),
     "tests/benchmarks/test_scorer.py::test_rates_and_pins_are_measured": (),
     "tests/benchmarks/test_swaps.py::test_every_score_belongs_wholly_to_one_version": (),
     "tests/benchmarks/test_tuning.py::test_a_small_run_says_both_sides": (),

@@ -111,7 +111,7 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
         ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
         ({"points": {"labels": [1, 0]}}, "points.dimension: is not given"),
-        ({"points": {"dimension": 1, "labels": [1, 2, 3]}}, "points.labels: must have at most 2 entries, but has 3"),
+        ({"points": {"dimension": 1, "labels": [1]}}, "points.labels holds 1 label; there must be 2 to 128"),
         ({"svm": {"C": -1}}, "svm.C: must be at least 1e-100 (got -1)"),
         ({"points": {"dimension": 1, "labels": [1, 1]}}, "the same label twice"),
         ({"points": {"dimension": 1, "labels": [1, "1"]}}, "mixes two types"),
@@ -169,15 +169,23 @@ def test_the_hash_does_not_drift() -> None:
     """A configuration's hash is part of lineages: it may change only together with the checkpoint format."""
     points = PointsConfig(dimension=2)
     assert ModelConfig(points=points).sha256().startswith(GOLDEN)
-    counter = ModelConfig(points=points, coreset=CoresetConfig(buckets=None))
+    no_totals = ModelConfig(points=points, coreset=CoresetConfig(totals=False))
+    assert no_totals.sha256().startswith(GOLDEN_BEFORE_TOTALS)
+    without = ModelConfig(points=points, coreset=CoresetConfig(totals=False, band=0.0))
+    assert without.sha256().startswith(GOLDEN_BEFORE_BAND)
+    counter = ModelConfig(points=points, coreset=CoresetConfig(totals=False, band=0.0, buckets=None))
     assert counter.sha256().startswith(GOLDEN_BEFORE_BUCKETS)
-    common = ModelConfig(points=points, coreset=CoresetConfig(buckets=None, audit_by_label=False))
+    older = CoresetConfig(totals=False, band=0.0, buckets=None, audit_by_label=False)
+    common = ModelConfig(points=points, coreset=older)
     assert common.sha256().startswith(GOLDEN_BEFORE_AUDIT_BY_LABEL)
-    before = ModelConfig(points=points, coreset=CoresetConfig(buckets=None, max_leverage=None, audit_by_label=False))
+    oldest = CoresetConfig(totals=False, band=0.0, buckets=None, max_leverage=None, audit_by_label=False)
+    before = ModelConfig(points=points, coreset=oldest)
     assert before.sha256().startswith(GOLDEN_BEFORE_MAX_LEVERAGE)
 
 
-GOLDEN = "7333dd9ed75adee2"
+GOLDEN = "9c788177b3068ad5"
+GOLDEN_BEFORE_TOTALS = "0dcc19921614cab8"
+GOLDEN_BEFORE_BAND = "7333dd9ed75adee2"
 GOLDEN_BEFORE_BUCKETS = "9bcc4182c2dfd16a"
 GOLDEN_BEFORE_AUDIT_BY_LABEL = "353743ec4adf0851"
 GOLDEN_BEFORE_MAX_LEVERAGE = "b43b561e3663a298"
@@ -185,12 +193,18 @@ GOLDEN_BEFORE_MAX_LEVERAGE = "b43b561e3663a298"
 
 @pytest.mark.parametrize(
     ("option", "old", "word", "new"),
-    [("max_leverage", None, "none", 0.1), ("audit_by_label", False, False, True), ("buckets", None, "none", 4)],
+    [
+        ("max_leverage", None, "none", 0.1),
+        ("audit_by_label", False, False, True),
+        ("buckets", None, "none", 4),
+        ("band", 0.0, 0.0, 0.5),
+        ("totals", False, False, True),
+    ],
 )
 def test_a_changed_default_holds_for_what_begins_anew(option: str, old: object, word: object, new: object) -> None:
     """What goes on from an older configuration has the old value, unless the option is given; a file says either."""
     before = load({"points": {"dimension": 2}, "coreset": {option: word}})
-    assert getattr(before.coreset, option) is old
+    assert getattr(before.coreset, option) == old
     assert option not in before.models().canonical()["coreset"]
     fresh = load({"points": {"dimension": 2}})
     assert getattr(fresh.coreset, option) == new

@@ -45,7 +45,7 @@ def cut_of(points: Points, rows: int | None = None) -> Cut:
 def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:
     return ModelConfig(
         points=PointsConfig(dimension=points.dimension),
-        coreset=coreset or CoresetConfig(leaf_rows=100, bucket_points=50),
+        coreset=coreset or CoresetConfig(leaf_rows=100, bucket_points=50, landmarks=None),
         svm=SvmConfig(**{"tune": "auto", "alpha": 1e-3, **svm}),
         seed=5,
     )
@@ -117,7 +117,7 @@ def test_the_same_cut_gives_the_same_bits() -> None:
 def test_a_large_training_set_is_reduced_first() -> None:
     """Only `tune_points` points are dealt, with the weight of all of them, and the choice is about as good."""
     points = ring(2_000)
-    coreset = CoresetConfig(leaf_rows=2_000, bucket_points=1_000, train_points=2_000)
+    coreset = CoresetConfig(leaf_rows=2_000, bucket_points=1_000, train_points=2_000, landmarks=None)
     whole = tune(cut_of(points), config_of(points, coreset, kernel="rbf"))
     config = config_of(points, coreset, kernel="rbf", tune_points=300)
     summary = tuning._summary(cut_of(points), config, np.random.default_rng(0))

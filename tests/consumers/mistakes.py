@@ -203,7 +203,7 @@ MISTAKES: Final = (
         r"svm.alpha and svm.C are both given",
         "give only one",
     ),
-    _one("three labels", "train --points-dimension 2 --points-labels 1,2,3", 78, r"has 3", "must have at most 2"),
+    _one("one label", "train --points-dimension 2 --points-labels 1", 78, r"holds 1 label", "there must be 2 to 128"),
     _one(
         "one label twice",
         "train --points-dimension 2 --points-labels 1,1",

@@ -74,7 +74,7 @@ def test_a_list_of_versions_shows_names_as_they_are_written(foreign: str) -> Non
         shown(
             list_table(
                 foreign,
-                [row | dict.fromkeys(("gate", "balanced_accuracy", "balanced_accuracy_before", "skill"))],
+                [row | dict.fromkeys(("gate", "balanced_accuracy", "balanced_accuracy_before", "skill", "certified"))],
             )
         ),
         foreign,

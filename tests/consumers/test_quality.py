@@ -17,7 +17,7 @@ from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster
-from streamsvm.model import skill as header
+from streamsvm.model import skill_header as header
 from streamsvm.model.pointers import Alias, Gate
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions

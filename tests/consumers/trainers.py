@@ -18,6 +18,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record
 from streamsvm.model import message as model_codec
 from streamsvm.model.version import Version
+from streamsvm.points import Points
 from tests.streams import DIMENSION, gaussian
 
 DEADLINE_S = 60.0
@@ -51,7 +52,11 @@ def produce(connection: Connection, topic: str, values: Sequence[bytes | None], 
 
 def records(n: int, seed: int = 0) -> list[bytes]:
     """Return n labeled points, one a record."""
-    points = gaussian(n, seed)
+    return encoded(gaussian(n, seed))
+
+
+def encoded(points: Points) -> list[bytes]:
+    """Return points as records, one each."""
     return [encode(x, int(y), float(w)) for x, y, w in zip(points.X, points.y, points.weight, strict=True)]
 
 

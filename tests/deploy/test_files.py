@@ -79,7 +79,7 @@ def test_long_running_services_restart() -> None:
         assert service["restart"] == expected, name
 
 
-OURS = ("outputs", "trainer", "scorer", "replay", "questions")
+OURS = ("outputs", "trainer", "worker-1", "worker-2", "scorer", "replay", "questions")
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -88,16 +88,16 @@ def test_containers_get_options_that_exist(name: str, monkeypatch: pytest.Monkey
     image = dict(re.findall(r"(STREAMSVM_\w+)=(\S+)", DOCKERFILE.read_text()))
     services = compose()["services"]
     for variable, value in {**image, **services[name]["environment"]}.items():
-        monkeypatch.setenv(variable, str(value))
+        monkeypatch.setenv(variable, re.sub(r"\$\{\w+:-(.*?)\}", r"\1", str(value)))  # as without that variable
     settings = load()
     (script,) = services["topics"]["command"]
     (made,) = re.findall(r"for topic in (.+); do", script)
     assert settings.kafka["bootstrap.servers"] == "kafka:19092"
     assert str(settings.checkpoint.directory) == "/var/lib/streamsvm/checkpoint"
     assert made.split() == ["candidates", "points"]
-    if name in ("outputs", "trainer"):
+    if name in ("outputs", "trainer", "worker-1", "worker-2"):
         assert (settings.name, settings.input.topic) == ("pulsars", "candidates")
-    if name == "trainer":
+    if name in ("trainer", "worker-1", "worker-2"):
         assert settings.models().points.dimension == 8
     if name == "scorer":
         assert settings.scoring.topic == "points"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -39,9 +40,24 @@ def table(answers: dict[Query, Series]) -> str:
     return "\n".join(lines)
 
 
+OF_OTHER_DAEMONS: Final = {
+    "streamsvm_prequential_label_": "more than two labels",
+    "streamsvm_labels_total": "labels of another topic",
+    "streamsvm_memory_short_share": "a memory that forgets",
+    "streamsvm_worker_cpu_seconds": "worker processes",
+    "streamsvm_coresets_records_total": "training.from_coresets",
+    "streamsvm_coresets_manifest_timestamp_seconds": "training.from_coresets",
+    "streamsvm_shadow_version": "a version in the shadow",
+    "streamsvm_challenge": "challenges",
+}
+"""Series that daemons with two labels, in the rows, one process and `memory = all` have none of, and who has them."""
+
+
 def test_every_panel_has_an_answer(live: Live, capsys: pytest.CaptureFixture[str]) -> None:
-    """No query of any dashboard comes back empty from daemons at work."""
-    answers: dict[Query, Series] = {query: [] for query in queries()}
+    """No query of any dashboard comes back empty from daemons at work, but those of what these daemons do not do."""
+    answers: dict[Query, Series] = {
+        query: [] for query in queries() if not any(name in query.promql for name in OF_OTHER_DAEMONS)
+    }
 
     def all_answered() -> bool:
         for query, answer in answers.items():

@@ -51,6 +51,7 @@ def latency(up_to: str) -> str:
 
 
 RECORDS, LAG = trainer("streamsvm_input_records_total"), trainer("streamsvm_input_lag_records", 'partition="0"')
+MANIFEST = trainer("streamsvm_coresets_manifest_timestamp_seconds", 'partition="0"')
 HEADROOM = trainer("streamsvm_input_headroom_records", 'partition="0"')
 ACCEPTED = trainer("streamsvm_input_rows_total", 'outcome="accepted"')
 REJECTED = trainer("streamsvm_input_rows_total", 'outcome="rejected"')
@@ -134,6 +135,11 @@ CASES = {
     "StreamsvmMemoryGrowing": Case(
         {RESIDENT: "300000000+1000000x600", STARTED: "0x600"}, {RESIDENT: "300000000x600", STARTED: "0x600"}, 599
     ),
+    "StreamsvmManifestsLate": Case(
+        {MANIFEST: "0x60", LAG: "100x60"},
+        # all is read; or a manifest comes each minute
+        {MANIFEST: "0x60", LAG: "0x60"},
+    ),
     "StreamsvmWorseThanBaseline": Case(
         {balanced("model"): "0.8x60", balanced("sgd"): "0.85x60"},
         {balanced("model"): "0.84x60", balanced("sgd"): "0.85x60"},
@@ -148,11 +154,30 @@ CASES = {
         # not clear yet: that is no reason to wake anybody
         {trainer("streamsvm_model_skill"): "0x60", trainer("streamsvm_model_one_answer"): "0x60"},
     ),
+    "StreamsvmLabelsMissing": Case(
+        {trainer("streamsvm_model_labels_missing"): "0x20 1x100"},
+        # the label came
+        {trainer("streamsvm_model_labels_missing"): "1x40 0x80"},
+        120,
+    ),
+    "StreamsvmBoundsWiden": Case(
+        {trainer("streamsvm_model_certified_gap"): "0.0001x60 0.2x120"},
+        # wide from the beginning, and no wider than before
+        {trainer("streamsvm_model_certified_gap"): "0.2x180"},
+        170,
+    ),
     "StreamsvmGateHolds": Case(
         {PASSED: "0+1x10 10x180", REFUSED: "0x10 0+1x180"},
         # one in three is refused: that is what the gate is there for
         {PASSED: "0+2x190", REFUSED: "0+1x190"},
         150,
+    ),
+    "StreamsvmChallengeWithoutLabels": Case(
+        {trainer("streamsvm_challenges_total", 'outcome="unlabeled"'): "0x30 1x30"},
+        {
+            trainer("streamsvm_challenges_total", 'outcome="unlabeled"'): "1x60",
+            trainer("streamsvm_challenges_total", 'outcome="worse"'): "0+1x60",
+        },
     ),
     "StreamsvmCoresetDegraded": Case(
         {trainer("streamsvm_coreset_reductions", 'outcome="shifted"'): "0x50 1x10"},

@@ -33,9 +33,12 @@ from consumers.host.web.connections import Connections
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
 from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.joined_source import JoinedSource
+from consumers.trainer.workers.coresets_topic import CoresetsWriter, Due
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.ingest.decoder import Decoded, PointDecoder
+from streamsvm.joining.joiner import JoinState
 from streamsvm.kafka import (
     Cluster,
     Input,
@@ -47,6 +50,7 @@ from streamsvm.kafka import (
     TopicInfo,
 )
 from streamsvm.kafka.failures import Fault
+from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key
@@ -94,6 +98,30 @@ def forgets_the_leaf() -> None:
         original(learner, replace(state, partitions=partitions))
 
     wrap(Learner, "restore", restore)
+
+
+def adopts_a_point_less() -> None:
+    """Of each open leaf that a worker hands over, the trainer loses a point."""
+
+    def adopt(original: Any, combiner: Combiner, states: Any, leaves: int) -> None:
+        lessened = {
+            partition: replace(state, leaf_points=state.leaf_points.take(slice(1, None)))
+            for partition, state in states.items()
+        }
+        original(combiner, lessened, leaves)
+
+    wrap(Combiner, "adopt", adopt)
+
+
+def manifest_first() -> None:
+    """A worker writes manifests before the parts that they name."""
+
+    def publish(original: Any, writer: CoresetsWriter, due: Sequence[Due]) -> None:
+        bare = [replace(one, publication=replace(one.publication, parts=[], tombstones=[])) for one in due]
+        original(writer, bare)
+        original(writer, due)
+
+    wrap(CoresetsWriter, "publish", publish)
 
 
 def takes_an_id_of_its_own() -> None:
@@ -397,6 +425,25 @@ def follows_another_clock() -> None:
     Clock.__init__.__defaults__ = time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)
 
 
+def forgets_what_waits() -> None:
+    """A defect: a checkpoint of late labels holds no rows within their horizon, as if their labels could not come."""
+
+    def state(original: Any, source: JoinedSource) -> dict[int, JoinState]:
+        return {
+            partition: replace(
+                one,
+                **{
+                    name: getattr(one, name)[:0]
+                    for name in ("row_key", "row_time", "row_offset", "row_row", "row_sign")
+                },
+                row_points=one.row_points.take(slice(0, 0)),
+            )
+            for partition, one in original(source).items()
+        }
+
+    wrap(JoinedSource, "state", state)
+
+
 def turns_away_newcomers() -> None:
     """A defect: when all places are taken the newest connection goes, whoever holds the others."""
 
@@ -428,6 +475,8 @@ DEFECTS = {
         takes_pins_back,
         publishes_copies_apart,
         keeps_what_it_read,
+        adopts_a_point_less,
+        manifest_first,
         commits_beside_its_scores,
         names_no_member,
         freezes_before_its_positions,
@@ -436,6 +485,7 @@ DEFECTS = {
         loses_an_answer,
         follows_another_clock,
         turns_away_newcomers,
+        forgets_what_waits,
     )
 }
 """What can be planted, by the name that the command line takes; several are joined by a plus."""

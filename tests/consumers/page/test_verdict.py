@@ -56,6 +56,19 @@ def test_a_model_that_keeps_up_and_beats_its_baselines_is_current_and_good() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [(("c",), "c"), (tuple("cdefg"), "more labels")],
+)
+def test_a_label_that_never_came_is_named(missing: tuple[str, ...], named: str) -> None:
+    """It is no fault of the model: the line says which, and what it may come of."""
+    verdict = verdict_of(replace(FINE, labels=tuple("abcdefg"), missing=missing))
+    assert (verdict.level, verdict.headline) == ("good", "Current and good")
+    assert verdict.detail.startswith("No point of ")
+    assert named in verdict.detail.split(" has come yet")[0]
+    assert "points.labels" in verdict.detail
+
+
 @pytest.mark.parametrize("changed", [{"lag": 1_001}, {"learned": 7_000}])
 def test_rows_that_no_version_covers_make_it_behind(changed: dict[str, int]) -> None:
     """More records wait than a cut has rows, or two cuts' worth of rows are in no version; one fewer is current."""

@@ -1099,10 +1099,12 @@ class SvmConfig(Section):
         default="accuracy",
         description="By what `tune` chooses: the share of the weight that is classified right, under class_weight; "
         "`balanced_accuracy`, of each label alike; `auc`; `log_loss` of the sigmoid that fits best; or `cost`, the "
-        "mean of `cost`, which must be given, at the threshold that makes it least.",
+        "mean of `cost`, which must be given, at the threshold that makes it least. With more than two labels "
+        "`accuracy` or `balanced_accuracy`, of what all machines answer together.",
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
+    TUNE_FOLDS: ClassVar[int] = 5
     MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
     """Labels up to which there is a machine for each pair by default: 496 machines."""
     FEATURE_BYTES: ClassVar[int] = 250
@@ -1225,7 +1227,11 @@ def require_two_labels(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> 
     refused = (
         ("svm.cost", svm.cost is not None, "a threshold is of one decision value: give svm.class_weight instead"),
         ("svm.target", svm.target is not None, "a threshold is of one decision value: give svm.class_weight instead"),
-        ("svm.tune", svm.tune is not None, "give svm.alpha, and svm.gamma for rbf"),
+        (
+            f"svm.tune_scoring = {svm.tune_scoring}",
+            svm.tune_scoring not in ("accuracy", "balanced_accuracy"),
+            "it is of one decision value; give accuracy or balanced_accuracy",
+        ),
         ("svm.precision = half", svm.precision == "half", "remove it"),
     )
     for option, given, remedy in refused:
@@ -1237,6 +1243,12 @@ def require_two_labels(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> 
                 f"coreset.{option} = {size} is too little for the {classes} labels of points.labels, of which it must "
                 f"hold a point each: raise the memory budget, or {option}"
             )
+    if svm.tune is not None and svm.tune_points < SvmConfig.TUNE_FOLDS * classes:
+        raise ValueError(
+            f"svm.tune_points = {svm.tune_points} is too little for the {classes} labels of points.labels, of each of "
+            f"which it must hold a point for each of {SvmConfig.TUNE_FOLDS} folds: raise it to "
+            f"{SvmConfig.TUNE_FOLDS * classes} or more"
+        )
 
 
 BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | float | str | None]]] = {

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pydantic import ValidationError
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score
 from sklearn.svm import SVC
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
@@ -15,6 +15,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.learning import tuning
 from streamsvm.learning.cutting import Cut
+from streamsvm.learning.tasks import OneVsOne, TwoClasses, task_of
 from streamsvm.learning.training import scaler_of
 from streamsvm.learning.tuning import FOLDS, STEPS, WIDTHS, is_due, tune
 from streamsvm.points import Points, Position
@@ -29,8 +30,8 @@ def ring(n: int, seed: int = 0) -> Points:
     return Points(X, y, random.uniform(0.5, 2.0, n))
 
 
-def cut_of(points: Points, rows: int | None = None) -> Cut:
-    moments = Moments.zero(points.dimension).add(points)
+def cut_of(points: Points, rows: int | None = None, labels: int = 2) -> Cut:
+    moments = Moments.zero(points.dimension, labels).add(points)
     return Cut(
         positions={0: Position(len(points))},
         leader_epochs={0: 3},
@@ -72,6 +73,91 @@ def test_scores_are_those_of_scikit_learn_on_the_same_folds(kernel: str, class_w
             decided[~kept] = machine.predict(Z[~kept])
         right = accuracy_score(points.y, decided, sample_weight=weighted.weight)
         assert score.mean == pytest.approx(right, abs=2e-3), score  # a point at the boundary may fall either way
+
+
+def corners(n: int, labels: int = 4, seed: int = 0) -> Points:
+    """Return labels around as many centres, not far apart, a third of them as often as the others; unequal weights."""
+    random = np.random.default_rng(seed)
+    centres = np.random.default_rng(1).normal(size=(labels, 3))
+    often = np.where(np.arange(labels) % 3 == 0, 1.0, 3.0)
+    y = random.choice(labels, n, p=often / often.sum()).astype(np.int8)
+    X = (centres[y] + random.normal(scale=0.5, size=(n, 3))).astype(np.float32)
+    return Points(X, y, random.uniform(0.5, 2.0, n))
+
+
+def several_config(points: Points, labels: int = 4, **svm: object) -> ModelConfig:
+    config = config_of(points)
+    return ModelConfig(
+        points=PointsConfig(dimension=points.dimension, labels=range(labels)),
+        coreset=config.coreset,
+        svm=SvmConfig(**{"tune": "auto", "alpha": 1e-3, **svm}),
+        seed=5,
+    )
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "balanced_accuracy"])
+@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_scores_of_several_labels_are_those_of_scikit_learn(kernel: str, multiclass: str, scoring: str) -> None:
+    """What SVC's machines answer together, of what was left out of them; the classes weigh alike in training."""
+    points = corners(300)
+    gammas = {"tune_gammas": (0.2, 2.0)} if kernel == "rbf" else {}
+    options = {"kernel": kernel, "multiclass": multiclass, "tune_scoring": scoring, **gammas}
+    config = several_config(points, alpha=1e-2, class_weight="balanced", tolerance=1e-6, **options)
+    cut = cut_of(points, labels=4)
+    found = tune(cut, config).scores
+    task = task_of(config)
+    weighted = points.class_weighted(task.class_weights_of(config.svm, cut.moments.class_weight))
+    fold = tuning._dealt(weighted, generator(config.seed, Purpose.TUNE, tuning._counter(points)))
+    Z = scaler_of(cut.moments, config.svm).transform(points.X)
+    assert len(found) == len(STEPS) * (2 if kernel == "rbf" else 1)
+    for score in found:
+        options = {"C": score.C, "kernel": kernel, "gamma": score.gamma or "auto", "tol": 1e-4, "shrinking": False}
+        shares, left = [], []
+        for left_out in range(FOLDS):
+            kept = fold != left_out
+            decided = answered(multiclass, options, (Z[kept], points.y[kept], weighted.weight[kept]), Z[~kept])
+            judge = accuracy_score if scoring == "accuracy" else balanced_accuracy_score
+            shares.append(judge(points.y[~kept], decided, sample_weight=weighted.weight[~kept]))
+            left.append(weighted.weight[~kept].sum())
+        assert score.mean == pytest.approx(np.average(shares, weights=left), abs=4e-3), score
+        assert score.deviation == pytest.approx(np.std(shares), abs=8e-3)
+
+
+def answered(
+    multiclass: str, options: dict[str, object], train: tuple[np.ndarray, np.ndarray, np.ndarray], Z: np.ndarray
+) -> np.ndarray:
+    """Return what scikit-learn's machines answer; of pairs, ties go by the sums of decision values."""
+    X, y, weight = train
+    if multiclass == "one_vs_one":
+        return SVC(break_ties=True, **options).fit(X, y, sample_weight=weight).predict(Z)
+    each = [SVC(**options).fit(X, y == label, sample_weight=weight).decision_function(Z) for label in range(4)]
+    return np.argmax(each, axis=0)
+
+
+def test_a_label_that_never_came_stops_no_choice() -> None:
+    """Nor does one with a point or two: the others are told apart by the best of the values."""
+    points = corners(400)
+    rare = points.take((points.y < 2) | ((points.y == 2) & (np.cumsum(points.y == 2) <= 2)))
+    found = tune(cut_of(rare, labels=4), several_config(rare, gamma=50.0, kernel="rbf"))
+    assert len(found.scores) == len(STEPS) * len(WIDTHS)
+    assert max(score.mean for score in found.scores) > min(score.mean for score in found.scores)
+    chosen = max(found.scores, key=lambda score: score.mean)
+    assert (found.tuning.alpha, found.tuning.gamma) == (chosen.alpha, chosen.gamma)
+    alone = points.take((points.y == 0) | ((points.y > 0) & (np.cumsum(points.y > 0) <= 3)))
+    nothing = tune(cut_of(alone, labels=4), several_config(alone))
+    assert nothing.scores == ()
+    assert nothing.tuning.alpha is None
+
+
+def test_a_large_training_set_of_several_labels_is_reduced_first() -> None:
+    """To `tune_points`, with the weight of all of each label, about."""
+    points = corners(3_000, labels=7)
+    config = several_config(points, labels=7, tune_points=400)
+    summary = tuning._summary(cut_of(points, labels=7), config, OneVsOne(7), np.random.default_rng(0))
+    assert len(summary) <= 400
+    own = np.bincount(points.y, points.weight, 7)
+    assert np.bincount(summary.y, summary.weight, 7) == pytest.approx(own, rel=0.25)
 
 
 def test_the_best_share_is_chosen() -> None:
@@ -120,7 +206,7 @@ def test_a_large_training_set_is_reduced_first() -> None:
     coreset = CoresetConfig(leaf_rows=2_000, bucket_points=1_000, train_points=2_000, landmarks=None)
     whole = tune(cut_of(points), config_of(points, coreset, kernel="rbf"))
     config = config_of(points, coreset, kernel="rbf", tune_points=300)
-    summary = tuning._summary(cut_of(points), config, np.random.default_rng(0))
+    summary = tuning._summary(cut_of(points), config, TwoClasses(), np.random.default_rng(0))
     assert len(summary) <= 300
     assert summary.weight.sum() == pytest.approx(points.weight.sum(), rel=1e-6)
     part = tune(cut_of(points), config)

@@ -145,7 +145,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         that name.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
-        trained; see `streamsvm.learning.tuning`. For two classes only.
+        trained; see `streamsvm.learning.tuning`.
     alphas, gammas : sequence of float, optional
         Candidates for `tune`. Default: 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`.
     seed : int, default 0
@@ -582,11 +582,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
         if len(found) == 2 and self.multiclass is not None:
             raise ValueError(f"multiclass = {self.multiclass!r} is for more than two classes: leave it None")
-        if len(found) > 2 and self.tune is not None:
-            raise ValueError(
-                f"tune = {self.tune!r} supports two classes only, but {len(found)} classes were given: put this "
-                "classifier into sklearn.model_selection.GridSearchCV"
-            )
         self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         config = self._configuration(features.shape[1], dtype, recipe)

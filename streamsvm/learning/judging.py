@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.choices import TuneScoring
 from streamsvm.model.kernels import Float
@@ -73,6 +74,33 @@ JUDGES: Final[Mapping[TuneScoring, Judge]] = {
     "auc": auc,
     "log_loss": log_loss,
 }
+
+
+LabelJudge = Callable[[NDArray[np.int8], NDArray[np.int8], Float], float]
+"""Takes answers, labels and weights, each of shape (n,): indices of labels."""
+
+
+def label_accuracy(answers: NDArray[np.int8], y: NDArray[np.int8], weight: Float) -> float:
+    """Return the share of the weight that is answered right."""
+    return float(weight[answers == y].sum() / weight.sum())
+
+
+def label_balanced_accuracy(answers: NDArray[np.int8], y: NDArray[np.int8], weight: Float) -> float:
+    """Return the mean of the shares of each label's weight that are answered right; of labels that are there."""
+    right = answers == y
+    return float(np.mean([weight[right & (y == own)].sum() / weight[y == own].sum() for own in np.unique(y)]))
+
+
+LABEL_JUDGES: Final[Mapping[TuneScoring, LabelJudge]] = {
+    "accuracy": label_accuracy,
+    "balanced_accuracy": label_balanced_accuracy,
+}
+"""Of more than two labels; other figures are of one decision value."""
+
+
+def label_judge_of(scoring: TuneScoring) -> LabelJudge:
+    """Return the judge of a name, of more than two labels."""
+    return LABEL_JUDGES[scoring]
 
 
 def judge_of(scoring: TuneScoring, cost: tuple[float, float] | None) -> Judge:

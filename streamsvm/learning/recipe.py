@@ -202,7 +202,7 @@ def make(
         cut = due.make()
     to_tune = clock()
     if is_due(cut.rows, in_force.rows if in_force else None, config):
-        tuned = tune(cut, config)
+        tuned = tune(cut, config, task)
         tuning, scores = tuned.tuning, tuned.scores
         tuning_seconds = clock() - to_tune
     svm = task.machine_config(config.svm if tuning is None else tuning.applied(config.svm))

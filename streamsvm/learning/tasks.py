@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.choices import Multiclass
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
@@ -22,7 +23,7 @@ from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer, SharedSensitivityReducer
 from streamsvm.learning.landmark_pilots import landmark_pilot
 from streamsvm.learning.pilots import pilot_for
-from streamsvm.model.classes import AnyModel, joined, pairs_of
+from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.described import MOST_LABELS
 from streamsvm.model.machine import Model
 from streamsvm.points import Points
@@ -76,6 +77,14 @@ class Task(Protocol):
         """Return the configuration of each machine: its class weights are those of two classes."""
         ...
 
+    def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:
+        """Return by what the weights of each label are multiplied, by the exact weight of each that was seen."""
+        ...
+
+    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
+        """Return what is answered, as in `Points.y`, by the decision value of each machine: shape (n, n_machines)."""
+        ...
+
     def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
         """Return all points of the audit sample as a sample of two strata, whatever they are labeled."""
         ...
@@ -112,6 +121,14 @@ class TwoClasses:
         """Return the configuration as it is."""
         return svm
 
+    def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:
+        """Return those of the configuration."""
+        return svm.class_weights(seen)
+
+    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
+        """Return the signs of the one machine's values; -1 of 0."""
+        return np.where(values[:, 0] > 0.0, 1, -1).astype(np.int8)
+
     def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
         """Return the sample."""
         return audit
@@ -137,6 +154,7 @@ class OneVsRest:
 
     classes: int
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
+    scheme: ClassVar[Multiclass] = "one_vs_rest"
 
     def reducer(self, config: CoresetConfig) -> Reducer[SharedPilot]:
         """Return a new reducer of the configured kind."""
@@ -164,13 +182,21 @@ class OneVsRest:
         """Return the configuration without class weights: the points of a problem are weighed already."""
         return svm if svm.class_weight == "none" else svm.model_copy(update={"class_weight": "none"})
 
+    def class_weights_of(self, svm: SvmConfig, seen: NDArray[np.float64]) -> tuple[float, ...]:  # noqa: ARG002
+        """Return those of the task."""
+        return self.class_weights(seen)
+
+    def answers(self, values: NDArray[np.float64]) -> NDArray[np.int8]:
+        """Return the label with the greatest decision value; of equal ones the first."""
+        return np.asarray(label_values(values, self.classes, self.scheme).argmax(axis=1), np.int8)
+
     def whole(self, audit: Sequence[Sampled]) -> Sequence[Sampled]:
         """Return the sample as the first class against the rest sees it."""
         return [part.against_the_rest(0) for part in audit]
 
     def model(self, models: Sequence[Model]) -> AnyModel:
-        """Return a model of one machine a class."""
-        return joined(models, self.classes, "one_vs_rest")
+        """Return a model of all machines."""
+        return joined(models, self.classes, self.scheme)
 
     def class_weights(self, seen: NDArray[np.float64]) -> tuple[float, ...]:
         """Return by what the weights of each class are multiplied.
@@ -196,6 +222,8 @@ class OneVsOne(OneVsRest):
     and the class weights of the whole, as in scikit-learn's SVC.
     """
 
+    scheme: ClassVar[Multiclass] = "one_vs_one"
+
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         """Return each pair's problem, points weighed as the classes are; one may be without points."""
         weighed, whole = points.class_weighted(self.class_weights(seen.class_weight)), seen.against_the_rest(0)
@@ -208,10 +236,6 @@ class OneVsOne(OneVsRest):
     def samples(self, audit: Sequence[Sampled]) -> tuple[Sequence[Sampled], ...]:
         """Return each pair's part of the audit sample, points as they came."""
         return tuple([part.of_pair(i, j) for part in audit] for i, j in pairs_of(self.classes))
-
-    def model(self, models: Sequence[Model]) -> AnyModel:
-        """Return a model of one machine a pair."""
-        return joined(models, self.classes, "one_vs_one")
 
 
 def task_of(config: ModelConfig) -> Task:

@@ -9,6 +9,10 @@ Each label's points are dealt by falling weight, five to five folds at random: n
 each gamma and fold one run of the blocks of `streamsvm.svm.block.descent` goes up the path of C: variables, boxes and F
 grow by the same factor, so that what was at a bound stays there and no kernel value is computed twice to begin with.
 
+Of more than two labels there is such a run for each machine of the task, all at the same C and gamma, and the label
+that all of them answer together is judged. A machine whose label is not among the other four folds, as that of a label
+that never came, answers as one that is trained on what is there.
+
 An RBF machine with landmarks (`coreset.landmarks`) is trained on up to a hundred times the points, so its grid is
 larger and searched over nested sizes: `streamsvm.learning.nested_grid`. There the box of a point of mean weight is what
 is chosen, and alpha follows from it and from the number of points that the cut is trained on.
@@ -27,7 +31,7 @@ the choice by them lost more than a point of cod_rna where that by folds lost a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,19 +39,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
 from streamsvm.learning import training
 from streamsvm.learning.cutting import Cut
-from streamsvm.learning.judging import Judge, judge_of
+from streamsvm.learning.judging import Judge, judge_of, label_judge_of
 from streamsvm.learning.nested_grid import Grid, Judged, continued, search
-from streamsvm.learning.tasks import REDUCERS, TwoClasses
+from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
 from streamsvm.points import Points, Position
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 
-FOLDS: Final = 5
+FOLDS: Final = SvmConfig.TUNE_FOLDS
 STEPS: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 """Multiples of the configured alpha or C."""
 WIDTHS: Final = (1 / 16, 1 / 4, 1.0, 4.0, 16.0)
@@ -123,8 +128,8 @@ class Tuned:
     tuning : Tuning
     scores : tuple of Score
         Alpha falling, for each of them gamma rising; of a nested grid, the cells that were judged on all points, the
-        chosen one first, with the gamma that it is continued to. Empty where a label has fewer points than there are
-        folds: then the configured values stay.
+        chosen one first, with the gamma that it is continued to. Empty where fewer than two labels have a
+        point for each fold: then the configured values stay.
     """
 
     tuning: Tuning
@@ -148,7 +153,7 @@ def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
     return tuned_rows is None or rows // period > tuned_rows // period
 
 
-def tune(cut: Cut, config: ModelConfig) -> Tuned:
+def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
     """Choose C, and gamma of the RBF kernel, at a cut.
 
     Parameters
@@ -157,10 +162,12 @@ def tune(cut: Cut, config: ModelConfig) -> Tuned:
         With a point at least.
     config : ModelConfig
         Whether `svm.tune` is set does not matter.
+    task : Task, optional
+        What the labels are for; that of the configuration by default.
     """
-    random = generator(config.seed, Purpose.TUNE, _counter(cut.points))
+    task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
-        folds = _Folds.of(_summary(cut, config, random), cut, config.svm, random)
+        folds = _Folds.of(_summary(cut, config, task, random), cut, config.svm, task, random)
         nested = config.coreset.landmarks is not None
         if not folds.possible:
             scores: tuple[Score, ...] = ()
@@ -193,12 +200,12 @@ def _counter(points: Points) -> tuple[int, int, int]:
     return int(words[0]), int(words[1]), int(words[2])
 
 
-def _summary(cut: Cut, config: ModelConfig, random: np.random.Generator) -> Points:
+def _summary(cut: Cut, config: ModelConfig, task: Task, random: np.random.Generator) -> Points:
     """Return the cut's training set, reduced further if it is large."""
     if len(cut.points) <= config.svm.tune_points:
         return cut.points
-    reducer = REDUCERS[config.coreset.reducer](config.coreset)
-    pilot = TwoClasses().pilot(cut.points, cut.moments.weight, cut.moments, config) if reducer.needs_pilot else None
+    reducer = task.reducer(config.coreset)
+    pilot = task.pilot(cut.points, cut.moments.weight, cut.moments, config) if reducer.needs_pilot else None
     return reduce_for(reducer, cut.points, config.svm.tune_points, random, pilot)
 
 
@@ -208,54 +215,70 @@ class _Folds:
 
     Attributes
     ----------
-    Z : ndarray of shape (n, d)
-        Scaled as a model of the cut is.
-    y : ndarray of shape (n,), int8
+    points : Points
+        Weights as they came.
     weight : ndarray of shape (n,)
         Class weights included.
     fold : ndarray of shape (n,)
         0 to `FOLDS` - 1.
+    seen : Moments
+        Of the stream up to the cut.
+    scaler : Scaler
+        That of a model of the cut.
     alphas : tuple of (float, float)
         Each alpha, falling, and its C.
     kernels : tuple of Kernel
         Gamma rising.
-    tolerance : float
-    judge : Judge
+    svm : SvmConfig
+    task : Task
     """
 
-    Z: Float
-    y: NDArray[np.int8]
+    points: Points
     weight: Float
     fold: NDArray[np.int64]
+    seen: Moments
+    scaler: Scaler
     alphas: tuple[tuple[float, float], ...]
     kernels: tuple[Kernel, ...]
-    tolerance: float
-    judge: Judge
+    svm: SvmConfig
+    task: Task
 
     @classmethod
-    def of(cls, points: Points, cut: Cut, config: SvmConfig, random: np.random.Generator) -> _Folds:
+    def of(cls, points: Points, cut: Cut, config: SvmConfig, task: Task, random: np.random.Generator) -> _Folds:
         scaler = training.scaler_of(cut.moments, config)
-        weighted = points.class_weighted(config.class_weights(cut.moments.class_weight))
+        weighted = points.class_weighted(task.class_weights_of(config, cut.moments.class_weight))
         return cls(
-            Z=np.ascontiguousarray(scaler.transform(points.X)),
-            y=points.y,
+            points=points,
             weight=weighted.weight,
             fold=_dealt(weighted, random),
+            seen=cut.moments,
+            scaler=scaler,
             alphas=tuple(_alphas(config, cut.moments.weight)),
             kernels=tuple(_kernels(training.kernel_of(scaler, cut.moments, config), config)),
-            tolerance=config.tolerance,
-            judge=judge_of(config.tune_scoring, config.cost),
+            svm=config,
+            task=task,
         )
 
     @property
     def possible(self) -> bool:
-        """Whether each label has a point for each fold."""
-        positive = int(np.count_nonzero(self.y > 0))
-        return min(positive, len(self.y) - positive) >= FOLDS
+        """Whether two labels, or more, have a point for each fold."""
+        _, counts = np.unique(self.points.y, return_counts=True)
+        return int(np.count_nonzero(counts >= FOLDS)) >= 2
+
+    @property
+    def judge(self) -> Judge:
+        """By what two labels are judged."""
+        return judge_of(self.svm.tune_scoring, self.svm.cost)
+
+    @property
+    def Z(self) -> Float:  # noqa: N802
+        """Scaled features, shape (n, d)."""
+        return np.ascontiguousarray(self.scaler.transform(self.points.X))
 
     def scores(self) -> Iterator[Score]:
         """Yield the score of each pair of values."""
-        shares = np.array([[self._path(kernel, fold) for fold in range(FOLDS)] for kernel in self.kernels])
+        # Of each gamma, fold and alpha.
+        shares = np.stack([self._shares(fold) for fold in range(FOLDS)], axis=1)
         left_out = np.array([self.weight[self.fold == fold].sum() for fold in range(FOLDS)])
         for step, (alpha, C) in enumerate(self.alphas):
             for kernel, of_kernel in zip(self.kernels, shares[:, :, step], strict=True):
@@ -263,23 +286,70 @@ class _Folds:
                 mean = float((of_kernel * left_out).sum() / left_out.sum())
                 yield Score(C, alpha, gamma, mean, float(of_kernel.std()))
 
-    def _path(self, kernel: Kernel, fold: int) -> list[float]:
-        """Return, for each alpha, how good machines of the other folds are on a fold."""
-        left_out = self.fold == fold
-        Z, y, weight = self.Z[left_out], self.y[left_out], self.weight[left_out]
-        return [self.judge(machine.decide(Z), y, weight) for machine in self._machines(kernel, ~left_out)]
+    def _shares(self, fold: int) -> Float:
+        """Return how good machines of the other folds are on a fold, for each gamma and alpha."""
+        out = self.fold == fold
+        left_out, weight = self.points.take(out), self.weight[out]
+        Z = np.ascontiguousarray(self.scaler.transform(left_out.X))
+        problems = self._problems(self.points.take(~out))
+        return np.array([self._path(kernel, problems, Z, left_out.y, weight) for kernel in self.kernels])
 
-    def _machines(self, kernel: Kernel, kept: NDArray[np.bool_]) -> Iterator[Machine]:
-        """Yield the machine of some points for each alpha, each solved from where the one before ended."""
-        Z, y = self.Z[kept], self.y[kept]
-        at = self.alphas[0][1]
-        run = BlockDescent(Z, y, at * self.weight[kept], kernel, self.tolerance)
-        for _, C in self.alphas:
+    def _problems(self, points: Points) -> list[_Problem]:
+        svm = self.task.machine_config(self.svm)
+        found = []
+        for own, seen in self.task.problems(points, self.seen):
+            weighted = own.class_weighted(svm.class_weights(seen.class_weight))
+            found.append(_Problem(np.ascontiguousarray(self.scaler.transform(own.X)), own.y, weighted.weight))
+        return found
+
+    def _path(
+        self, kernel: Kernel, problems: Sequence[_Problem], Z: Float, y: NDArray[np.int8], weight: Float
+    ) -> list[float]:
+        """Return, for each alpha, how good the machines of some problems are on points."""
+        values = np.empty((len(self.alphas), len(Z), len(problems)))
+        for column, problem in enumerate(problems):
+            for step, machine in enumerate(problem.machines(kernel, self.alphas, self.svm.tolerance)):
+                values[step, :, column] = machine.decide(Z)
+        if self.task.classes == 2:
+            return [self.judge(of_step[:, 0], y, weight) for of_step in values]
+        judge = label_judge_of(self.svm.tune_scoring)
+        return [judge(self.task.answers(of_step), y, weight) for of_step in values]
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """What one machine is trained on.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, d)
+        Scaled as a model of the cut is.
+    y : ndarray of shape (n,), int8
+        Signs.
+    weight : ndarray of shape (n,)
+        Class weights included.
+    """
+
+    Z: Float
+    y: NDArray[np.int8]
+    weight: Float
+
+    def machines(self, kernel: Kernel, alphas: Sequence[tuple[float, float]], tolerance: float) -> Iterator[Machine]:
+        """Yield the machine for each alpha, each solved from where the one before ended."""
+        positive = int(np.count_nonzero(self.y > 0))
+        if positive in (0, len(self.y)):
+            # One label, or none: the optimum is w = 0, with the intercept at that label.
+            answer = float(np.sign(2 * positive - len(self.y))) if len(self.y) else 0.0
+            yield from [LinearMachine(np.zeros(self.Z.shape[1]), answer)] * len(alphas)
+            return
+        at = alphas[0][1]
+        run = BlockDescent(self.Z, self.y, at * self.weight, kernel, tolerance)
+        for _, C in alphas:
             if at != C:
                 run.scale_boxes(C / at)
                 at = C
             run.advance(MOST_ITERATIONS)
-            yield _machine(run, Z, kernel)
+            yield _machine(run, self.Z, kernel)
 
 
 def _nested(folds: _Folds, cut: Cut, config: SvmConfig, random: np.random.Generator) -> tuple[Score, ...]:
@@ -292,12 +362,12 @@ def _nested(folds: _Folds, cut: Cut, config: SvmConfig, random: np.random.Genera
     boxes = {1.0 / (alpha * points) for alpha in config.tune_alphas} or set(NESTED_BOXES)
     grid = Grid(
         Z=folds.Z,
-        y=folds.y,
+        y=folds.points.y,
         weight=folds.weight,
         fold=folds.fold,
         gammas=given or tuple(width * configured for width in NESTED_WIDTHS),
         boxes=tuple(sorted(boxes)),
-        tolerance=folds.tolerance,
+        tolerance=config.tolerance,
         judge=folds.judge,
         folds=tuple(range(FOLDS)),
     )
@@ -328,8 +398,8 @@ def _machine(run: BlockDescent, Z: Float, kernel: Kernel) -> Machine:
 def _dealt(points: Points, random: np.random.Generator) -> NDArray[np.int64]:
     """Return the fold of each point; each five of a label that are next to each other by weight go to five folds."""
     fold = np.empty(len(points), np.int64)
-    for sign in (-1, 1):
-        own = np.flatnonzero(points.y == sign)
+    for label in np.unique(points.y):
+        own = np.flatnonzero(points.y == label)
         heaviest_first = own[np.argsort(-points.weight[own], kind="stable")]
         hands = -(-len(own) // FOLDS)
         dealt = random.permuted(np.tile(np.arange(FOLDS), (hands, 1)), axis=1).ravel()

@@ -184,13 +184,7 @@ class ClassModel:
 
     def label_values(self, values: Float) -> Float:
         """Return the decision values of the labels by those of the machines."""
-        if self.scheme == "one_vs_rest":
-            return values
-        first, second = _sides(self.classes)
-        votes = np.where(values > 0.0, 1.0, 0.0) @ second + np.where(values > 0.0, 0.0, 1.0) @ first
-        sums = values @ (second - first)
-        with np.errstate(invalid="ignore"):
-            return np.asarray(np.where(np.isnan(sums), np.nan, votes + sums / (3.0 * np.abs(sums) + 3.0)))
+        return label_values(values, self.classes, self.scheme)
 
     def predict_codes(self, X: Any) -> NDArray[np.int8]:
         """Return the index of the label with the greatest decision value; raises as `decision_function` does."""
@@ -229,6 +223,17 @@ class ClassModel:
             )
         columns = [function.of(values[:, index]) for index, function in enumerate(self.probabilities)]
         return shares_of(np.column_stack(columns), self.classes, self.scheme)
+
+
+def label_values(values: Float, classes: int, scheme: Multiclass) -> Float:
+    """Return the decision value of each label, shape (n, n_classes), by those of the machines: (n, n_machines)."""
+    if scheme == "one_vs_rest":
+        return values
+    first, second = _sides(classes)
+    votes = np.where(values > 0.0, 1.0, 0.0) @ second + np.where(values > 0.0, 0.0, 1.0) @ first
+    sums = values @ (second - first)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.where(np.isnan(sums), np.nan, votes + sums / (3.0 * np.abs(sums) + 3.0)))
 
 
 def shares_of(probability: Float, classes: int, scheme: Multiclass) -> Float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -77,7 +78,9 @@ def _tuning_faults(key: str, head: Head, version: Version) -> list[str]:
     if tuning is None:
         return []
     penalty = tuning.applied(configuration_of(version.lineage).svm).penalty(version.stream.weight)
-    if penalty != version.fit.C or tuning.gamma not in (None, version.fit.gamma):
+    # Machines of several labels sum the weight of these in an order of their own.
+    is_same = math.isclose(penalty, version.fit.C, rel_tol=1e-12) if version.machines else penalty == version.fit.C
+    if not is_same or tuning.gamma not in (None, version.fit.gamma):
         return [f"{key} gives another C or gamma in force than {version.key} was trained with"]
     return []
 

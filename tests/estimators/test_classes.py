@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_sample_weight
 
 from streamsvm import STDASVC, CoresetSVC
@@ -183,11 +184,23 @@ def test_too_small_a_sample_has_rough_probabilities(digits) -> None:
     assert (P.argmax(axis=1) == y).mean() > 0.5
 
 
-def test_what_is_for_two_classes_only_is_refused() -> None:
-    """Choosing C by itself, and more classes than a byte has room for, are refused with what to do."""
+def test_c_and_gamma_are_chosen_for_all_classes_together() -> None:
+    """By what all pairs answer: as well as a grid search by scikit-learn with the same values, on rows left out."""
+    X, y = load_digits(return_X_y=True)
+    train, test = np.arange(len(y)) % 3 > 0, np.arange(len(y)) % 3 == 0
+    machine = CoresetSVC(kernel="rbf", C=1.0, gamma=1.0, tune="auto", gammas=[0.001, 0.016, 0.25, 1.0])
+    machine.fit(X[train], y[train])
+    assert len(machine.tuning_) == 20
+    assert machine.gamma_ == max(machine.tuning_, key=lambda score: score.mean).gamma < 1.0
+    scaled = make_pipeline(StandardScaler(), SVC())
+    grid = {"svc__C": [0.01, 0.1, 1.0, 10.0, 100.0], "svc__gamma": [0.001, 0.016, 0.25, 1.0]}
+    theirs = GridSearchCV(scaled, grid).fit(X[train], y[train]).score(X[test], y[test])
+    assert machine.score(X[test], y[test]) > theirs - 0.01
+
+
+def test_more_classes_than_there_is_room_for_are_refused() -> None:
+    """So are more classes than a byte has room for."""
     X, y = load_iris(return_X_y=True)
-    with pytest.raises(ValueError, match="GridSearchCV"):
-        CoresetSVC(tune="auto").fit(X, y)
     with pytest.raises(ValueError, match="2 to 128 classes; 129"):
         CoresetSVC().partial_fit(X, y, classes=range(129))
     assert CoresetSVC().partial_fit(X, y, classes=range(128)).decision_function(X[:2]).shape == (2, 128)

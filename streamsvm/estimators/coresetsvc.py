@@ -678,7 +678,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
         place = [str(part) for part in error["loc"]]
         name = PARAMETERS.get(place[0], place[0]) if place else ""
-        own = SECTION.sub("", error["msg"].removeprefix("Value error, "))
+        own = SECTION.sub("", error["msg"].removeprefix("Value error, ").replace("labels of points.labels", "classes"))
         for option, parameter in PARAMETERS.items():
             own = own.replace(option, parameter)
         if error["type"] == "value_error" or name not in ALLOWED:

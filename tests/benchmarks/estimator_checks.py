@@ -44,6 +44,8 @@ REASONS: Final = {
     "hold the planes by chance only. A chain of 30 points holds them.",
     "check_class_weight_classifiers": "It asks that nearly all points go to the class that weighs 10^7 times as much, "
     "and a bucket of a single point has a single label. A chain of 16 points holds it.",
+    "check_dtype_object": "It has four classes, of each of which a bucket has to hold a point: the least tree, whose "
+    "buckets have three, refuses them by name.",
 }
 """Why a check cannot hold for every seed once `CoresetSVC` reduces."""
 

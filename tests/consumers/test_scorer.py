@@ -630,9 +630,9 @@ def test_scorers_that_come_and_go_score_each_point_once(
             feed(400)
             with Running(settings, connection) as passing:
                 eventually(lambda: bool(passing.partitions()), "the second has partitions")
-                assert {steady.transactional_id, passing.transactional_id} == {
-                    f"{settings.scoring.group}-{slot}" for slot in (0, 1)
-                }
+                both = {f"{settings.scoring.group}-{slot}" for slot in (0, 1)}
+                # One has none for a moment where it gets a new producer, as after a transaction that came too late.
+                eventually(lambda: {steady.transactional_id, passing.transactional_id} == both, "a slot each")  # noqa: B023
                 feed(400)
                 eventually(lambda: passing.value("streamsvm_scored_points_total") >= 50, "the second is at work")
         eventually(lambda: len(scores(connection, settings)) >= sent, "all are scored", 60.0)

@@ -199,10 +199,12 @@ def test_c_and_gamma_are_chosen_for_all_classes_together() -> None:
 
 
 def test_more_classes_than_there_is_room_for_are_refused() -> None:
-    """So are more classes than a byte has room for."""
+    """In a byte, and in a bucket, which holds a point of each."""
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="2 to 128 classes; 129"):
         CoresetSVC().partial_fit(X, y, classes=range(129))
+    with pytest.raises(ValueError, match="bucket_points = 3 is too little for the 4 classes"):
+        CoresetSVC(memory_points=16, structure="tree").fit(X, y + (X[:, 0] > 6))
     assert CoresetSVC().partial_fit(X, y, classes=range(128)).decision_function(X[:2]).shape == (2, 128)
 
 

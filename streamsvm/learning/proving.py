@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,9 @@ from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.model.proof import Proof, ProofEpoch
 from streamsvm.points import Points
-from streamsvm.svm.feasible import balanced
+from streamsvm.svm.feasible import balanced, unit_of
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.solvers import StdaSolver
 
@@ -92,7 +93,8 @@ def certified(
     with np.errstate(all="ignore"):
         strata = [_over(epoch, scaler, machine) for epoch in ledger.totals.epochs]
         upper = _upper(held, strata, scaler, machine, fit)
-        lower = _lower(held, strata, scaler, fit)
+        all_rows = _All.of(held, strata, scaler, fit)
+        lower = all_rows.value(all_rows.multipliers())
     kind: str = "proven"
     # Where a bound is met exactly, one may exceed the other by a rounding of F that both of them paid for.
     if audit is not None and lower <= audit.high < upper:
@@ -163,35 +165,141 @@ def _upper(held: Points, strata: list[_Strata], scaler: Scaler, machine: LinearM
     return max(bound, whole) if math.isfinite(bound) else math.inf
 
 
-def _lower(held: Points, strata: list[_Strata], scaler: Scaler, fit: Fit) -> float:
-    """Return a lower bound of every machine's objective."""
-    d = len(scaler.mean)
-    kept = scaler.transform(held.X)
-    Z = np.concatenate([kept, *(one.Z for one in strata)])
-    y = np.concatenate([held.y, *(one.y for one in strata)])
-    mass = np.concatenate([held.weight, *(one.mass for one in strata)])
-    relative = np.concatenate([np.zeros(len(held)), *(np.full(len(one.y), one.relative) for one in strata)])
-    upper = _factors(y, fit) * mass
-    fits = (upper <= LARGEST_PENALTY).all() and (np.abs(Z) <= LARGEST_FEATURE).all() and (upper > 0.0).all()
-    if not fits or abs(int(y.sum(dtype=np.int64))) == len(y):
-        return 0.0
-    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
-    solution = StdaSolver().solve(problem)
-    assert solution.alpha is not None
-    alpha = np.maximum(np.minimum(solution.alpha, upper * (1.0 - 8.0 * EPS - 2.0 * relative)), 0.0)
-    alpha = balanced(y, alpha)
-    support = np.flatnonzero(alpha)
-    terms = (y[support] * alpha[support])[:, None] * Z[support]
-    # Of a stratum, alpha over mass is at most C k.
-    error = np.zeros(d)
-    for one in strata:
-        error += float(_factors(one.y, fit).max()) * one.error * (1.0 + 4.0 * one.relative)
-    own = 5.0 * EPS * np.einsum("i,ij->j", alpha[: len(held)], np.abs(kept)) * (1.0 + len(held) * EPS)
-    products = EPS * np.abs(terms).sum(axis=0)
-    error = (error + own + products) * FUDGE
-    square = 0.0
-    for j in range(d):
-        square += ((abs(math.fsum(terms[:, j].tolist())) + float(error[j])) * (1.0 + 4.0 * EPS)) ** 2
-    total = math.fsum(alpha.tolist())
-    value = total - 0.5 * square - (d + 8.0) * EPS * (total + square)
-    return max(value, 0.0)  # no objective is below 0; NaN: an overflow
+@dataclass(frozen=True, slots=True)
+class _All:
+    """Held rows, then the strata's means, as the points of a problem.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n, d)
+    y : ndarray of shape (n,), int8
+    upper : ndarray of shape (n,)
+        C u k of each.
+    relative : ndarray of shape (n,)
+        Of each upper bound: what is wrong with it at most.
+    held : int
+        How many are rows.
+    error : ndarray of shape (d,)
+        At most this is the sum over the strata of what is wrong with upper times Z.
+    """
+
+    Z: Float
+    y: NDArray[np.int8]
+    upper: Float
+    relative: Float
+    held: int
+    error: Float
+
+    @classmethod
+    def of(cls, held: Points, strata: list[_Strata], scaler: Scaler, fit: Fit) -> _All:
+        """Return those of held rows and strata."""
+        y = np.concatenate([held.y, *(one.y for one in strata)])
+        mass = np.concatenate([held.weight, *(one.mass for one in strata)])
+        # Of a stratum, alpha over mass is at most C k.
+        error = np.zeros(len(scaler.mean))
+        for one in strata:
+            error += float(_factors(one.y, fit).max()) * one.error * (1.0 + 4.0 * one.relative)
+        return cls(
+            Z=np.concatenate([scaler.transform(held.X), *(one.Z for one in strata)]),
+            y=y,
+            upper=_factors(y, fit) * mass,
+            relative=np.concatenate([np.zeros(len(held)), *(np.full(len(one.y), one.relative) for one in strata)]),
+            held=len(held),
+            error=error,
+        )
+
+    def multipliers(self) -> Float:
+        """Return dual variables that meet their equation exactly; zeros where the problem can't be solved."""
+        fits = (self.upper <= LARGEST_PENALTY).all() and (np.abs(self.Z) <= LARGEST_FEATURE).all()
+        if not (fits and (self.upper > 0.0).all()) or abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
+            return np.zeros(len(self.y))
+        problem = Problem(
+            Z=self.Z,
+            y=self.y,
+            upper=self.upper,
+            kernel=LinearKernel(),
+            tolerance=TOLERANCE,
+            max_iterations=MAX_ITERATIONS,
+        )
+        solution = StdaSolver().solve(problem)
+        assert solution.alpha is not None
+        alpha = np.maximum(np.minimum(solution.alpha, self.upper * (1.0 - 8.0 * EPS - 2.0 * self.relative)), 0.0)
+        return balanced(self.y, alpha)
+
+    def value(self, alpha: Float) -> float:
+        """Return a lower bound of every machine's objective, by multipliers."""
+        d = self.Z.shape[1]
+        support = np.flatnonzero(alpha)
+        terms = (self.y[support] * alpha[support])[:, None] * self.Z[support]
+        kept = self.Z[: self.held]
+        own = 5.0 * EPS * np.einsum("i,ij->j", alpha[: self.held], np.abs(kept)) * (1.0 + self.held * EPS)
+        products = EPS * np.abs(terms).sum(axis=0)
+        error = (self.error + own + products) * FUDGE
+        square = 0.0
+        for j in range(d):
+            square += ((abs(math.fsum(terms[:, j].tolist())) + float(error[j])) * (1.0 + 4.0 * EPS)) ** 2
+        total = math.fsum(alpha.tolist())
+        value = float(total - 0.5 * square - (d + 8.0) * EPS * (total + square))
+        return max(0.0, value)  # no objective is below 0; NaN: an overflow
+
+
+def proof_of(
+    ledger: Ledger, scaler: Scaler, machine: LinearMachine, fit: Fit, claim: Certified, *, version: str, sha256: str
+) -> Proof | None:
+    """Return the proof of a version's bounds; None where they say nothing.
+
+    Parameters
+    ----------
+    ledger, scaler, machine, fit
+        As of `certified`.
+    claim : Certified
+        What that returned.
+    version, sha256 : str
+        Key and hash of the version.
+    """
+    held, epochs = ledger.rows, ledger.totals.epochs
+    with np.errstate(all="ignore"):
+        strata = [_over(epoch, scaler, machine) for epoch in epochs]
+        multipliers = _All.of(held, strata, scaler, fit).multipliers()
+    if claim.gap is None or not multipliers.any() or not all(np.isfinite(one.excess).all() for one in strata):
+        return None
+    unit = unit_of(multipliers)
+    return Proof(
+        version=version,
+        sha256=sha256,
+        claim=claim,
+        C=fit.C,
+        class_weight=(float(fit.class_weight[0]), float(fit.class_weight[1])),
+        mean=_floats(scaler.mean),
+        scale=_floats(scaler.scale),
+        coefficients=_floats(machine.coefficients),
+        intercept=float(machine.intercept),
+        X=tuple(map(_floats, held.X)),
+        y=tuple(held.y.tolist()),
+        weight=_floats(held.weight),
+        epochs=tuple(map(_told, epochs)),
+        unit=unit,
+        multipliers=tuple((multipliers / unit).astype(np.int64).tolist()),
+    )
+
+
+def _told(epoch: Epoch) -> ProofEpoch:
+    factor = epoch.frame.factor
+    return ProofEpoch(
+        rows=epoch.rows,
+        centre=_floats(epoch.frame.scaling[0]),
+        inverse_scale=_floats(epoch.frame.scaling[1]),
+        machine=_floats(epoch.frame.machine),
+        factor=tuple(_floats(row[at:]) for at, row in enumerate(factor)),
+        label=tuple(epoch.label.tolist()),
+        active=tuple(epoch.active.tolist()),
+        weight=_floats(epoch.weight),
+        length=_floats(epoch.length),
+        nearest=_floats(np.where(epoch.length > 0.0, epoch.nearest, 0.0)),
+        sums=tuple(map(_floats, epoch.sums)),
+        error=_floats(epoch.error),
+    )
+
+
+def _floats(values: NDArray[Any]) -> tuple[float, ...]:
+    return tuple(np.asarray(values, np.float64).tolist())

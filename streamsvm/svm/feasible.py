@@ -27,7 +27,7 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
     greatest = float(alpha.max(initial=0.0))
     if greatest == 0.0:
         return alpha
-    unit = 2.0 ** (math.frexp(greatest)[1] - 1) / MOST_MULTIPLES
+    unit = _unit(greatest)
     multiples = np.floor(alpha / unit).astype(np.int64)
     positive = y > 0
     sums = [sum(multiples[side].tolist()) for side in (positive, ~positive)]
@@ -40,3 +40,13 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
         if not excess:
             break
     return np.asarray(multiples * unit, dtype=np.float64)
+
+
+def unit_of(alpha: Float) -> float:
+    """Return a number of which balanced multipliers, not all 0, are multiples, by less than 2^53 times."""
+    # Taking something from the greatest may have made all of them smaller: their unit is then a smaller one's multiple.
+    return _unit(float(alpha.max()))
+
+
+def _unit(greatest: float) -> float:
+    return 2.0 ** (math.frexp(greatest)[1] - 1) / MOST_MULTIPLES

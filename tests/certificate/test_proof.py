@@ -1,0 +1,292 @@
+"""Proofs of versions' bounds: both checkers against exact fractions, on true proofs and on corrupted ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from streamsvm.learning.recipe import proof_of
+from streamsvm.model import proof as proof_form
+from tests.certificate.learned import learned, stream
+from tests.certificate.test_standing import config, made_of, points
+
+CHECKERS: Final = Path(__file__).parents[2] / "deploy" / "proof"
+KEY: Final = "m@3"
+SHA: Final = "0" * 64
+Plain = dict[str, Any]
+
+
+def python() -> list[str]:
+    return [sys.executable, str(CHECKERS / "check_proof.py")]
+
+
+def node() -> list[str]:
+    program = shutil.which("node")
+    if program is None:
+        pytest.skip("no Node.js: install it to run check_proof.mjs")
+    return [program, str(CHECKERS / "check_proof.mjs")]
+
+
+def said(checker: list[str], proofs: list[Plain | bytes], directory: Path) -> list[str]:
+    """Return what a checker says of each proof, all of them given at once."""
+    names = [directory / f"{at}.json" for at in range(len(proofs))]
+    for name, proof in zip(names, proofs, strict=True):
+        name.write_bytes(proof if isinstance(proof, bytes) else json.dumps(proof).encode())
+    done = subprocess.run([*checker, *names], capture_output=True, text=True, check=False, timeout=300)
+    lines = [line.partition(": ")[2] for line in done.stdout.splitlines()]
+    assert len(lines) == len(proofs), done.stderr
+    assert done.returncode == int(any(line.startswith("REFUSED") for line in lines))
+    return lines
+
+
+def proven(seed: int = 0, n: int = 3_000, **coreset: Any) -> Plain:
+    """Return the proof of a small stream's version, as plain JSON values."""
+    made = made_of(points(n, seed=seed, noise=0.3), config(**coreset))
+    found = proof_of(made, KEY, SHA)
+    assert found is not None
+    assert proof_form.decode(proof_form.encode(found)) == found
+    plain: Plain = json.loads(proof_form.encode(found))
+    return plain
+
+
+@pytest.mark.parametrize("checker", [python, node])
+def test_true_proofs_are_accepted(checker: Callable[[], list[str]], tmp_path: Path) -> None:
+    """Those of small streams, one or several epochs long, and of a version whose upper bound an audit estimates."""
+    proofs = [proven(), proven(seed=3, structure="tree"), proven(n=400)]
+    assert any(len(proof["epochs"]) > 1 for proof in proofs)
+    estimated = copy.deepcopy(proofs[0])
+    estimated["claim"] |= {"kind": "estimated", "upper": estimated["claim"]["lower"] * 1.001}
+    *lines, last = said(checker(), [*proofs, estimated], tmp_path)
+    assert all(line.startswith(f"{KEY} {SHA}: within") for line in lines), lines
+    assert "estimate" not in lines[0]
+    assert "which no proof shows" in last
+
+
+@pytest.mark.parametrize("checker", [python, node])
+def test_proofs_of_hostile_streams_are_accepted(checker: Callable[[], list[str]], tmp_path: Path) -> None:
+    """Offsets of a million, weights of as much, collinear columns, partitions, restarts."""
+    found = [proof_of(learned(stream(number))[0], KEY, SHA) for number in range(30)]
+    proofs = [proof_form.encode(proof) for proof in found if proof is not None]
+    assert len(proofs) > 10
+    lines = said(checker(), list(proofs), tmp_path)
+    assert not [line for line in lines if line.startswith("REFUSED")]
+
+
+@pytest.mark.parametrize("count", [30, 200])
+def test_corrupted_proofs_are_refused_by_both(count: int, tmp_path: Path) -> None:
+    """So many, of which exact fractions say that the claim does not follow; what still does is the hash's work."""
+    small = {"leaf_rows": 60, "bucket_points": 200, "n": 1_200}
+    whole, random = [proven(**small), proven(seed=3, structure="tree", **small)], np.random.default_rng(0)
+    assert all(follows(proof) for proof in whole)
+    refused: list[Plain] = []
+    while len(refused) < count:
+        proof = copy.deepcopy(whole[len(refused) % 2])
+        corrupt(proof, random)
+        if not follows(proof):
+            refused.append(proof)
+    for checker in (python(), node()):
+        accepted = [at for at, line in enumerate(said(checker, refused, tmp_path)) if not line.startswith("REFUSED")]
+        assert not accepted, [refused[at]["corrupted"] for at in accepted]
+
+
+@pytest.mark.parametrize("checker", [python, node])
+def test_what_is_no_proof_is_refused(checker: Callable[[], list[str]], tmp_path: Path) -> None:
+    """Not JSON, not an object, another format, numbers that are none, arrays of other lengths: a line each."""
+    whole = proven()
+    changed = [
+        {"format": 2},
+        {"C": "1"},
+        {"C": math.nan},
+        {"mean": whole["mean"][1:]},
+        {"X": whole["X"][1:]},
+        {"y": [0, *whole["y"][1:]]},
+        {"multipliers": [0.5, *whole["multipliers"][1:]]},
+        {"multipliers": [-1, *whole["multipliers"][1:]]},
+        {"epochs": [{**whole["epochs"][0], "rows": 0}, *whole["epochs"][1:]]},
+        {"epochs": [{**whole["epochs"][0], "factor": []}, *whole["epochs"][1:]]},
+        {"claim": {**whole["claim"], "lower": math.nan}},
+        {"claim": {**whole["claim"], "upper": 0.0, "lower": 0.0}},
+    ]
+    proofs: list[Plain | bytes] = [b"", b"{", b"[]", b"\xff", *({**whole, **one} for one in changed)]
+    lines = said(checker(), proofs, tmp_path)
+    assert [line for line in lines if not line.startswith("REFUSED: ")] == []
+
+
+def test_the_checker_is_read_in_one_sitting() -> None:
+    """At most 150 lines, with numpy alone."""
+    text = (CHECKERS / "check_proof.py").read_text()
+    assert len(text.splitlines()) <= 150
+    imports = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+    assert [line for line in imports if "numpy" in line] == ["import numpy as np"]
+    assert all(line.split()[1] in {"hashlib", "json", "math", "numpy", "pathlib", "sys"} for line in imports)
+
+
+# ---------------------------------------------------------------- the oracle
+
+
+def exact(values: Any) -> Any:
+    """Return exact fractions of numbers, nested as they are."""
+    return [exact(one) for one in values] if isinstance(values, list) else Fraction(values)
+
+
+def follows(proof: Plain) -> bool:
+    """Tell by exact fractions, roots aside, whether a claim follows from a proof that is well formed."""
+    claim, C = proof["claim"], Fraction(proof["C"])
+    of_label = {-1: C * Fraction(proof["class_weight"][0]), 1: C * Fraction(proof["class_weight"][1])}
+    mean, scale, w = exact(proof["mean"]), exact(proof["scale"]), exact(proof["coefficients"])
+    b, d = Fraction(proof["intercept"]), len(mean)
+    if claim["rows"] != len(proof["y"]) + sum(one["rows"] for one in proof["epochs"]):
+        return False
+    Z = [[(x - m) / s for x, m, s in zip(exact(row), mean, scale, strict=True)] for row in proof["X"]]
+    upper = [of_label[y] * Fraction(u) for y, u in zip(proof["y"], proof["weight"], strict=True)]
+    labels = list(proof["y"])
+    most = sum(one * one for one in w) / 2
+    most += sum(c * max(Fraction(0), slack(y, z, w, b)) for c, y, z in zip(upper, labels, Z, strict=True))
+    error = [Fraction(0)] * d
+    for told in proof["epochs"]:
+        there = [i * s for i, s in zip(exact(told["inverse_scale"]), scale, strict=True)]
+        shift = [(c - m) / s for c, m, s in zip(exact(told["centre"]), mean, scale, strict=True)]
+        now = [one / t for one, t in zip(w, there, strict=True)] + [b + sum(map(lambda p, q: p * q, w, shift))]
+        moved = norm(told["factor"], [p - q for p, q in zip(now, exact(told["machine"]), strict=True)])
+        greatest = max(of_label.values())
+        error = [e + greatest * q / t for e, q, t in zip(error, exact(told["error"]), there, strict=True)]
+        for at, y in enumerate(told["label"]):
+            u = Fraction(told["weight"][at])
+            z = [p + q / u / t for p, q, t in zip(shift, exact(told["sums"][at]), there, strict=True)]
+            c = of_label[y] * u
+            labels.append(y)
+            Z.append(z)
+            upper.append(c)
+            most += c * slack(y, z, w, b) if told["active"][at] else 0
+            excess = max(Fraction(0), moved - Fraction(told["nearest"][at]))
+            most += of_label[y] * excess * Fraction(told["length"][at])
+    most += sum(e * abs(one) for e, one in zip(error, w, strict=True))
+    units = proof["multipliers"]
+    a = [one * Fraction(proof["unit"]) for one in units]
+    if sum(one * y for one, y in zip(units, labels, strict=True)) or min(units) < 0:
+        return False
+    if any(one > c for one, c in zip(a, upper, strict=True)):
+        return False
+    sums = [abs(sum(one * y * z[j] for one, y, z in zip(a, labels, Z, strict=True) if one)) for j in range(d)]
+    least = sum(a) - sum((one + e) ** 2 for one, e in zip(sums, error, strict=True)) / 2
+    # Arithmetic of 64 bits cannot tell what is nearer than this.
+    return claim["lower"] <= least * (1 + Fraction(1, 10**9)) and claim["upper"] >= most * (1 - Fraction(1, 10**9))
+
+
+def slack(y: int, z: list[Fraction], w: list[Fraction], b: Fraction) -> Fraction:
+    return 1 - y * (sum(p * q for p, q in zip(z, w, strict=True)) + b)
+
+
+def norm(factor: list[list[float]], change: list[Fraction]) -> Fraction:
+    """Return |P^-1 change|, the root rounded."""
+    n = len(change)
+    rows = [[Fraction(factor[0][0])] + [Fraction(0)] * (n - 1 - at) for at in range(n)] if len(factor) == 1 else None
+    P = rows or exact(factor)
+    found = [Fraction(0)] * n
+    for at in reversed(range(n)):
+        rest = change[at] - sum(P[at][k - at] * found[k] for k in range(at + 1, n))
+        found[at] = rest / P[at][0]
+    return Fraction(math.sqrt(sum(one * one for one in found)))
+
+
+# ---------------------------------------------------------------- corruptions
+
+
+def corrupt(proof: Plain, random: np.random.Generator) -> None:
+    """Change one thing of a proof; `corrupted` names it."""
+    names = sorted(CORRUPT)
+    proof["corrupted"] = name = names[int(random.integers(len(names)))]
+    CORRUPT[name](proof, random)
+
+
+def _claims_more_from_below(proof: Plain, random: np.random.Generator) -> None:
+    proof["claim"]["lower"] *= 1.0 + 10.0 ** random.uniform(-6, 0)
+
+
+def _claims_more_from_above(proof: Plain, random: np.random.Generator) -> None:
+    proof["claim"]["upper"] *= 1.0 - 10.0 ** random.uniform(-6, -1)
+
+
+def _another(proof: Plain, name: str, random: np.random.Generator) -> None:
+    """Change one number of a list, or of a list of lists."""
+    values = proof[name]
+    at = int(random.integers(len(values)))
+    if isinstance(values[at], list):
+        values, at = values[at], int(random.integers(len(values[at])))
+    values[at] = values[at] + random.choice([-1.0, 1.0]) * 10.0 ** random.uniform(-3, 2) * max(1.0, abs(values[at]))
+
+
+def _flips_a_label(proof: Plain, random: np.random.Generator) -> None:
+    at = int(random.integers(len(proof["y"])))
+    proof["y"][at] *= -1
+
+
+def _drops_a_row(proof: Plain, random: np.random.Generator) -> None:
+    at = int(random.integers(len(proof["y"])))
+    for name in ("X", "y", "weight", "multipliers"):
+        proof[name].pop(at)
+    proof["claim"]["held"] -= 1
+
+
+def _drops_an_epoch(proof: Plain, _: np.random.Generator) -> None:
+    told = proof["epochs"].pop()
+    proof["claim"]["strata"] -= len(told["label"])
+    proof["multipliers"] = proof["multipliers"][: len(proof["multipliers"]) - len(told["label"])]
+
+
+def _turns_a_side(proof: Plain, random: np.random.Generator) -> None:
+    told = proof["epochs"][int(random.integers(len(proof["epochs"])))]
+    at = int(random.integers(len(told["active"])))
+    told["active"][at] = not told["active"][at]
+
+
+def _of_an_epoch(name: str) -> Callable[[Plain, np.random.Generator], None]:
+    def change(proof: Plain, random: np.random.Generator) -> None:
+        told = proof["epochs"][int(random.integers(len(proof["epochs"])))]
+        _another(told, name, random)
+        if name in ("weight", "length", "error", "inverse_scale"):
+            told[name] = [max(1e-9, abs(one)) for one in told[name]]
+
+    return change
+
+
+def _moves_a_multiplier(proof: Plain, random: np.random.Generator) -> None:
+    units = proof["multipliers"]
+    used = [at for at, one in enumerate(units) if one]
+    units[used[int(random.integers(len(used)))]] += int(random.integers(1, 2**40))
+
+
+def _scales_all_multipliers(proof: Plain, random: np.random.Generator) -> None:
+    proof["unit"] *= 1.0 + 10.0 ** random.uniform(-4, 0)
+
+
+def _another_machine(proof: Plain, random: np.random.Generator) -> None:
+    proof["intercept"] += random.choice([-1.0, 1.0]) * 10.0 ** random.uniform(-2, 1)
+
+
+CORRUPT: Final[dict[str, Callable[[Plain, np.random.Generator], None]]] = {
+    "a greater lower bound": _claims_more_from_below,
+    "a smaller upper bound": _claims_more_from_above,
+    "a label": _flips_a_label,
+    "a row": _drops_a_row,
+    "an epoch": _drops_an_epoch,
+    "a side": _turns_a_side,
+    "a multiplier": _moves_a_multiplier,
+    "all multipliers": _scales_all_multipliers,
+    "the intercept": _another_machine,
+    "a feature": lambda proof, random: _another(proof, "X", random),
+    "a coefficient": lambda proof, random: _another(proof, "coefficients", random),
+    "a mean": lambda proof, random: _another(proof, "mean", random),
+    **{f"{name} of an epoch": _of_an_epoch(name) for name in ("sums", "weight", "machine", "centre", "length")},
+}

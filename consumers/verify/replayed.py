@@ -23,7 +23,6 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
 from streamsvm.learning.recipe import Made, remade
 from streamsvm.learning.training import limited
-from streamsvm.model.certified import Certified
 from streamsvm.model.version import Lineage, Refined, Version
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.verification.recomputation import (
@@ -51,8 +50,8 @@ class Replayed:
 
     Attributes
     ----------
-    certified : Certified or None
-        The bounds of the version whose value was returned last.
+    last : Made or None
+        What the version whose value was returned last is of; None of a version of a stretch.
     """
 
     def __init__(self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
@@ -63,7 +62,7 @@ class Replayed:
         self._source: _Source | None = None
         self._threads = ExitStack()
         self._learned_before = 0
-        self.certified: Certified | None = None
+        self.last: Made | None = None
         self._ids: dict[str, str | None] = {}
         self._logs: dict[str, dict[int, tuple[int, int]]] = {}
 
@@ -87,9 +86,8 @@ class Replayed:
             If the log does not hold its input, or this build cannot run its configuration.
         """
         recomputation = self._advanced(version, certifier)
-        value = recomputation.value(version, lineage)
-        self.certified = recomputation.certified
-        return value
+        self.last = recomputation.made(version)
+        return recomputation.encoded(self.last, version, lineage)
 
     def refined(self, version: Version, lineage: Lineage) -> bytes:
         """Return the value that a refined version must have: that of its cut, and so many reads after it.
@@ -112,7 +110,7 @@ class Replayed:
             certificate = self.read(version, certifier)
         found = msgspec.structs.replace(refined, objective=certificate.reached, bound=certificate.bound)
         again = remade(made, recomputation.config, certifier.best)
-        self.certified = again.certified
+        self.last = again
         return recomputation.encoded(again, version, lineage, found)
 
     def built(self, version: Version, lineage: Lineage) -> bytes:
@@ -123,7 +121,7 @@ class Replayed:
         NotRecomputable
             If the log does not hold its rows, or this build cannot run its configuration.
         """
-        topic = version.lineage.topic
+        topic, self.last = version.lineage.topic, None
         self._look(topic)
         value, rows = rebuilt(
             self._cluster, version, lineage, self._ids[topic], self._logs[topic], self._timeout_s, self._schemas

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -20,6 +21,7 @@ from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.challenges import judge_challenges
+from consumers.verify.proving import write_proof
 from consumers.verify.replayed import Replayed
 from streamsvm.build import build
 from streamsvm.errors import ConfigurationError, TopicMissing
@@ -32,7 +34,7 @@ from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, certifier_of
-from streamsvm.verification.report import Report
+from streamsvm.verification.report import Outcome, Report
 from streamsvm.verification.survey import VersionSurvey
 
 ShowProgress = Callable[[int, int], None]
@@ -46,6 +48,7 @@ def verify(
     number: int | None = None,
     keep: int = 0,
     reads: int = 1,
+    proof: Path | None = None,
     progress: ShowProgress | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Report:
@@ -65,6 +68,8 @@ def verify(
         differs from its recomputation has none.
     reads : int
         How often the input is read for the certificate at most: more prove more where one is not enough.
+    proof : Path, optional
+        Where to write the proof of the one version's own bounds, by default of the newest's: a new file.
     progress : callable, optional
         Called after each version.
     timeout_s : float
@@ -84,13 +89,17 @@ def verify(
     after = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number, after.others)
-    if keep and number is None:
+    if (keep or proof is not None) and number is None:
         number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
-    total = sum(map(len, survey.found.values()))
+    total, written = sum(map(len, survey.found.values())), ""
     with schemas_of(settings) as schemas, Replayed(cluster, timeout_s, schemas) as replayed:
         for record in _versions(cluster, settings, survey, timeout_s):
+            replayed.last = None
             version = _judge(record, auditor, replayed, keep, reads)
+            if proof is not None and version is not None and version.number == number:
+                is_right = auditor.rows[-1].outcome in (Outcome.IDENTICAL, Outcome.OLDER_FORMAT)
+                written = write_proof(proof, version, record, replayed.last if is_right else None)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
@@ -110,6 +119,7 @@ def verify(
         notes=(*auditor.notes(), *challenge_notes),
         input_rows=input_rows,
         seconds=time.monotonic() - begun,
+        proof=written,
     )
 
 
@@ -195,7 +205,9 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
             recomputed = replayed.value(version, placed, certifier)
         form = format_of(record.value)
         parts = differences(record.value, recomputed, form)
-        parts += certificate_difference(dict(record.headers).get(certified.HEADER), replayed.certified)
+        parts += certificate_difference(
+            dict(record.headers).get(certified.HEADER), replayed.last.certified if replayed.last else None
+        )
         certificate = None
         if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
             certificate = replayed.certificate(version, certifier, reads)

@@ -20,7 +20,6 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
-from streamsvm.model.certified import Certified
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.version import Built, Lineage, Memory, PartitionCut, Refined, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
@@ -91,7 +90,6 @@ class Recomputation:
         self._show(self._base)
         self._tunings: dict[tuple[PartitionCut, ...], Tuning] = {}
         self.input_rows = 0
-        self.certified: Certified | None = None
 
     @property
     def positions(self) -> dict[int, Position]:
@@ -184,27 +182,19 @@ class Recomputation:
         self.require_all(version)
         made = make(self._learner.cut(), self.config, self._in_force(version))
         self._remember(made.tuning)
-        self.certified = made.certified
         return made
 
-    def value(self, version: Version, lineage: Lineage) -> bytes:
-        """Return the value that a version must have, once its cut is reached; another build's stays named as its own.
+    def encoded(self, made: Made, version: Version, lineage: Lineage, refined: Refined | None = None) -> bytes:
+        """Return the value that a version must have, of what was made; another build's stays named as its own.
 
         Parameters
         ----------
+        made : Made
         version : Version
         lineage : Lineage
             What names its predecessors: the parent and the links of this one are taken.
-
-        Raises
-        ------
-        NotRecomputable
-            If the log never stood at its cut, or has fewer rows up to there than it had then.
+        refined : Refined, optional
         """
-        return self.encoded(self.made(version), version, lineage)
-
-    def encoded(self, made: Made, version: Version, lineage: Lineage, refined: Refined | None = None) -> bytes:
-        """Return the value of what was made, named as a version is; see `value`."""
         origin = Origin(
             name=version.name,
             number=version.number,

@@ -225,7 +225,8 @@ def line(row: dict[str, Any]) -> str:
     itself = (
         f"{row['set']:15} {row['order']:9} {row['partitions']:3} {row['memory']:7,} "
         f"itself: true {shown(max(row['own_true_gap'], 0.0)):>10}  {row['own_kind']} {shown(row['own_gap']):>10} "
-        f"({row['own_held']:,} held, {row['own_strata']:,} strata); proof {row['own_proof_bytes'] or 0:,} bytes; violated {row['violated']}"
+        f"({row['own_held']:,} held, {row['own_strata']:,} strata; proof of {row['own_proof_bytes'] or 0:,} bytes); "
+        f"violated {row['violated']}"
     )
     if "certified_gap" not in row:
         return itself

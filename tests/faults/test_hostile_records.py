@@ -30,7 +30,7 @@ def test_a_record_is_a_function_of_its_number() -> None:
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("records", [4_000, 200_000])
+@pytest.mark.parametrize("records", [4_000, pytest.param(200_000, marks=pytest.mark.faults_long)])
 def test_a_flood_ends_nothing_and_adds_up(
     stage: Stage, records: int, record_property: Callable[[str, object], None]
 ) -> None:

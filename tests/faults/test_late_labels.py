@@ -11,7 +11,9 @@ from tests.brokers.fixtures import TestBroker
 from tests.faults.late_labels import VERSIONS, run
 
 
-@pytest.mark.parametrize(("rows", "kills"), [(4_000, 2), (100_000, 20)], ids=["4000", "100000"])
+@pytest.mark.parametrize(
+    ("rows", "kills"), [(4_000, 2), pytest.param(100_000, 20, marks=pytest.mark.faults_long)], ids=["4000", "100000"]
+)
 def test_three_readings_of_the_same_logs_give_the_same_versions(
     real_broker: TestBroker, tmp_path: Path, rows: int, kills: int
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from consumers.cli.app import app
 from consumers.metrics import WORKER, Metrics
 from consumers.settings import Settings
 from consumers.trainer.workers.backfill import backfill
+from consumers.trainer.workers.backfill_process import told_from, until
 from consumers.trainer.workers.coresets_topic import CoresetsWriter, coresets_of, read_partition
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -127,3 +129,14 @@ def test_no_process_is_too_few() -> None:
     found = CliRunner().invoke(app, ["backfill", "--processes", "0", "--points-dimension", "2"])
     assert found.exit_code == 2
     assert "--processes" in found.output
+
+
+def test_a_process_ends_at_its_marks_and_tells_so() -> None:
+    """A partition that is not restored yet has not reached its mark, even where nothing is to be learned."""
+    lines = io.BytesIO()
+    enough = until({0: 0, 2: 5}, lines)
+    assert not enough({})
+    assert not enough({2: 9})
+    assert not enough({0: 0, 2: 4})
+    assert enough({0: 3, 2: 5})
+    assert told_from(lines.getvalue().splitlines()[-1]) == {0: 3, 2: 5}

@@ -104,6 +104,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_cli.py::test_an_unreachable_broker_is_retryable": (),
     "tests/consumers/test_cli.py::test_replay_train_show_and_score_by_command_line": (),
     "tests/consumers/test_demo.py::test_the_demo_gives_the_same_models_every_time": (),
+    "tests/consumers/test_backfill.py::test_a_backfill_that_was_stopped_goes_on": (),
+    "tests/consumers/test_backfill.py::test_half_backfilled_and_half_streamed_is_all_streamed": (),
     "tests/consumers/test_group_workers.py::test_a_group_of_workers_shares_partitions_out": (),
     "tests/consumers/test_group_workers.py::test_a_reset_begins_anew_for_workers_too": (),
     "tests/consumers/test_group_workers.py::test_a_stream_goes_on_from_one_process_to_workers_and_back": (),

@@ -180,6 +180,31 @@ def worker(settings: Settings) -> None:
         GroupWorker(settings, Cluster(connection), metrics, health, stop).run()
 
 
+@app.command(cls=OptionsOnDemand)
+@with_settings(*WORKER_SECTIONS)
+def backfill(
+    settings: Settings,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="Workers on this machine, each with partitions of its own. Default: one a processor."
+        ),
+    ] = None,
+) -> None:
+    """Learn what the input holds now for a trainer with --from-coresets, by several processes, and end."""
+    from consumers.host.runtime import configure_logging, connect, stop_on_signals
+    from consumers.trainer.workers.backfill import backfill as run
+    from consumers.trainer.workers.backfill import processors
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    settings.models()
+    connection = connect(settings, "backfill")
+    status = run(settings, Cluster(connection), processes or processors(), stop_on_signals())
+    if status:
+        raise typer.Exit(status)
+
+
 @app.command(name="compile", cls=OptionsOnDemand)
 @with_settings(*TRAINER_SECTIONS)
 def compile_command(

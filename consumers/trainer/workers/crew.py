@@ -99,7 +99,7 @@ class Hand:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
                 [sys.executable, "-m", "consumers.trainer.workers.process", str(its.fileno())],
                 pass_fds=[its.fileno()],
-                env=_environment(),
+                env=environment(),
                 stdin=subprocess.DEVNULL,
             )
         self._channel = Channel(own)
@@ -549,7 +549,7 @@ def plain(settings: Settings) -> dict[str, Any]:
     return found
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return this process's environment, in which this very package is found."""
     root = str(Path(consumers.__file__).parents[1])
     path = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]

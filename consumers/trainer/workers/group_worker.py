@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -133,6 +133,9 @@ class GroupWorker:
         Made of `consumers.metrics.WORKER`.
     health : Health
     stop : Stop
+    enough : callable, optional
+        Takes the offset before which each partition that is learned here holds nothing more to learn; returns whether
+        to end, having published. Default: the worker goes on until it is stopped.
     monotonic : callable
         Seconds.
     """
@@ -144,11 +147,13 @@ class GroupWorker:
         metrics: Metrics,
         health: Health,
         stop: Stop,
+        *,
+        enough: Callable[[Mapping[int, int]], bool] = lambda ahead: False,  # noqa: ARG005 - it never ends by itself
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._given, self._settings = settings, settings
         self._cluster, self._metrics, self._health, self._stop = cluster, metrics, health, stop
-        self._monotonic = monotonic
+        self._enough, self._monotonic = enough, monotonic
         self._config = settings.models()
         self._owned: dict[int, _Owned] = {}
         self._awaited: dict[int, _Awaited] = {}
@@ -178,7 +183,7 @@ class GroupWorker:
                 return
             self._health.require("start", "")
             log.info("worker_started", topic=self._settings.input.topic, coresets=self._settings.coresets_topic)
-            while not self._stop.is_set():
+            while not self._stop.is_set() and not self._enough({} if self._reading is None else self._reading.ahead):
                 self._turn()
             self._publish(list(self._owned), at_once=True)
             self._show(at_once=True)

@@ -53,6 +53,26 @@ function dualNorm(P, change) {
   return Math.sqrt(dot(u, u));
 }
 
+// u P for a row u; with `size`, its terms' magnitudes instead of the terms.
+const product = (u, P, size = (one) => one) =>
+  u.map((_, c) => sum(u.slice(0, c + 1).map((one, k) => one * size(P[k][c - k]))));
+
+const norm = (u) => Math.sqrt(dot(u, u));
+
+// Fact 3: the length of a stratum's sums is at most the sum of lengths, and their slack at least `nearest` times that.
+function noRowsHaveOthers({ y, weight, length, nearest, sums, error, centre, inverse, before, active, P }) {
+  sums.forEach((row, at) => {
+    const whole = [...row, weight[at]];
+    const wrong = row.map((one, j) => SLACK * (Math.abs(one) + weight[at] * Math.abs(centre[j]) * inverse[j]) + error[j]);
+    wrong.push(SLACK * weight[at]);
+    const short = norm(product(whole, P)) - norm(product(wrong, P, Math.abs));
+    require(length[at] >= short, "lengths of rows with such sums are greater");
+    const slack = (active[at] ? 1 : -1) * (weight[at] - y[at] * dot(whole, before));
+    const away = slack + dot(wrong, before.map(Math.abs)) + SLACK * weight[at];
+    require(nearest[at] * length[at] <= away + SLACK * Math.abs(away), "rows with such sums are nearer the kink");
+  });
+}
+
 function epochOf(told, d, mean, scale, w, b) {
   const y = numbers(told.label), n = y.length;
   const weight = numbers(told.weight, n), length = numbers(told.length, n), nearest = numbers(told.nearest, n);
@@ -73,6 +93,7 @@ function epochOf(told, d, mean, scale, w, b) {
     : told.factor.map((row, at) => numbers(row, d + 1 - at));
   require(P.length === d + 1 && P.every((row) => row[0] > 0), "the factor has no inverse");
   const moved = dualNorm(P, change);
+  noRowsHaveOthers({ y, weight, length, nearest, sums, error, centre, inverse, before, active, P });
   const excess = length.map((one, at) => Math.max(0, moved - nearest[at]) * one);
   return { y, weight, means, active, error: error.map((one, j) => one / there[j]), excess };
 }
@@ -124,7 +145,8 @@ function check(proof) {
     const size = dot(w, w) + sum(hinges.map(Math.abs)) + excess;
     require(claim.upper >= most - SLACK * size, `the upper bound is at least ${most}`);
   }
-  require(claim.lower > 0 && claim.lower <= claim.upper, "the bounds");
+  require(number(claim.lower) > 0 && claim.lower <= number(claim.upper), "the bounds");
+  require(claim.kind === "proven" || claim.kind === "estimated", "the kind");
 }
 
 let refused = 0;
@@ -138,7 +160,7 @@ for (const name of process.argv.slice(2)) {
     const hash = createHash("sha256").update(data).digest("hex");
     console.log(`${name}: ${proof.version} ${proof.sha256}: within ${within.toPrecision(2)} of the best${ending}; proof ${hash}`);
   } catch (error) {
-    if (!(error instanceof Refused || error instanceof TypeError || error instanceof SyntaxError)) throw error;
+    if (!([Refused, TypeError, SyntaxError, RangeError].some((kind) => error instanceof kind) || error.code)) throw error;
     refused = 1;
     console.log(`${name}: REFUSED: ${error.message}`);
   }

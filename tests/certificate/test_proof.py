@@ -115,12 +115,34 @@ def test_what_is_no_proof_is_refused(checker: Callable[[], list[str]], tmp_path:
         {"multipliers": [-1, *whole["multipliers"][1:]]},
         {"epochs": [{**whole["epochs"][0], "rows": 0}, *whole["epochs"][1:]]},
         {"epochs": [{**whole["epochs"][0], "factor": []}, *whole["epochs"][1:]]},
+        {"X": [list(row) for row in np.reshape(whole["X"], (len(whole["mean"]), -1)).tolist()]},
+        {"unit": str(whole["unit"])},
         {"claim": {**whole["claim"], "lower": math.nan}},
+        {"claim": {**whole["claim"], "kind": "estimated", "lower": "0.5", "upper": "0.4"}},
+        {"claim": {**whole["claim"], "kind": "certain"}},
         {"claim": {**whole["claim"], "upper": 0.0, "lower": 0.0}},
     ]
-    proofs: list[Plain | bytes] = [b"", b"{", b"[]", b"\xff", *({**whole, **one} for one in changed)]
+    proofs: list[Plain | bytes] = [b"", b"{", b"[]", b"\xff", b"[" * 200_000, *({**whole, **one} for one in changed)]
     lines = said(checker(), proofs, tmp_path)
     assert [line for line in lines if not line.startswith("REFUSED: ")] == []
+
+
+@pytest.mark.parametrize("checker", [python, node])
+@pytest.mark.parametrize(
+    "told",
+    [{"length": 0.0, "nearest": 0.0}, {"nearest": 1e6}, {"active": False}],
+    ids=["no length", "far away", "another side"],
+)
+def test_totals_that_no_rows_have_are_refused(
+    told: dict[str, float], checker: Callable[[], list[str]], tmp_path: Path
+) -> None:
+    """With them nearly any upper bound would follow, down to the lower one."""
+    proof = proven(leaf_rows=60, bucket_points=200, n=1_200)
+    for epoch in proof["epochs"]:
+        epoch |= {name: [value] * len(epoch["label"]) for name, value in told.items()}
+    (line,) = said(checker(), [proof], tmp_path)
+    assert line.startswith("REFUSED: ")
+    assert "rows with such sums" in line
 
 
 def test_the_checker_is_read_in_one_sitting() -> None:

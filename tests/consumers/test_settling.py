@@ -27,7 +27,7 @@ from streamsvm.model.pointers import decode_head, head_key
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
-from tests.faults.proxy import END_TXN, PRODUCE, Proxy
+from tests.faults.proxy import ADD_OFFSETS_TO_TXN, END_TXN, PRODUCE, Proxy
 from tests.faults.unmarked import UNVERIFIED, Unmarked
 from tests.test_subscriber import NAME, eventually, version_of
 from tests.test_subscriber import Trainer as ModelTrainer
@@ -117,7 +117,10 @@ def test_a_version_whose_markers_are_lost_is_published_once(
 
 
 class Doubling(Proxy):
-    """Delivers a copy of one end of a transaction when all but the last part of the next transaction are stored."""
+    """Delivers a copy of one end of a transaction when all but the last part of the next transaction are stored.
+
+    On a machine that has time, a client sends all records in one request: then the group's positions are the last part.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,9 +135,9 @@ class Doubling(Proxy):
             self._produced = 0
             if self.copy == b"":
                 self.copy = frame
-        elif self.writer in frame and key == PRODUCE and self.copy:
-            self._produced += 1
-            if self._produced == self.parts:
+        elif self.writer in frame and key in (PRODUCE, ADD_OFFSETS_TO_TXN) and self.copy:
+            self._produced += int(key == PRODUCE)
+            if self._produced == self.parts or (self._produced and key == ADD_OFFSETS_TO_TXN):
                 time.sleep(0.05)  # the fault itself: the parts before it are stored
                 self.answers.append(self.deliver_late(self.copy))
                 self.copy = None

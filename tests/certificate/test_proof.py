@@ -104,7 +104,7 @@ def test_corrupted_proofs_are_refused_by_both(count: int, tmp_path: Path) -> Non
 def test_what_is_no_proof_is_refused(checker: Callable[[], list[str]], tmp_path: Path) -> None:
     """Not JSON, not an object, another format, numbers that are none, arrays of other lengths: a line each."""
     whole = proven()
-    changed = [
+    changed: list[Plain] = [
         {"format": 2},
         {"C": "1"},
         {"C": math.nan},
@@ -183,6 +183,8 @@ def follows(proof: Plain) -> bool:
         moved = norm(told["factor"], [p - q for p, q in zip(now, exact(told["machine"]), strict=True)])
         greatest = max(of_label.values())
         error = [e + greatest * q / t for e, q, t in zip(error, exact(told["error"]), there, strict=True)]
+        if not any_rows_have(told):
+            return False
         for at, y in enumerate(told["label"]):
             u = Fraction(told["weight"][at])
             z = [p + q / u / t for p, q, t in zip(shift, exact(told["sums"][at]), there, strict=True)]
@@ -204,6 +206,28 @@ def follows(proof: Plain) -> bool:
     least = sum(a) - sum((one + e) ** 2 for one, e in zip(sums, error, strict=True)) / 2
     # Arithmetic of 64 bits cannot tell what is nearer than this.
     return claim["lower"] <= least * (1 + Fraction(1, 10**9)) and claim["upper"] >= most * (1 - Fraction(1, 10**9))
+
+
+def any_rows_have(told: Plain) -> bool:
+    """Tell whether any rows have the sums, lengths and sides of an epoch's strata, by what convexity says of them."""
+    rows, margin, lost = told["factor"], 1 + Fraction(1, 10**9), [*exact(told["error"]), Fraction(0)]
+    d = len(told["centre"])
+    P = [[Fraction(0)] * at + exact(rows[0][:1] if len(rows) == 1 else rows[at]) for at in range(d + 1)]
+    P = [row + [Fraction(0)] * (d + 1 - len(row)) for row in P]
+    for at, y in enumerate(told["label"]):
+        u, length = Fraction(told["weight"][at]), Fraction(told["length"][at])
+        whole = [*exact(told["sums"][at]), u]
+        least = math.sqrt(sum(sum(whole[j] * P[j][k] for j in range(d + 1)) ** 2 for k in range(d + 1)))
+        wide = [abs(one) / 10**9 + e for one, e in zip(whole, lost, strict=True)]
+        beside = math.sqrt(sum(sum(wide[j] * abs(P[j][k]) for j in range(d + 1)) ** 2 for k in range(d + 1)))
+        if length < least - beside:
+            return False
+        side = 1 if told["active"][at] else -1
+        away = side * (u - y * sum(p * q for p, q in zip(whole, exact(told["machine"]), strict=True)))
+        around = sum(p * abs(q) for p, q in zip(wide, exact(told["machine"]), strict=True))
+        if Fraction(told["nearest"][at]) * length > away * (margin if away > 0 else 1 / margin) + around:
+            return False
+    return True
 
 
 def slack(y: int, z: list[Fraction], w: list[Fraction], b: Fraction) -> Fraction:
@@ -283,6 +307,22 @@ def _of_an_epoch(name: str) -> Callable[[Plain, np.random.Generator], None]:
     return change
 
 
+def _turns_all_sides(proof: Plain, random: np.random.Generator) -> None:
+    for told in proof["epochs"]:
+        told["active"] = [False] * len(told["active"])
+    proof["claim"]["upper"] *= 1.0 - 10.0 ** random.uniform(-6, -1)
+
+
+def _moves_all_away(proof: Plain, random: np.random.Generator) -> None:
+    for told in proof["epochs"]:
+        told["nearest"] = [one + 10.0 ** random.uniform(-2, 3) for one in told["nearest"]]
+
+
+def _shortens_all(proof: Plain, random: np.random.Generator) -> None:
+    for told in proof["epochs"]:
+        told["length"] = [one * 10.0 ** random.uniform(-3, -1) for one in told["length"]]
+
+
 def _moves_a_multiplier(proof: Plain, random: np.random.Generator) -> None:
     units = proof["multipliers"]
     used = [at for at, one in enumerate(units) if one]
@@ -304,6 +344,9 @@ CORRUPT: Final[dict[str, Callable[[Plain, np.random.Generator], None]]] = {
     "a row": _drops_a_row,
     "an epoch": _drops_an_epoch,
     "a side": _turns_a_side,
+    "all sides": _turns_all_sides,
+    "all distances": _moves_all_away,
+    "all lengths": _shortens_all,
     "a multiplier": _moves_a_multiplier,
     "all multipliers": _scales_all_multipliers,
     "the intercept": _another_machine,

@@ -52,7 +52,7 @@ def write_proof(path: Path, version: Version, record: Record, made: Made | None)
     if proof is None:
         said = "has no bounds" if made.certified is None else f"has bounds that say nothing ({made.certified})"
         raise ConfigurationError(
-            f"{version.key} {said}, so there is no proof of them",
+            f"{version.key} {said}, so they cannot be proven",
             "Bounds are of linear machines of two labels that were learned with coreset.totals; after more rows they "
             "say more.",
         )

@@ -110,5 +110,5 @@ def encode(proof: Proof) -> bytes:
 
 
 def decode(data: bytes) -> Proof:
-    """Return a proof of its JSON; raises `msgspec.DecodeError` where it is none."""
+    """Return a proof of its JSON; raises `msgspec.DecodeError` where it lacks anything."""
     return msgspec.json.decode(data, type=Proof)

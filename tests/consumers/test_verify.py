@@ -427,7 +427,7 @@ def test_what_has_no_bounds_has_no_proof(settings: Settings, connection: Connect
     rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
     produce(connection, rbf.input.topic, records(90))
     run_until(rbf, connection, 90)
-    with pytest.raises(ConfigurationError, match="has no bounds, so there is no proof of them"):
+    with pytest.raises(ConfigurationError, match="has no bounds, so they cannot be proven"):
         verify(Cluster(connection), rbf, proof=tmp_path / "proof.json")
     (tmp_path / "there").touch()
     with pytest.raises(ConfigurationError, match="exists already"):

@@ -218,7 +218,7 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
     for one in (version, later):
         assert again.admits(one)
         again.learn(rows.slice(again.positions[0].offset, 2_000), again.aim(one)[0])
-        assert again.value(one, one.lineage) == message.encode(one)
+        assert again.encoded(again.made(one), one, one.lineage) == message.encode(one)
 
 
 def test_times_come_from_the_middle_row() -> None:

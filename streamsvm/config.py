@@ -494,7 +494,8 @@ class CoresetConfig(Section):
         "positive, a sample of 1000 rows otherwise holds one positive, too few for skill, thresholds, probabilities "
         "and the gate. In return the interval of the objective is wider where the frequent label has most of the "
         "loss, by a half at two positives in a thousand. Checkpoints and versions older than this option have one "
-        "sample of all rows, and continue with it unless the option is given.",
+        "sample of all rows, and continue with it unless the option is given. With more than two labels there is "
+        "always one sample of all rows.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,

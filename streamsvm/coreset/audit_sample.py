@@ -43,8 +43,8 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _UNIT = 2.0**-53
 
-EVERY_LABEL: Final = 0
-"""Labels are -1 and +1."""
+EVERY_LABEL: Final = -128
+"""No label: of two labels the codes are -1 and +1, of more 0 to 127."""
 LABELS: Final = (-1, 1)
 
 

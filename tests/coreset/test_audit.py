@@ -95,6 +95,17 @@ def test_a_labels_sample_is_that_of_its_rows_alone(n: int, capacity: int, label:
     assert set(own.points.y) <= {label}
 
 
+@pytest.mark.parametrize("label", [0, 1, 6, 127])
+def test_the_codes_of_several_labels_are_no_sentinel(label: int) -> None:
+    """The first of several labels has code 0: its sample, too, is drawn from its own rows alone."""
+    stream = rows(200)
+    stream.points.y[:] = np.resize(np.array([0, 1, 6, 127], np.int8), 200)
+    own, every = Reservoir(200, 0, 1, 3, FLOAT32, label), reservoir(200)
+    own.add(stream)
+    every.add(stream)
+    assert (set(own.points.y), len(own), len(every)) == ({label}, 50, 200)
+
+
 @pytest.mark.parametrize(
     ("capacity", "by_label", "told"),
     [

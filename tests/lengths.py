@@ -28,6 +28,9 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
     # Several labels under every memory: the window goes through the same code, and restarts through a screened leaf.
     "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
+    "tests/consumers/test_classes.py::test_seven_labels_are_rolled_back_and_named": ("embedded",),
+    "tests/consumers/test_onnx.py::test_copies_of_seven_labels_answer_alike": ("real-one_vs_one-linear",),
+    "tests/faults/test_classes.py::test_kills_at_random_moments_change_nothing": (),
     # The fault matrix: of each row that takes a process and a broker, the shortest form; rows of which none is kept are
     # about what the simulation does to the same code (clocks, kills, frozen and lost processes, lost answers).
     "tests/faults/test_broker.py::test_a_pause_only_delays": (),

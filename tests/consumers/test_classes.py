@@ -13,9 +13,11 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from msgspec import UNSET
+from numpy.typing import NDArray
 from structlog.testing import capture_logs
 
 from consumers.loader import load
+from consumers.models.moving import Records, RollBack, perform, set_alias
 from consumers.models.show import describe
 from consumers.page.page import page_of
 from consumers.page.site import Site
@@ -141,6 +143,31 @@ def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connect
     report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
     assert _page(running, settings).count("Balanced accuracy") >= 1
+
+
+def test_seven_labels_are_rolled_back_and_named(broker: TestBroker, tmp_path: Path) -> None:
+    """Readers of `current` have the older version, those of an alias the one that it names; verify is clean."""
+    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel="linear")
+    connection = broker.connect(fetch_wait_max_ms=10)
+    cluster, models_topic = Cluster(connection), settings.output.models_topic
+    cluster.create([TopicSpec(settings.input.topic, 4)])
+    produce(connection, settings.input.topic, records_of(several(ROWS)))
+    run_until(settings, connection, ROWS)
+    older, newest = versions(connection, settings)[-2:]
+    records = Records(cluster, settings, "ann@desk", "because", datetime(2026, 1, 1, tzinfo=UTC))
+    perform(cluster, settings, set_alias(records, "stable", newest.number))
+    perform(cluster, settings, RollBack(records))
+    X = several(200, seed=5).X
+    for alias, version in (("current", older), ("stable", newest)):
+        loaded = load_version(connection, settings.name, models_topic=models_topic, alias=alias)
+        assert (loaded.version.number, loaded.version.labels) == (version.number, LABELS)
+        assert loaded.decision_function(X).tobytes() == _decided(connection, settings, version.number, X)
+    assert verify(cluster, settings).clean
+
+
+def _decided(connection: Connection, settings: Settings, number: int, X: NDArray[np.float32]) -> bytes:
+    named = load_version(connection, settings.name, models_topic=settings.output.models_topic, number=number)
+    return bytes(named.decision_function(X).tobytes())
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,11 @@ from consumers.streams.topics import check_names, output_topics
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model import message as model_codec
+from streamsvm.registry.loading import load_version
 from streamsvm.registry.onnx_copy import CONTENT_TYPE, MODEL_SHA256_HEADER
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_classes import LABELS as LABELS_OF_SEVEN
+from tests.consumers.test_classes import records_of, seven, several
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 from tests.streams import gaussian
 
@@ -51,6 +54,28 @@ def test_every_version_has_a_copy_that_decides_alike(settings: Settings, broker:
         session = onnxruntime.InferenceSession(copy.value, providers=["CPUExecutionProvider"])
         (decision,) = session.run(["decision_function"], {"X": X})
         np.testing.assert_allclose(decision, version.model.decision_function(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
+def test_copies_of_seven_labels_answer_alike(kernel: str, multiclass: str, broker: TestBroker, tmp_path: Path) -> None:
+    """The topic's copies give the labels, decision values and probabilities of the version that readers load."""
+    made = seven(settings_for(broker.name("onnx"), tmp_path / "checkpoint"), kernel=kernel, multiclass=multiclass)
+    settings = asking_for_onnx(made)
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
+    produce(broker.connection, settings.input.topic, records_of(several(300)))
+    run_until(settings, broker.connection, 300)
+    published = versions(broker.connection, settings)
+    copies = topic(broker.connection, settings.output.onnx_topic)
+    assert len(copies) == len(published) > 0
+    loaded = load_version(broker.connection, "m", models_topic=settings.output.models_topic)
+    assert loaded.version.number == published[-1].number
+    X = np.asarray(several(500, seed=5).X, np.float64)
+    session = onnxruntime.InferenceSession(copies[-1].value, providers=["CPUExecutionProvider"])
+    answers, decision = session.run(["label", "decision_function"], {"X": X})
+    np.testing.assert_allclose(decision, loaded.decision_function(X), rtol=1e-9, atol=1e-9)
+    assert answers.tolist() == loaded.predict(X).tolist()
+    assert set(answers) == set(LABELS_OF_SEVEN)
 
 
 def test_json_alone_makes_no_such_topic(tmp_path: Path) -> None:

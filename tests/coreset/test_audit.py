@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from streamsvm.coreset.audit_sample import LABELS, Reservoir, Sampled, shares
+from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Reservoir, Sampled, shares
 from streamsvm.coreset.estimate import estimate, represented
 from streamsvm.points import Points, Rows
 from tests.benchmarks.audit import covered, sampled, sampled_by_label, stream_of, streams
@@ -110,12 +110,12 @@ def test_the_codes_of_several_labels_are_no_sentinel(label: int) -> None:
     ("capacity", "by_label", "told"),
     [
         (0, True, {}),
-        (1, True, {0: 1}),
-        (3, True, {0: 3}),
+        (1, True, {EVERY_LABEL: 1}),
+        (3, True, {EVERY_LABEL: 3}),
         (4, True, {-1: 2, 1: 2}),
         (7, True, {-1: 4, 1: 3}),
         (8, True, {-1: 4, 1: 4}),
-        (7, False, {0: 7}),
+        (7, False, {EVERY_LABEL: 7}),
     ],
 )
 def test_a_sample_is_halved_by_label(capacity: int, by_label: bool, told: dict[int, int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from streamsvm.model.classes import ClassModel
 from tests.consumers.test_classes import LABELS, records_of, several
 from tests.consumers.trainers import versions
 from tests.faults.stage import Stage
-from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_everywhere
+from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, finish, kill_at, kill_at_random, kill_everywhere
 from tests.streams import DIMENSION
 
 Note = Callable[[str, object], None]
@@ -43,6 +44,16 @@ def test_kills_of_a_trainer_of_seven_labels_change_nothing(seven: Stage, tmp_pat
     assert all(isinstance(version.model, ClassModel) and version.labels == LABELS for version in found)
     assert found[-1].stream.rows - found[-1].stream.points == 2 * (len(POINTS) + 1)
     record_property("named_kills", len(POINTS))
+
+
+def test_kills_at_random_moments_change_nothing(seven: Stage, tmp_path: Path, record_property: Note) -> None:
+    """As of two labels, between the first contact and the last version."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    record_property("seed", seed)
+    record_property(
+        "versions", kill_at_random(seven, 3, 800, seed, tmp_path, lambda rows, seed: records_of(several(rows, seed)))
+    )
+    record_property("random_kills", 3)
 
 
 @pytest.mark.faults_long

@@ -104,7 +104,14 @@ def test_a_kill_at_later_passages_of_a_point_changes_nothing(
     record_property("named_kills", len(points))
 
 
-def kill_at_random(stage: Stage, kills: int, rows: int, seed: int, tmp_path: Path) -> int:
+def kill_at_random(
+    stage: Stage,
+    kills: int,
+    rows: int,
+    seed: int,
+    tmp_path: Path,
+    records: Callable[[int, int], list[bytes]] = records,
+) -> int:
     """Kill trainers of one input at random moments, each through to its end, and return how many versions each made.
 
     The moment is drawn from before the first answer of the broker to some dozens of versions later.

@@ -15,11 +15,13 @@ to be compared with becomes current as without challenges, and ends a challenge 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Final
 
 import msgspec
+import numpy as np
 import structlog
 
 from consumers.metrics import Metrics
@@ -57,6 +59,8 @@ LOOK_EVERY_S: Final = 1.0
 """Between two joins of what was read, and two attempts where the broker did not answer."""
 PORTION: Final = 1_000
 """Most records of each log that are read in a turn of the loop, some milliseconds of work."""
+TIMES: Final = 101
+"""Rows whose times tell how late it is: fewer than half of them may be strange."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("better", "worse", "undecided", "unlabeled", "passed", "void")
 
 
@@ -76,8 +80,7 @@ class ShadowGate:
         self._gate, self._metrics = gate, metrics
         self.waiting: Alias | None = None
         """The newest version that waits for a challenge."""
-        self.time_ms = -1
-        """The newest record time that was learned."""
+        self._times: deque[int] = deque(maxlen=TIMES)
         if head is not None and head.gate is not None and head.gate.outcome == "waits":
             self.waiting = head.alias
 
@@ -86,10 +89,18 @@ class ShadowGate:
         """What is current."""
         return self._gate.present
 
+    @property
+    def time_ms(self) -> int:
+        """The (lower) median of the times of the newest `TIMES` rows that were learned; -1 before any has a time.
+
+        A few records of a strange time, a day in the next century, neither end a challenge nor keep it from ending.
+        """
+        return int(np.sort(self._times)[(len(self._times) - 1) // 2]) if self._times else -1
+
     def note(self, rows: Rows) -> None:
         """Take in rows that were learned."""
-        if len(rows):
-            self.time_ms = max(self.time_ms, int(rows.time_ms.max()))
+        newest = rows.time_ms[-TIMES:]
+        self._times.extend(newest[newest >= 0].tolist())
         self._gate.note(rows)
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
@@ -232,7 +243,9 @@ class Challenges:
         if present is None or present.alias != challenge.champion:
             self._end("void", None)
             return
-        over = self._gate.time_ms - challenge.since_ms > challenge.wait_ms
+        if challenge.since_ms < 0 <= self._gate.time_ms:
+            challenge = self._open = self._timed(challenge)
+        over = 0 <= challenge.since_ms < self._gate.time_ms - challenge.wait_ms
         try:
             done = self._compare(challenge, over=over, idle=idle)
         except StreamsvmError as error:  # the scores or labels cannot be read: no reason to stop learning
@@ -307,8 +320,6 @@ class Challenges:
         alias, present = self._gate.waiting, self._gate.present
         if alias is None or present is None or alias.number <= max(self._last, present.number):
             return
-        if self._gate.time_ms < 0:  # nothing was learned since the start: the challenge's time could not be told
-            return
         if not self._there(alias):
             self._gate.waiting = None
             return
@@ -333,6 +344,15 @@ class Challenges:
         self._until, self._lost = None, False
         self._show()
         log.info("challenge_begun", challenger=self._key(alias), champion=self._key(present.alias))
+
+    def _timed(self, begun: Challenge) -> Challenge:
+        """Commit since when a challenge's time counts that began before this life had learned a row."""
+        challenge = msgspec.structs.replace(begun, since_ms=self._gate.time_ms)
+        record = self._alias(challenge_key(self._settings.name), encode_challenge(challenge))
+        self._known = False
+        self._session.publish([record])
+        self._known = True
+        return challenge
 
     def _end(self, outcome: Outcome, compared: Compared | None) -> None:
         """Commit how a challenge ended, and what is current from then on."""

@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from consumers.settings import LabelsConfig, ScoringConfig, Settings
 from consumers.trainer import challenges as challenges_module
-from consumers.trainer.challenges import Challenges
+from consumers.trainer.challenges import TIMES, Challenges, ShadowGate
 from consumers.verify.challenges import challenges_in
 from consumers.verify.verify import verify
 from streamsvm.errors import TransientError
@@ -31,6 +31,7 @@ from streamsvm.model.challenge import Challenge, Span, challenge_key, challenger
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, decode_alias
 from streamsvm.model.version import version_key
+from streamsvm.points import Rows
 from streamsvm.quality.challenge import Compared
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_labels import BEGUN_MS, Timed, write
@@ -38,7 +39,7 @@ from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.test_scorer import stored
 from tests.consumers.trainers import Running, settings_for, topic
 from tests.faults.daemon import Daemon, arguments
-from tests.streams import gaussian
+from tests.streams import gaussian, rows_of
 from tests.test_subscriber import eventually
 
 ROWS = 400
@@ -304,7 +305,7 @@ def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker,
             points.send(ROWS)
             running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
         running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
-        points.send(10)  # of a later time
+        points.send(TIMES)  # of a later time
         running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome="unlabeled") == 1)
     (one, *_) = ended(connection, settings)
     assert one.ended is not None
@@ -336,7 +337,7 @@ def test_without_a_scorer_the_time_of_the_records_ends_a_challenge(
             points.send(ROWS)
             running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
         running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
-        points.send(10)  # of a later time
+        points.send(TIMES)  # of a later time
         running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome=outcome) == 1)
     assert current(connection, settings) == expected
     assert verify(Cluster(connection), settings).clean
@@ -508,14 +509,41 @@ def test_a_challenge_whose_logs_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -
     assert alone.turn() == ["passed"]
 
 
-def test_a_challenge_begins_when_the_time_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not while nothing was learned since the start; and not of a version that was retired."""
+def test_a_challenge_begins_before_the_time_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer that starts again waits for no row; time counts from the first one, and is told in the record."""
     alone = Alone(monkeypatch)
     alone.gate.time_ms = -1
+    assert alone.turn() == ["open"]
     assert alone.turn() == []
     alone.gate.time_ms = 100
     assert alone.turn() == ["open"]
+    record, *others = alone.session.publish.call_args.args[0]
+    assert (decode_challenge(record.value).since_ms, others) == (100, [])
+    alone.gate.time_ms += 1 + decode_challenge(record.value).wait_ms
+    assert alone.turn() == ["passed"]
+
+
+def test_a_version_that_was_retired_challenges_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked for before a challenge begins."""
     assert Alone(monkeypatch, retired=True).turn() == []
+
+
+def test_a_record_of_the_next_century_ends_no_challenge() -> None:
+    """Nor do fifty of them: the time is the median of the newest rows, and goes on with them."""
+    gate = ShadowGate(Mock(), None, Mock())
+    assert gate.time_ms == -1
+    gate.note(_of_times([-1]))
+    assert gate.time_ms == -1
+    gate.note(_of_times(range(1_000, 1_000 + TIMES)))
+    assert gate.time_ms == 1_000 + TIMES // 2
+    gate.note(_of_times([1 << 60] * (TIMES // 2)))
+    assert gate.time_ms == 1_000 + TIMES - 1
+    gate.note(_of_times(range(2_000, 2_000 + 10 * TIMES)))
+    assert gate.time_ms == 2_000 + 10 * TIMES - 1 - TIMES // 2
+
+
+def _of_times(times: Sequence[int]) -> Rows:
+    return replace(rows_of(gaussian(len(times), 1)), time_ms=np.array(times, np.int64))
 
 
 def test_a_version_that_was_retired_does_not_win(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/faults/test_kill.py::test_kills_around_a_tuning_change_nothing": (),
     "tests/faults/test_kill.py::test_kills_within_a_screened_leaf_change_nothing": (),
     "tests/faults/test_late_labels.py::test_three_readings_of_the_same_logs_give_the_same_versions": ("4000",),
+    "tests/faults/test_late_labels.py::test_kills_with_a_join_open_change_nothing": (),
     "tests/faults/test_late_labels.py::test_a_trainer_that_forgets_what_waits_is_found": (),
     "tests/faults/test_log.py::test_duplicates_and_disorder_count_by_offset": (),
     "tests/faults/test_memory.py::test_memory_stays_flat_when_training_is_slow": (),

@@ -65,7 +65,9 @@ def finish(stage: Stage, number: int, tmp_path: Path, planted: str = "") -> None
     clean.run_through(number)
     assert len(clean.models()) == number
     assert stage.models() == clean.models(), "not the models of a clean run"
-    check_counts(check_promise(stage.connection, stage.settings))
+    found = check_promise(stage.connection, stage.settings)
+    if not stage.settings.labels.topic:  # of joined rows several may have come by one offset, and none by another
+        check_counts(found)
 
 
 def kill_everywhere(

@@ -41,7 +41,8 @@ class Transaction:
 class Entry:
     """One place of a log: a record, or the control record that ends a transaction.
 
-    `producer_id` is that of the transactional producer that wrote it; None outside of transactions.
+    `producer_id` is that of the transactional producer that wrote it; None outside of transactions. `time_ms` is the
+    record's timestamp; None for one that follows from its offset.
     """
 
     value: bytes | None
@@ -50,6 +51,7 @@ class Entry:
     producer_id: int | None = None
     control: bool = False
     leader_epoch: int = 0
+    time_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class Log:
 
     def record(self, topic: str, partition: int, offset: int, entry: Entry) -> Record:
         """Return an entry as the client would."""
-        time_ms = 1_700_000_000_000 + offset
+        time_ms = 1_700_000_000_000 + offset if entry.time_ms is None else entry.time_ms
         return Record(topic, partition, offset, entry.key, entry.value, entry.headers, time_ms, entry.leader_epoch)
 
 

@@ -31,6 +31,7 @@ from streamsvm.model.pointers import decode_alias, decode_head, pin_key
 from streamsvm.model.version import Version, partition_cuts, positions
 from streamsvm.points import Points, Position, Positions, precedes
 from tests.simulation.broker import Entry
+from tests.simulation.late_labels import LABEL_LETTERS
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.stream import (
     ALIASES,
@@ -98,7 +99,10 @@ class Judge:
         ended_incarnations_stay_ended(world)
         self._values_are_pure(world, versions)
         self._checkpoints_are_pure(world)
-        letters_are_complete(world)
+        if not world.profile.late_labels:
+            letters_are_complete(world)
+        elif not world.excuses:
+            self._letters_are_those_of_the_join(world)
         if not world.excuses:
             refusals_are_audited(world)
             self._reaches_the_end(world, versions)
@@ -159,6 +163,17 @@ class Judge:
         )
         if behind >= world.settings.training.every_leaves and not refused:
             raise Violation(f"at rest {behind} leaves were sealed after the newest version")
+
+    def _letters_are_those_of_the_join(self, world: World) -> None:
+        """At rest the dead letters of both logs are of what a clean run rejects, and of nothing else."""
+        for partition in _partitions(world):
+            clean = self._reference.joined(partition, tuple(world.broker.log(INPUT, partition).entries), 0)
+            for topic, due in ((LETTERS, clean.feature_letters), (LABEL_LETTERS, clean.label_letters)):
+                sent = {offset for of, offset in _letters(world, topic) if of == partition}
+                if missing := due - sent:
+                    raise Violation(f"at rest there is no dead letter in {topic} of partition {partition}@{min(missing)}")
+                if more := sent - due:
+                    raise Violation(f"a dead letter in {topic} is of partition {partition}@{min(more)}, which is sound")
 
     def _sealed(self, world: World, partition: int, at: Position | None) -> int:
         log = world.broker.log(INPUT, partition)
@@ -455,13 +470,18 @@ def pins_hold(world: World) -> None:
             raise Violation("people pinned a version, and readers resolve another")
 
 
-def letters_are_complete(world: World) -> None:
-    """No checkpoint that can be loaded stands past a rejected record that is not in the dead letters."""
-    sent = {
+def _letters(world: World, topic: str) -> set[tuple[int, int]]:
+    """Return partition and offset of every record that a topic of dead letters holds."""
+    return {
         (int(headers["__streams.errors.partition"]), int(headers["__streams.errors.offset"]))
-        for _, entry in world.broker.log(LETTERS).committed()
+        for _, entry in world.broker.log(topic).committed()
         if (headers := dict(entry.headers))
     }
+
+
+def letters_are_complete(world: World) -> None:
+    """No checkpoint that can be loaded stands past a rejected record that is not in the dead letters."""
+    sent = _letters(world, LETTERS)
     for instance in (world.first, world.second):
         if instance is None or world.excuses:
             continue

@@ -46,6 +46,7 @@ from streamsvm.model.pointers import Alias
 from streamsvm.model.version import Version
 from streamsvm.quality.gate import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
+from tests.simulation.late_labels import LABELS
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
 
@@ -180,8 +181,8 @@ class Cluster(_Port):
         return nullcontext()
 
     def describe(self, topic: str) -> TopicInfo:
-        if topic == INPUT:
-            self._point("asks for the input")
+        if topic in (INPUT, LABELS):
+            self._point(f"asks for {topic}")
         found = self._broker.topics.get(topic)
         if found is None:
             raise TopicMissing(f"topic {topic} does not exist")
@@ -285,7 +286,10 @@ class Cluster(_Port):
         return Outbox(self._world, self._life)
 
     def input(self, topic: str, group: str) -> Input:
-        return Input(self._world, self._life)
+        return Input(self._world, self._life, topic)
+
+    def reader(self) -> Reader:
+        return Reader(self._world, self._life)
 
 
 class Publisher(_Port):
@@ -453,6 +457,18 @@ class Outbox(_Port):
         self._queued.clear()
 
 
+class Reader(_Port):
+    """See `streamsvm.kafka.Reader`."""
+
+    def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
+        self._point(f"fetches {topic}[{partition}]@{offset}")
+        log = self._broker.log(topic, partition)
+        found = next(iter(log.committed(offset, offset + 1)), None)
+        return None if found is None else log.record(topic, partition, *found)
+
+    def close(self) -> None: ...
+
+
 class Input(_Port):
     """See `streamsvm.kafka.Input`; one poll returns records of one partition.
 
@@ -460,29 +476,30 @@ class Input(_Port):
     (KIP-320).
     """
 
-    def __init__(self, world: World, life: Life) -> None:
+    def __init__(self, world: World, life: Life, topic: str) -> None:
         super().__init__(world, life)
         self._at: dict[int, int] = {}
         self._epochs: dict[int, int] = {}
-        self._topic = self._broker.topics[INPUT]
+        self._name = topic
+        self._topic = self._broker.topics[topic]
         self._ends: dict[int, int] = {}
         self._paused = False
 
     def assign(self, positions: Mapping[int, int]) -> None:
-        self._point(f"reads from {dict(positions)}")
+        self._point(f"reads {self._name} from {dict(positions)}")
         self._life.reads = True
         self._at, self._epochs, self._ends = dict(positions), {}, {}
         self._paused = False
 
     def poll(self, max_records: int, timeout_s: float) -> list[Record]:
-        self._point("polls")
+        self._point(f"polls {self._name}")
         self._world.time += POLL_S
         if self._world.decide("clock", "", ["late poll"]):
             self._world.time += CHECKPOINT_INTERVAL_S
         if self._paused:
             return []
         ready = [partition for partition in sorted(self._at) if self._ready(partition)]
-        self._ends |= {p: self._broker.log(INPUT, p).stable for p in self._at if p not in ready}
+        self._ends |= {p: self._broker.log(self._name, p).stable for p in self._at if p not in ready}
         if not ready:
             self._rest()
             return []
@@ -490,13 +507,13 @@ class Input(_Port):
         return self._take(self._choose(ready), max_records)
 
     def _ready(self, partition: int) -> list[tuple[int, Entry]]:
-        log, at = self._broker.log(INPUT, partition), self._at[partition]
-        if self._broker.topics[INPUT] is not self._topic:
-            raise TopicMissing(f"topic {INPUT} was deleted")
+        log, at = self._broker.log(self._name, partition), self._at[partition]
+        if self._broker.topics[self._name] is not self._topic:
+            raise TopicMissing(f"topic {self._name} was deleted")
         before = log.entries[at - 1] if log.first < at <= log.end else None
         diverged = before and self._epochs.get(partition, before.leader_epoch) != before.leader_epoch
         if diverged or not log.first <= at <= log.end:
-            raise OffsetOutOfRange(INPUT, partition, at, log.first, log.end)
+            raise OffsetOutOfRange(self._name, partition, at, log.first, log.end)
         return log.committed(at)
 
     def _choose(self, ready: list[int]) -> int:
@@ -507,10 +524,10 @@ class Input(_Port):
         if self._world.decide("batch", "", ["small batch"]):
             most = 1
         taken = self._ready(partition)[:most]
-        log = self._broker.log(INPUT, partition)
+        log = self._broker.log(self._name, partition)
         self._at[partition] = taken[-1][0] + 1
         self._epochs[partition] = taken[-1][1].leader_epoch
-        return [log.record(INPUT, partition, offset, entry) for offset, entry in taken]
+        return [log.record(self._name, partition, offset, entry) for offset, entry in taken]
 
     def _rest(self) -> None:
         if not self._world.people.append() and self._world.rest(self._life):
@@ -523,7 +540,7 @@ class Input(_Port):
         self._paused = False
 
     def high_watermark(self, partition: int) -> int | None:
-        return self._broker.log(INPUT, partition).end
+        return self._broker.log(self._name, partition).end
 
     def seen_end(self, partition: int) -> int | None:
         return self._ends.get(partition)

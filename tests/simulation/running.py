@@ -129,7 +129,11 @@ _judges: dict[str, Judge] = {}
 def judge_of(profile: Profile) -> Judge:
     """Return the judge for a profile's settings; one process keeps it, since its memory makes it fast."""
     models = settings_for(
-        profile.policy, memory=profile.memory, features=profile.features, classes=profile.classes
+        profile.policy,
+        memory=profile.memory,
+        features=profile.features,
+        classes=profile.classes,
+        late_labels=profile.late_labels,
     ).models()
     if models.sha256() not in _judges:
         _judges[models.sha256()] = Judge(Reference(models))

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from msgspec import UnsetType
 
-from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from consumers.settings import CheckpointConfig, InputConfig, LabelsConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
 from streamsvm.coreset.moments import Moments
 from streamsvm.features.recipe import Recipe
@@ -31,8 +31,9 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Memory
-from streamsvm.points import Points, Position, Positions
+from streamsvm.points import Points, Position, Positions, Rows
 from tests.simulation.broker import Entry
+from tests.simulation.late_labels import EARLY_MS, HORIZON_MS, LABELS, RULES, JoinedLogs, joined, labels_log
 
 NAME = "m"
 INPUT, LETTERS, MODELS = "in", "in.dlq", "models"
@@ -49,6 +50,7 @@ MEMORIES: dict[str, dict[str, Any]] = {
 }
 """What a world's trainer remembers."""
 _NO_CUT = 1 << 60
+_LATE = LabelsConfig(topic=LABELS, horizon=HORIZON_MS / 1_000, early=EARLY_MS / 1_000, absent=RULES.absent)
 
 
 class _Models(ModelConfig):
@@ -77,13 +79,16 @@ def _sha256(config: _Models) -> str:
 class _Settings(Settings):
     def models(self) -> ModelConfig:
         by_time, features = self.coreset.window_s is not None, self.features is not None
-        return _models(self.seed, self.coreset.memory, by_time, features, self.points.classes)
+        late = bool(self.labels.topic)
+        return _models(self.seed, self.coreset.memory, by_time, features, self.points.classes, late)
 
 
 @cache
-def _models(seed: int, kind: str, by_time: bool, features: bool, classes: int) -> _Models:
-    own = settings_for("every", memory="window of time" if by_time else kind, features=features, classes=classes)
-    return _Models(points=own.points, coreset=own.coreset, svm=own.svm, seed=seed, features=own.features)
+def _models(seed: int, kind: str, by_time: bool, features: bool, classes: int, late: bool) -> _Models:
+    memory = "window of time" if by_time else kind
+    own = settings_for("every", memory=memory, features=features, classes=classes, late_labels=late)
+    labels = own.labels.rule
+    return _Models(points=own.points, coreset=own.coreset, svm=own.svm, seed=seed, features=own.features, labels=labels)
 
 
 @cache
@@ -103,9 +108,11 @@ def settings_for(
     *,
     features: bool = False,
     classes: int = 2,
+    late_labels: bool = False,
 ) -> Settings:
     """Return settings under which two rows seal a leaf; with features the same records are raw events.
 
+    With `late_labels` two logs are joined: see `tests.simulation.late_labels`.
     With more than two labels buckets and training sets hold a point of each, and nothing is tuned.
 
     Where rows are forgotten one row seals a leaf: so few rows come that none would be forgotten.
@@ -124,6 +131,7 @@ def settings_for(
             "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
             "points": points,
             "features": _recipe() if features else None,
+            "labels": _LATE if late_labels else LabelsConfig(),
             "coreset": CoresetConfig(reducer="uniform", max_partitions=4, **sizes, **MEMORIES[memory]),
             "svm": SvmConfig(**({"alpha": 1e-4} if forgets else {"C": 1.0}), **tuned),
             "output": OutputConfig(models_topic=MODELS),
@@ -239,7 +247,7 @@ class Reference:
         """Return where a clean run of one partition makes its cuts."""
         learner = Learner(self._config, {partition: base[partition]}, every)
         found = []
-        for rows in self._decoder.decode(_records(partition, entries, base[partition].offset)).rows:
+        for rows in self._rows(partition, entries, base[partition].offset):
             done = 0
             while done < len(rows):
                 done = learner.learn(rows)
@@ -251,14 +259,32 @@ class Reference:
     def _learner(self, base: Positions, cut: Positions, editions: Editions) -> Learner:
         learner = Learner(self._config, base, _NO_CUT)
         for partition, stop in cut.items():
-            entries = editions[partition][: stop.offset + bool(stop.row)]
-            for rows in self._decoder.decode(_records(partition, entries, base[partition].offset)).rows:
+            entries = editions[partition]
+            if self._config.labels is None:
+                entries = entries[: stop.offset + bool(stop.row)]
+            for rows in self._rows(partition, entries, base[partition].offset):
                 learner.learn(rows, until=stop)
         return learner
 
+    def _rows(self, partition: int, entries: tuple[Entry | None, ...], start: int) -> Sequence[Rows]:
+        """Return the rows of a partition from an offset on; where labels come later those that are joined."""
+        if self._config.labels is not None:
+            return self.joined(partition, entries, start).rows
+        return self._decoder.decode(_records(partition, entries, start)).rows
+
+    def joined(self, partition: int, entries: tuple[Entry | None, ...], start: int) -> JoinedLogs:
+        """Join all features of a partition from an offset on with all of their labels."""
+        features = [(at, entry) for at, entry in enumerate(entries) if entry and not entry.control]
+        key = ("joined", partition, start, tuple(features))
+        if key not in self._known:
+            labels = list(enumerate(labels_log(len(features) - 1)))
+            self._known[key] = joined(self._config, partition, [one for one in features if one[0] >= start], labels)
+        return self._known[key]  # type: ignore[return-value]
+
     def _key(self, cut: Positions, editions: Editions) -> object:
+        late = self._config.labels is not None  # then later records decide, too
         return tuple(
-            tuple((entry.value, entry.leader_epoch) for entry in editions[partition][: stop.offset + 1] if entry)
+            tuple((one.value, one.leader_epoch) for one in editions[partition][: None if late else stop.offset + 1] if one)
             for partition, stop in cut.items()
         )
 

@@ -27,6 +27,7 @@ from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser
 from tests.simulation.disk import Disk
+from tests.simulation.late_labels import LABEL_LETTERS, LABELS
 from tests.simulation.stream import (
     ALIASES,
     AUDIT,
@@ -87,6 +88,8 @@ class Profile:
         A key of `MEMORIES`.
     classes : int
         Labels of the records; more than two only of points, and where nothing is forgotten.
+    late_labels : bool
+        Whether labels come in a log of their own, later; `records` are then those of the features, of two labels.
     """
 
     policy: str = "every"
@@ -100,6 +103,7 @@ class Profile:
     features: bool = False
     memory: str = "all"
     classes: int = 2
+    late_labels: bool = False
 
 
 @dataclass
@@ -173,11 +177,15 @@ class World:
             profile.memory,
             features=profile.features,
             classes=profile.classes,
+            late_labels=profile.late_labels,
         )
         self.broker = Broker()
         self.broker.create(INPUT, profile.partitions)
         for topic in (MODELS, ALIASES, AUDIT, LETTERS):
             self.broker.create(topic, 1)
+        if profile.late_labels:
+            self.broker.create(LABELS, profile.partitions)
+            self.broker.create(LABEL_LETTERS, 1)
         self.time = 0.0
         self.calm = self.finished = self.stopping = False
         self.steps = 0
@@ -392,7 +400,8 @@ class World:
         self.idle += 1
         if self.idle == 1:
             self.idle_since = self.time
-        if self.idle < (LOOKING_TURNS if self.happened["add partition"] else IDLE_TURNS):
+        turns = LOOKING_TURNS if self.happened["add partition"] else IDLE_TURNS
+        if self.idle < (2 * turns if self.profile.late_labels else turns):  # both logs are polled in a turn
             return False
         if not self.calm:
             self.steps = self.profile.steps

@@ -17,6 +17,8 @@ from streamsvm.learning import naming
 OLD_RBF = "25611b484b0c3389d424a6fc6fd5016d566919bb00cfbcf0739f6844119573e2"
 OLD_LINEAR = "6caf98b0f2564d8a025124e822d0b8347aecd03832925205144824eb15c307c0"
 """Hashes of the defaults for 22 features before there were landmarks."""
+OLD_LANDMARKS = "6f2eb52212a3bfdbe61929f172e42ecbbb69b2426f8638c32b997c707d65128d"
+"""Of an RBF machine with landmarks before points were rounded first."""
 
 
 def config_of(**sections: Any) -> ModelConfig:
@@ -48,6 +50,22 @@ def test_an_incarnation_of_landmarks_that_began_in_double_goes_on_in_it() -> Non
     continued = settings.continuing(begun)
     assert continued.models().canonical() == begun
     assert continued.continuing(begun).models().canonical() == begun
+
+
+def test_an_incarnation_that_was_rounded_afterwards_goes_on_so() -> None:
+    """Its hash is what it was, and the option can be given; a new one trains on rounded points."""
+    begun = config_of(svm={"kernel": "rbf", "round_first": False})
+    assert begun.sha256() == OLD_LANDMARKS
+    new = config_of()
+    assert new.svm.round_first
+    assert new.continuing(begun.canonical()).sha256() == OLD_LANDMARKS
+    settings = Settings.model_validate({"name": "a", "points": {"dimension": 22}, "svm": {"kernel": "rbf"}})
+    continued = settings.continuing(begun.canonical())
+    assert continued.models().canonical() == begun.canonical()
+    assert continued.continuing(begun.canonical()).models().canonical() == begun.canonical()
+    assert settings.continuing(new.canonical()).models().canonical() == new.canonical()
+    given = config_of(svm={"kernel": "rbf", "round_first": True})
+    assert given.continuing(begun.canonical()).svm.round_first
 
 
 def test_a_configuration_is_made_again_from_its_canonical_value_and_its_file() -> None:
@@ -86,6 +104,8 @@ def test_what_is_given_stays() -> None:
     [
         ({"svm": {}, "coreset": {"landmarks": 64}}, "coreset.landmarks = 64 needs two labels, svm.kernel = rbf"),
         ({"coreset": {"landmarks": 64, "structure": "tree"}}, "coreset.landmarks = 64 needs"),
+        ({"svm": {"round_first": True}}, "svm.round_first is given, but a linear machine has no support vectors"),
+        ({"svm": {"kernel": "rbf", "precision": "double", "round_first": True}}, "svm.precision is double: remove it"),
         ({"svm": {"landmarks": 64}}, "svm.landmarks is given, but a linear machine has no support vectors"),
         ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost needs svm.cost"),
         ({"coreset": {"memory_bytes": 1_000}}, "coreset.memory_bytes = 1000 is too little"),

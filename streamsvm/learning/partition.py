@@ -52,8 +52,10 @@ from streamsvm.points import Points, Position, Rows
 LEAST_TIMES: Final = 5
 """Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
 SEALS_A_PILOT: Final = 4
-"""Leaves that are sealed and screened by the same landmarks: a stream grows by a third meanwhile, and its machine
-changes little. Each pilot takes a tenth of a second."""
+"""Leaves that are sealed and screened by the same landmarks without `coreset.leaf_parts`. Each pilot takes a tenth of a
+second."""
+GROWTH_A_PILOT: Final = 4 / 3
+"""By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""
 Witness = Callable[[Points], object]
@@ -492,10 +494,10 @@ class Partition:
     ) -> PilotOf:
         """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only.
 
-        The landmarks of the leaf's own screen serve `SEALS_A_PILOT` seals.
+        The landmarks of the leaf's own screen serve `seals_a_pilot` seals.
         """
         of_landmarks = screen if isinstance(screen, Screen) and screen.of_landmarks else None
-        keeps = self.structure.sealed % SEALS_A_PILOT > 0
+        keeps = self.structure.sealed % seals_a_pilot(self._config.coreset) > 0
 
         def pilot_of(points: Points, extent: Extent) -> Any:
             known = seen or extent.moments
@@ -752,6 +754,14 @@ class Partition:
             sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
             shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
             self.structure.reducer.observed.shifted += shifted | self._has_turned()
+
+
+def seals_a_pilot(coreset: CoresetConfig) -> int:
+    """Return how many leaves are sealed and screened by the same landmarks."""
+    if coreset.leaf_parts is None:
+        return SEALS_A_PILOT
+    share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
+    return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
 
 
 def keeps_totals(config: ModelConfig, task: Task) -> bool:

@@ -21,7 +21,7 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles, deciles_of
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, in_half
 from streamsvm.points import Points
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
@@ -84,7 +84,7 @@ def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: L
 def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
     with limited(config):
         scaler = scaler_of(moments, config)
-        Z = scaler.transform(points.X)
+        Z = in_half(scaler.transform(points.X)) if config.round_first else scaler.transform(points.X)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
         problem = Problem(

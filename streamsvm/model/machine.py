@@ -103,10 +103,8 @@ class KernelMachine:
         """
         if not len(self.dual) or float(np.abs(self.dual).max()) > LARGEST_SINGLE:
             return self
-        support = np.clip(self.support, -LARGEST_HALF, LARGEST_HALF).astype(np.float16).astype(np.float64)
-        return KernelMachine(
-            self.kernel, support, self.dual.astype(np.float32).astype(np.float64), self.intercept, "half"
-        )
+        dual = self.dual.astype(np.float32).astype(np.float64)
+        return KernelMachine(self.kernel, in_half(self.support), dual, self.intercept, "half")
 
     def decide(self, Z: Float) -> Float:
         """Return the decision values of scaled features, shape (n,)."""
@@ -115,6 +113,11 @@ class KernelMachine:
             block = slice(start, start + BLOCK_ROWS)
             values[block] = kernel.gram(Z[block]) @ self.dual + self.intercept
         return values
+
+
+def in_half(Z: Float) -> Float:
+    """Return scaled features rounded to float16 values, as float64; those beyond `LARGEST_HALF` become that."""
+    return np.clip(Z, -LARGEST_HALF, LARGEST_HALF).astype(np.float16).astype(np.float64)
 
 
 Machine = LinearMachine | KernelMachine

@@ -4,10 +4,11 @@
         [--trials T] [--contenders NAMES] [--peers PYTHON] [--options FILE.toml] [--json]
 
 Each trial shuffles a set by its own seed, holds a fifth out and gives the other rows to every contender, in that order.
-DIR has NAME.npz files with `X` and `y` (-1 or +1); NAMES are separated by spaces or commas, and without `--sets` every
-file of DIR is one. The set `checkerboard` needs no file: 200,000 points over 10 x 10 fields, of which 15 % have the
-other label, in what is held out, too. `--noise` flips the labels of that share of the training rows; held-out rows keep
-theirs.
+DIR has NAME.npz files with `X` (numbers, dense) and `y`, two values of any kind, of which the greater is +1; NAMES are
+separated by spaces or commas, and without `--sets` every file of DIR is one. Rows with a value that is not finite in
+float32 are left out, as the trainer rejects them. The set `checkerboard` needs no file: 200,000 points over 10 x 10
+fields, of which 15 % have the other label, in what is held out, too. `--noise` flips the labels of that share of the
+training rows; held-out rows keep theirs.
 
 *Bytes* are those of the points held, at 4 a feature and 9 more, at any moment between two portions: buckets, the open
 leaf and the audit sample together. `--memory-bytes` bounds them, 64 MB by default; `--memory-share` is a share of what
@@ -50,6 +51,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import SGDClassifier
@@ -88,6 +90,10 @@ WIDTHS: Final = (0.25, 1.0, 4.0)
 ALPHAS: Final = (1e-6, 1e-5, 1e-4)
 CHOOSING_ROWS: Final = 20_000
 JUDGED_SHARE: Final = 0.1
+LEAST_ROWS: Final = 10
+"""Of each label: with fewer, a fifth that is held out may have none of it."""
+LEAST_POINTS: Final = 16
+"""That a kernel machine's memory must have room for (`coreset.memory_points`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,12 +161,13 @@ def ours(train: Points, test: Points, budget: int, seed: int, options: Mapping[s
         made = make(stream.learner.cut(), config, clock=time.process_time)
     seconds = time.process_time() - begun
     model = made.trained.model
-    assert model.probability is not None, made.trained.no_probability
     assert isinstance(model.machine, KernelMachine)
     decision = model.decision_function(test.X)
+    # Without a probability, where the audit sample has too few points of a label: the plainest sigmoid.
+    positive = expit(decision) if model.probability is None else model.probability.of(decision)
     return Answer(
         decision=decision,
-        positive=model.probability.of(decision),
+        positive=positive,
         seconds=seconds,
         bytes=held * _point_bytes(train.dimension),
         support=len(model.machine.dual),
@@ -327,8 +334,22 @@ def read(name: str, folder: Path | None) -> Points:
     if folder is None or not (folder / f"{name}.npz").exists():
         raise SystemExit(f"--sets {name}: there is no {name}.npz in --data {folder}")
     with np.load(folder / f"{name}.npz") as arrays:
-        X, y = arrays["X"].astype(np.float32), arrays["y"].astype(np.int8)
-    return Points(X, y, np.ones(len(y)))
+        if missing := {"X", "y"} - set(arrays.files):
+            raise SystemExit(f"--sets {name}: {name}.npz has no array {' and no '.join(sorted(missing))}")
+        given, labels = arrays["X"], arrays["y"].ravel()
+    found = np.unique(labels)
+    if given.ndim != 2 or len(given) != len(labels) or len(found) != 2:
+        raise SystemExit(
+            f"--sets {name}: X has the shape {given.shape}, y the length {len(labels)} and {len(found)} different "
+            "values; a row of X for each label is needed, and two values"
+        )
+    with np.errstate(over="ignore"):
+        X = given.astype(np.float32)
+    finite = np.isfinite(X).all(axis=1)
+    y = np.where(labels == found[1], 1, -1).astype(np.int8)
+    if min(np.count_nonzero(y[finite] == sign) for sign in (-1, 1)) < LEAST_ROWS:
+        raise SystemExit(f"--sets {name}: fewer than {LEAST_ROWS} rows of a label have finite features")
+    return Points(np.ascontiguousarray(X[finite]), y[finite], np.ones(int(finite.sum())))
 
 
 def noisy(train: Points, share: float, seed: int) -> Points:
@@ -418,6 +439,11 @@ def _of_set(
         budget = asked.memory_bytes
         if asked.memory_share is not None:
             budget = int(asked.memory_share * len(train)) * _point_bytes(train.dimension)
+        if budget < (least := LEAST_POINTS * _point_bytes(train.dimension)):
+            raise SystemExit(
+                f"--sets {name}: {budget} bytes of memory are room for fewer than {LEAST_POINTS} points of "
+                f"{train.dimension} features: give {least} or more"
+            )
         order = list(there)
         for contender in [*order[trial % len(order) :], *order[: trial % len(order)]]:
             try:

@@ -146,6 +146,30 @@ def test_a_trained_machine_is_rounded_before_it_is_measured() -> None:
     assert len(value) - 9_000 < 0.3 * len(larger)
 
 
+def test_a_machine_of_rounded_points_is_published_as_it_was_trained() -> None:
+    """Where thousands of large coefficients meet a large gamma, rounding afterwards makes another machine."""
+    random = np.random.default_rng(0)
+    X = random.random((3_000, 2)).astype(np.float32)
+    y = np.where(np.floor(X * 10).sum(axis=1) % 2 > 0, 1, -1).astype(np.int8)
+    y[random.random(3_000) < 0.15] *= -1
+    points = Points(X, y, np.ones(3_000))
+    moments = Moments.zero(2).add(points)
+    options = {"kernel": "rbf", "C": 100.0, "gamma": 40.0}
+    whole, after, first = (
+        train(points, moments, SvmConfig.model_validate(options | more))
+        for more in ({}, {"precision": "half"}, {"precision": "half", "round_first": True})
+    )
+    machine = first.model.machine
+    assert isinstance(machine, KernelMachine)
+    np.testing.assert_array_equal(machine.support, machine.support.astype(np.float16))
+    assert first.fit.dual_objective is not None
+    assert whole.fit.dual_objective is not None
+    gaps = [one.fit.objective - (one.fit.dual_objective or 0.0) for one in (whole, after, first)]
+    assert gaps[1] > 10.0 * gaps[2]
+    assert gaps[2] < 2e-3 * first.fit.objective
+    assert first.fit.dual_objective == pytest.approx(whole.fit.dual_objective, rel=0.02)
+
+
 def made_of(machine: Any) -> Version:
     """Return the golden version with a machine of 22 features."""
     version = golden.handmade("rbf")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import threading
 from datetime import UTC, datetime
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from consumers.settings import Settings
-from streamsvm.config import ModelConfig, SvmConfig
+from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Batch, Cluster, Connection, Input, Message, Outbox, Publisher, Record, TopicSpec
 from streamsvm.learning.learner import Learner
@@ -513,6 +514,28 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
         ConfigurationError, match=r"\(message\.max\.bytes\) allows only 1000000\. Lower .*train_points to"
     ):
         run_until(large, connection, 0)
+
+
+@pytest.mark.real_broker
+def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, connection: Connection) -> None:
+    """One with 64 MB of memory starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
+    default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig(audit_points=100)})
+    assert default.models().coreset.memory_bytes == CoresetConfig.LANDMARK_MEMORY_BYTES
+    limit = {"max.message.bytes": "1000000"}
+    Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
+    for larger, option in (({"landmarks": 90_000}, r"svm\.landmarks"), ({"landmarks": None}, r"coreset\.train_points")):
+        svm = SvmConfig.model_validate({"kernel": "rbf", **larger})
+        with pytest.raises(ConfigurationError, match=rf"allows only 1000000\. Lower {option} to \d+") as refused:
+            run_until(default.model_copy(update={"svm": svm}), connection, 0)
+        (fits,) = re.findall(rf"Lower {option} to (\d+)", str(refused.value))
+    fitting = default.model_copy(update={"svm": SvmConfig(kernel="rbf", landmarks=int(fits))})
+    leaf = fitting.models().coreset.leaf_rows
+    produce(connection, settings.input.topic, records(2 * leaf))
+    run_until(fitting, connection, 2 * leaf)
+    version = versions(connection, fitting)[-1]
+    machine = version.model.machine  # type: ignore[union-attr]
+    assert machine.precision == "half"  # type: ignore[union-attr]
+    assert len(model_codec.encode(version)) <= 1_000_000
 
 
 def test_a_large_bad_record_does_not_stop_a_small_client(settings: Settings, broker: TestBroker) -> None:

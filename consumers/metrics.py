@@ -726,6 +726,12 @@ TRAINER: Final = (
         "A few with every outage of the broker are normal. Many without an outage: see the log for the failure.",
     ),
     Definition(
+        "streamsvm_standby",
+        "gauge",
+        "1 while this copy of the trainer stands by for another one (training.standby), else 0.",
+        "Of all copies of a model exactly one should say 0. All at 1: the broker does not answer, or no copy works.",
+    ),
+    Definition(
         "streamsvm_workers",
         "gauge",
         "Worker processes that read and learn for the trainer (training.workers); 0 where it does so itself.",

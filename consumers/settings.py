@@ -347,6 +347,12 @@ class TrainingConfig(Section):
         default="",
         description="Topic in which workers leave what they learned. Default: the model's name + `.coresets`.",
     )
+    standby: bool = Field(
+        default=False,
+        description="Stand by while another copy of this trainer works, and take over when it is gone: within its "
+        "group's session timeout of 6 s. Give it to every copy; they share the checkpoint directory, and the consumer "
+        "group `streamsvm-` + the model's name + `-trainers` says whose turn it is.",
+    )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
     )

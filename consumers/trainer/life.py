@@ -190,7 +190,7 @@ def begin(
     startup.look(dead_letters, labels_letters)
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
-    WarmUp(settings.models(), components.health, components.stop, clock, registry=schemas is not None).run()
+    warm_up(settings, components)
     hands = _hired(settings, components, stack)
     started = startup.run()
     # An older checkpoint may keep older defaults alive: everything below must be made with those.
@@ -450,6 +450,12 @@ def _quality(
     gate = components.make_gate(settings, cluster, current, lambda: pipeline.backlog, metrics, delivery.head)
     shadow = ShadowGate(gate, delivery.head, metrics) if settings.output.gate == "shadow" else None
     return QualityWatch(settings, cluster, current, shadow or gate, metrics, components.clock.monotonic), shadow
+
+
+def warm_up(settings: Settings, components: Components) -> None:
+    """Compile all that a life calls; raises `Stopped` if told to stop meanwhile."""
+    registry = components.schemas is not None or bool(settings.registry.url)
+    WarmUp(settings.models(), components.health, components.stop, components.clock, registry=registry).run()
 
 
 class WarmUp:

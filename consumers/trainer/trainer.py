@@ -20,16 +20,17 @@ from consumers.settings import Settings
 from consumers.streams.joined_source import Log
 from consumers.trainer.components import Components
 from consumers.trainer.joined_intake import JoinedIntake
-from consumers.trainer.life import Life, Stopped, begin
+from consumers.trainer.life import Life, Stopped, begin, warm_up
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import Pace
+from consumers.trainer.standing_by import LOST, Turn, TurnLost
 from consumers.trainer.startup import check_partitions
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.events import CaughtUp, CutTaken, Learned, Refused
-from streamsvm.errors import LogGap
+from streamsvm.errors import Fenced, LogGap, StateError
 from streamsvm.kafka import OffsetOutOfRange
 from streamsvm.registry.signing import Signer
 
@@ -69,6 +70,7 @@ class Trainer:
         self._observer = Observer(settings, components)
         share = 1.0 if settings.training.policy == "every" else settings.training.share
         self._pace = Pace(share, components.clock.monotonic)
+        self._turn_to_train: Turn | None = None
 
     def run(self) -> None:
         """Start, work until stopped, stop.
@@ -78,8 +80,32 @@ class Trainer:
         StreamsvmError
             If it cannot start, or cannot go on; whatever was published stays published.
         """
-        while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
-            pass
+        self._components.metrics.put("streamsvm_standby", 0)
+        with ExitStack() as stack:
+            if self._settings.training.standby and not self._takes_its_turn(stack):
+                log.info("stopped", remedy="the trainer stopped while it stood by; nothing was published")
+                return
+            try:
+                while self._ends_in_gap() and not self._stop.wait(START_OVER_AFTER_S):
+                    pass
+            except Fenced as fenced:
+                if self._turn_to_train is None:
+                    raise
+                raise TurnLost(fenced.what, LOST) from fenced
+
+    def _takes_its_turn(self, stack: ExitStack) -> bool:
+        """Stand by, compiled, until no other copy works; tell whether it is this one's turn, and not the stop's."""
+        parts = self._components
+        with self._health.failing():
+            try:
+                warm_up(self._settings, parts)
+            except Stopped:
+                return False
+            self._turn_to_train = Turn(
+                self._settings, parts.cluster, parts.metrics, self._health, self._stop, parts.clock
+            )
+            stack.callback(self._turn_to_train.close)
+            return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
         """Live once; tell whether to start over because the log has a gap and the configuration says to."""
@@ -110,7 +136,7 @@ class Trainer:
             self._finish(life)
 
     def _begin(self, stack: ExitStack) -> Life:
-        checkpoints = stack.enter_context(CheckpointDirectory(self._disk, self._settings.checkpoint.generations))
+        checkpoints = stack.enter_context(self._locked())
         # Who starts over takes the model from its owner, its own former life, as a new process does.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
         with self._components.cluster.keeping():
@@ -130,9 +156,22 @@ class Trainer:
         self._observer.started(life)
         return life
 
+    def _locked(self) -> CheckpointDirectory:
+        """Take the checkpoint directory; a copy whose turn it is waits for one that still holds it."""
+        while True:
+            try:
+                return CheckpointDirectory(self._disk, self._settings.checkpoint.generations)
+            except StateError as taken:
+                if self._turn_to_train is None:
+                    raise
+                if self._turn_to_train.held_up(taken):
+                    raise Stopped from taken
+
     def _turn(self, life: Life) -> None:
         """Do one round of the main loop; blocks at most about `POLL_S`, but for a publish or a checkpoint."""
         self._health.beat()
+        if self._turn_to_train is not None:
+            self._turn_to_train.check()
         self._observer.turns()
         self._collect(life, 0.0)
         self._learn(life)

@@ -654,6 +654,13 @@ DEEP_DIVE: Final[Rows] = (
                 (("renewals", f"sum(streamsvm_producer_renewals_total{ONE})"),),
                 steps=True,
             ),
+            Panel(
+                "Copies that stand by",
+                "short",
+                ("streamsvm_standby",),
+                (("standing by", f"sum(streamsvm_standby{ONE})"),),
+                steps=True,
+            ),
         ),
     ),
     (

@@ -1,0 +1,125 @@
+"""Several copies of a trainer, of which one works: the others stand by, and take over by themselves when it is gone.
+
+A consumer group says whose turn it is: that of the copy that owns the one partition of the aliases topic. The group is
+about who lives, and nothing more: what keeps two copies that both believe it is their turn from publishing side by side
+is the transactional id, as ever. So a turn that is lost for a moment costs time, never a version.
+
+Sticky assignment leaves the partition where it is when copies come and go. Whoever loses its turn, because the broker
+did not hear of it for the session's timeout, ends, and stands by when its supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+
+from consumers.host.clock import Clock
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
+from consumers.settings import Settings
+from consumers.streams.ports import Stop
+from consumers.streams.topics import output_topics
+from streamsvm.errors import StateError, TransientError
+from streamsvm.kafka import Cluster
+
+log = structlog.get_logger("streamsvm.trainer")
+
+LOOK_EVERY_S: Final = 0.05
+ASK_EVERY_S: Final = 0.5
+"""How often a working trainer asks whose turn it is."""
+HELD_UP_S: Final = 0.2
+PARTITION: Final = 0
+LOST: Final = "No action needed: started again, it stands by. If this is often: look for pauses of machine or network."
+
+
+class TurnLost(TransientError):
+    """It is another copy's turn: started again, this one stands by."""
+
+
+class Turn:
+    """One copy's membership in the group.
+
+    Parameters
+    ----------
+    settings : Settings
+        With `training.standby`.
+    cluster : Cluster
+    metrics : Metrics
+    health : Health
+    stop : Stop
+    clock : Clock
+    """
+
+    def __init__(
+        self, settings: Settings, cluster: Cluster, metrics: Metrics, health: Health, stop: Stop, clock: Clock
+    ) -> None:
+        self._settings, self._metrics, self._health, self._stop, self._clock = settings, metrics, health, stop, clock
+        self._group = group_of(settings.name)
+        cluster.create(output_topics(settings))
+        self._member = cluster.member(settings.output.aliases_topic, group=self._group)
+        self._due_at = 0.0
+
+    def wait(self) -> bool:
+        """Stand by until it is this copy's turn; tell whether it is, and not the stop that came.
+
+        Raises
+        ------
+        TopicMissing, ConfigurationError, FatalError
+            As for `Input.poll`.
+        """
+        self._metrics.put("streamsvm_standby", 1)
+        begun, told = self._clock.monotonic(), False
+        while PARTITION not in self._member.poll():
+            self._health.beat()
+            self._health.require("start", "another copy of the trainer works, and this one stands by")
+            if not told and self._clock.monotonic() - begun > 1.0:
+                log.info("standing_by", group=self._group, remedy="no action needed: it takes over when that one ends")
+                told = True
+            if self._stop.wait(LOOK_EVERY_S):
+                return False
+        self._metrics.put("streamsvm_standby", 0)
+        if told:
+            log.info("takes_its_turn", group=self._group, stood_by_s=round(self._clock.monotonic() - begun, 1))
+        return not self._stop.is_set()
+
+    def check(self) -> None:
+        """See now and then that it is still this copy's turn.
+
+        Raises
+        ------
+        TurnLost
+            If it is not.
+        """
+        now = self._clock.monotonic()
+        if now < self._due_at:
+            return
+        self._due_at = now + ASK_EVERY_S
+        if PARTITION not in self._member.poll():
+            raise TurnLost(
+                f"it is another copy's turn to train {self._settings.name}: the group {self._group} did not hear of "
+                "this one for its session's timeout",
+                LOST,
+            )
+
+    def held_up(self, taken: StateError) -> bool:
+        """Wait a moment for what the copy before still holds, as one does that is frozen; tell whether to stop.
+
+        Raises
+        ------
+        TurnLost
+            As for `check`.
+        """
+        self._health.beat()
+        self._health.require("start", f"it is this copy's turn, but {taken.what}")
+        self.check()
+        return self._stop.wait(HELD_UP_S)
+
+    def close(self) -> None:
+        """Leave the group: another copy's turn begins at once."""
+        self._member.close()
+
+
+def group_of(name: str) -> str:
+    """Return the group in which the copies of a model's trainer are members."""
+    return f"streamsvm-{name}-trainers"

@@ -1,0 +1,1 @@
+"""What a rate takes: cores, partitions, network, and what becomes too small first."""

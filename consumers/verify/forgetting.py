@@ -18,6 +18,7 @@ from typing import Any
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.building import log_of
+from consumers.verify.erased_rows import of_rows, shown
 from consumers.verify.rebuilding import Rebuild, identity_of
 from consumers.verify.stretches import Log, Ranges
 from streamsvm.archive.names import Node
@@ -31,16 +32,20 @@ from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.message import decode
-from streamsvm.model.version import Built, Version
+from streamsvm.model.version import Version
 from streamsvm.points import Position
 
 Say = Callable[[str], object]
 REMAINS = (
     "Kafka's own log holds the records until retention removes them, and so do its copies and backups",
-    "the trainer's memory and checkpoints hold whatever coreset.memory keeps of the rows; under `all` that is for "
-    "good, unless the trainer begins anew with --reset after the records are gone",
-    "scores, dead letters, the coresets topic, ONNX copies and exported files are not looked at",
-    "copies and backups of the archive made before this hold the buckets as they were",
+    "published versions named here stay what they are: support vectors may be such rows, coefficients follow from them "
+    "among others; a tombstone hides a version from readers, and Kafka removes its bytes only where the topic is "
+    "compacted",
+    "scores hold what output fields passed through, and dead letters whole records: their topics are not looked at",
+    "the coresets topic, if one was ever used for this model, holds states of workers until Kafka compacts it",
+    "ONNX copies, exported models, proofs and files that were made before this",
+    "copies and backups of checkpoints and of the archive made before this; a file system may keep removed bytes",
+    "logs of a trainer name no row's content, but other programs' may",
 )
 
 
@@ -56,6 +61,15 @@ class Changed:
     after: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A checkpoint file: its hash, and what became of it."""
+
+    name: str
+    sha256: str
+    what: str
+
+
 @dataclass(slots=True, kw_only=True)
 class Report:
     """What a person who answers for deletions can file.
@@ -65,7 +79,20 @@ class Report:
     asked : list of str
         Rows, as partition:offset.row.
     by, time : str
+    model : str
+        The trainer's model; empty if it was not asked to forget.
+    done : bool
+        Whether it was done; False: only looked at.
     archive : str
+        Empty if there is none.
+    rows_to_read : int
+        Rows that the trainer's next start reads and learns again.
+    seconds_to_read : float
+        How long that takes, estimated.
+    checkpoints : list of Checkpoint
+        Those that were removed, and what is there instead.
+    retired : list of str
+        Versions that were retired because they are of these rows.
     found : list of str
         Those that the log still holds, as valid points.
     absent : list of str
@@ -80,7 +107,13 @@ class Report:
     asked: list[str]
     by: str
     time: str
-    archive: str
+    model: str = ""
+    done: bool = True
+    archive: str = ""
+    rows_to_read: int = 0
+    seconds_to_read: float = 0.0
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     changed: list[Changed] = field(default_factory=list)
@@ -93,13 +126,24 @@ class Report:
 
     def text(self) -> str:
         """Return it for people."""
-        lines = [f"Deletion from the archive {self.archive}, by {self.by}, {self.time}", ""]
+        whence = [f"the model {self.model}"] if self.model else []
+        whence += [f"the archive {self.archive}"] if self.archive else []
+        lines = [f"# Deletion of rows from {' and '.join(whence)}", "", f"Asked by {self.by}, {self.time}.", ""]
+        if not self.done:
+            lines += ["**Nothing was changed: this only says what would be done.**", ""]
+        elif self.rows_to_read:
+            lines += [
+                f"The trainer's next start learns {self.rows_to_read:,} rows again, in about "
+                f"{self.seconds_to_read:,.0f} s, without these.",
+                "",
+            ]
         for title, entries in (
             ("Asked for", self.asked),
-            ("Found in the log, and taken out", self.found),
+            ("Found in the log", self.found),
             ("Not there", self.absent),
+            ("Checkpoints", [f"{one.name}, SHA-256 {one.sha256}: {one.what}" for one in self.checkpoints]),
             (
-                "Made again without them",
+                "Buckets made again without them",
                 [
                     f"partition {one.partition}, offsets {one.start}-{one.end}, level {one.level}: {one.before} -> "
                     f"{one.after}"
@@ -107,9 +151,10 @@ class Report:
                 ],
             ),
             ("Published versions of these rows", self.versions),
-            ("What remains elsewhere", self.remains),
+            ("Retired now", self.retired),
+            ("What remains, and why", self.remains),
         ):
-            lines += [f"{title}:", *(f"  - {entry}" for entry in entries or ["nothing"]), ""]
+            lines += [f"## {title}", "", *(f"- {entry}" for entry in entries or ["nothing"]), ""]
         return "\n".join(lines)
 
 
@@ -117,10 +162,10 @@ def forget(
     cluster: Cluster,
     directory: Path,
     positions: Mapping[int, Sequence[Position]],
-    by: str,
+    report: Report,
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
-) -> Report:
+) -> None:
     """Take rows out of an archive, whose trainer must be stopped.
 
     Parameters
@@ -128,8 +173,8 @@ def forget(
     cluster : Cluster
     directory : Path
     positions : mapping of partition to sequence of Position
-    by : str
-        Who asks.
+    report : Report
+        What is found and done is written there.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -153,22 +198,17 @@ def forget(
             partition: known.get(partition, frozenset()) | set(positions.get(partition, ()))
             for partition in known.keys() | positions.keys()
         }
-        report = Report(
-            asked=[shown(partition, at) for partition, own in sorted(positions.items()) for at in sorted(own)],
-            by=by,
-            time=datetime.now(UTC).isoformat(timespec="seconds"),
-            archive=f"{store} of {identity.name}, from the topic {identity.topic}",
-        )
+        report.archive = f"{store} of {identity.name}, from the topic {identity.topic}"
         with (
             limited(identity.config.svm),
             Ranges(cluster, identity.topic, identity.config, timeout_s, schemas, all_of_them) as ranges,
         ):
             work = _Forgetting(store, identity, log, ranges, report)
-            work.look(positions, known)
+            if not report.model:  # else they were looked at already
+                work.look(positions, known)
             spans, states = work.made_again(positions)
             store.forget(all_of_them)
             work.replace(positions, spans, states)
-        return report
     finally:
         disk.unlock()
 
@@ -296,9 +336,18 @@ class _Forgetting:
             )
 
 
+def report_of(positions: Mapping[int, Sequence[Position]], by: str) -> Report:
+    """Return an empty report of what somebody asks for."""
+    return Report(
+        asked=[shown(partition, at) for partition, own in sorted(positions.items()) for at in sorted(own)],
+        by=by,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
 def note_versions(
     report: Report, cluster: Cluster, models_topic: str, topic: str, positions: Mapping[int, Sequence[Position]]
-) -> None:
+) -> list[Version]:
     """Name the published versions, of any model of this input, that are of such rows.
 
     Parameters
@@ -309,7 +358,14 @@ def note_versions(
     topic : str
         The input.
     positions : mapping of partition to sequence of Position
+
+    Returns
+    -------
+    list of Version
+        Those versions.
     """
+    of_them = []
+    retired = _retired(cluster, models_topic)
     for record in cluster.read_to_end(models_topic, 0, timeout_s=READ_TIMEOUT_S):
         if record.value is None:
             continue
@@ -319,10 +375,10 @@ def note_versions(
             continue  # no reader takes it for a version
         if version.lineage.topic != topic:
             continue
-        touched = [
-            shown(partition, at) for partition, own in positions.items() for at in own if _is_of(version, partition, at)
-        ]
-        if touched:
+        places = {partition: frozenset(own) for partition, own in positions.items()}
+        touched = [shown(*row) for row in of_rows(version, places)]
+        if touched and version.key not in retired:
+            of_them.append(version)
             kind = "its coefficients follow from them among others"
             if isinstance(version.model.machine, KernelMachine):
                 kind = "its support vectors may be such rows themselves"
@@ -330,19 +386,10 @@ def note_versions(
                 f"{version.key}, of {', '.join(touched)}: {kind}; to retire it: streamsvm model retire "
                 f"{version.number} --name {version.name}"
             )
+    return of_them
 
 
-def _is_of(version: Version, partition: int, at: Position) -> bool:
-    lineage = version.lineage
-    if isinstance(lineage.built, Built):
-        place = (partition, at.offset, at.row)
-        parts = [part for part in lineage.built.parts if part.partition == partition]
-        return place not in lineage.built.forgotten and any(part.start <= at < part.end for part in parts)
-    base = {part.partition: Position(part.offset, part.row) for part in lineage.base}
-    cut = {part.partition: Position(part.offset, part.row) for part in lineage.cut}
-    return partition in base and base[partition] <= at < cut[partition]
-
-
-def shown(partition: int, at: Position) -> str:
-    """Write a row as `--position` takes it."""
-    return f"{partition}:{at.offset}" + (f".{at.row}" if at.row else "")
+def _retired(cluster: Cluster, models_topic: str) -> set[str]:
+    """Return the keys of versions that have a tombstone."""
+    records = cluster.read_to_end(models_topic, 0, timeout_s=READ_TIMEOUT_S)
+    return {(record.key or b"").decode(errors="replace") for record in records if record.value is None}

@@ -4,14 +4,15 @@ A row is taken out of a bucket by making the bucket again, from the log and with
 made again of those. What comes out is byte for byte the archive of a stream in which the row was rejected when it came.
 What a trainer holds in its own memory, and what it has published, is another matter: the report names it.
 
-Invariant: the list of forgotten rows is durable before any bucket changes, and every later read of the log obeys it. So
-a forgetting that is cut short leaves buckets missing, which `streamsvm archive rebuild` makes, without the rows.
+Invariant: before anything changes, a file names the rows and the buckets that must go; no bucket is removed before all
+that takes its place, and needs the log, is on the disk. So a forgetting that is cut short is finished by the same
+command, also where the log has lost the rows since, and until then no trainer and no build uses the archive.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,13 @@ from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.building import log_of
 from consumers.verify.erased_rows import of_rows, shown
 from consumers.verify.rebuilding import Rebuild, identity_of
-from consumers.verify.stretches import Log, Ranges
+from consumers.verify.stretches import Log, Ranges, ReadsRanges
+from streamsvm.archive.forgotten import Forgotten
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder
-from streamsvm.archive.store import Identity, Store
+from streamsvm.archive.store import Identity, Store, UnderWay
 from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessage
 from streamsvm.kafka import Cluster, SchemaRegistry
@@ -194,30 +197,71 @@ def forget(
     disk.lock()
     try:
         log, known = log_of(cluster, identity), store.forgotten()
-        all_of_them = {
-            partition: known.get(partition, frozenset()) | set(positions.get(partition, ()))
-            for partition in known.keys() | positions.keys()
-        }
         report.archive = f"{store} of {identity.name}, from the topic {identity.topic}"
         with (
             limited(identity.config.svm),
-            Ranges(cluster, identity.topic, identity.config, timeout_s, schemas, all_of_them) as ranges,
+            Ranges(cluster, identity.topic, identity.config, timeout_s, schemas, known) as ranges,
         ):
-            work = _Forgetting(store, identity, log, ranges, report)
+            work = Forgetting(store, identity, log, ranges, report)
             if not report.model:  # else they were looked at already
                 work.look(positions, known)
-            spans, states = work.made_again(positions)
-            store.forget(all_of_them)
-            work.replace(positions, spans, states)
+            work.run(positions)
     finally:
         disk.unlock()
 
 
-class _Forgetting:
-    def __init__(self, store: Store, identity: Identity, log: Log, ranges: Ranges, report: Report) -> None:
+class Forgetting:
+    """One forgetting in an archive that is locked; one that was cut short is finished first.
+
+    Parameters
+    ----------
+    store : Store
+    identity : Identity
+    log : Log
+        First offset and end of each partition.
+    ranges : ReadsRanges
+    report : Report
+    """
+
+    def __init__(self, store: Store, identity: Identity, log: Log, ranges: ReadsRanges, report: Report) -> None:
         self._store, self._identity, self._log, self._ranges, self._report = store, identity, log, ranges, report
         self._span = identity.config.coreset.span_rows or 1
-        self._nodes = store.nodes()
+
+    def run(self, positions: Mapping[int, Sequence[Position]]) -> None:
+        """Do it.
+
+        Raises
+        ------
+        ConfigurationError
+            If the log no longer holds the rows of a bucket; then nothing was changed, unless a forgetting was under
+            way.
+        TransientError
+            If the disk refuses; the same call again goes on.
+        """
+        self._store.clean()
+        begun = self._store.under_way()
+        if begun is not None:
+            self._finish(begun)
+        old = tuple(self._affected(positions))
+        self._finish(UnderWay(positions={p: frozenset(own) for p, own in positions.items()}, old=old))
+
+    def _finish(self, work: UnderWay) -> None:
+        """Write the new beside the old, then remove the old, then join: each step can be done twice."""
+        self._ranges.forgotten = _union(self._store.forgotten(), work.positions)
+        if not work.saved:
+            spans, states = self._made_again(work)
+            kept = {Node.of(*span, encode_bucket(span[2])).name for span in spans}
+            work = replace(work, old=tuple(node for node in work.old if node.name not in kept))
+            self._store.mark(work)
+            self._store.forget(self._ranges.forgotten)
+            self._store.save(spans, states)
+            work = replace(work, saved=True)
+            self._store.mark(work)
+            self._report.changed += [_changed_state(partition, state) for partition, (_, state) in states.items()]
+        self._store.remove(work.old)
+        Rebuild(self._store, self._identity, self._log, self._ranges, lambda _: None).join()
+        self._tell(work.old)
+        self._store.mark(None)
 
     def look(self, positions: Mapping[int, Sequence[Position]], known: Mapping[int, frozenset[Position]]) -> None:
         """Find out which of the rows there are."""
@@ -247,16 +291,21 @@ class _Forgetting:
 
     def _affected(self, positions: Mapping[int, Sequence[Position]]) -> list[Node]:
         return [
-            node for node in self._nodes if any(node.start <= at < node.end for at in positions.get(node.partition, ()))
+            node
+            for node in self._store.nodes()
+            if any(node.start <= at < node.end for at in positions.get(node.partition, ()))
         ]
 
-    def made_again(
-        self, positions: Mapping[int, Sequence[Position]]
+    def _made_again(
+        self, work: UnderWay
     ) -> tuple[list[tuple[int, Position, Bucket]], dict[int, tuple[Position, PartitionState]]]:
         """Return spans and open spans without the rows; nothing is written yet."""
-        spans = []
-        for node in self._affected(positions):
-            if node.level == 1:
+        spans, old = [], set(work.old)
+        there = {
+            (node.partition, node.base, node.level, node.number) for node in self._store.nodes() if node not in old
+        }
+        for node in work.old:
+            if node.level == 1 and (node.partition, node.base, node.level, node.number) not in there:
                 self._require(node.partition, node.start, node.end)
                 recorder = Recorder(
                     node.partition, node.base, self._identity.config, node.start, node.first_row(self._span)
@@ -264,7 +313,7 @@ class _Forgetting:
                 for rows in self._ranges.rows(node.partition, node.start, node.end):
                     spans += [(node.partition, node.base, bucket) for bucket in recorder.learn(rows)]
         states = {}
-        for partition, own in positions.items():
+        for partition, own in work.positions.items():
             try:
                 saved = self._store.state(partition)
             except CorruptCheckpoint:
@@ -274,7 +323,7 @@ class _Forgetting:
         return spans, states
 
     def _open_again(
-        self, partition: int, base: Position, state: PartitionState, own: Sequence[Position]
+        self, partition: int, base: Position, state: PartitionState, own: Collection[Position]
     ) -> PartitionState | None:
         begin = state.buckets[0].extent.start if state.buckets else state.leaf_extent.start
         if not any(begin <= at < state.position for at in own):
@@ -286,7 +335,9 @@ class _Forgetting:
         recorder = Recorder(partition, base, self._identity.config, begin, first_row)
         for rows in self._ranges.rows(partition, begin, state.position):
             recorder.learn(rows)
-        return recorder.state
+        made = recorder.state
+        assert made is not None
+        return replace(made, sealed=state.sealed)  # counts from where the partition was recorded first
 
     def _require(self, partition: int, start: Position, end: Position) -> None:
         first, last = self._log.get(partition, (0, -1))
@@ -298,20 +349,9 @@ class _Forgetting:
                 "other rows are lost with them.",
             )
 
-    def replace(
-        self,
-        positions: Mapping[int, Sequence[Position]],
-        spans: Sequence[tuple[int, Position, Bucket]],
-        states: Mapping[int, tuple[Position, PartitionState]],
-    ) -> None:
-        """Put what was made again in the place of what was there."""
-        before = self._affected(positions)
-        self._store.remove(before)
-        self._store.save(spans, states)
-        rebuild = Rebuild(self._store, self._identity, self._log, self._ranges, lambda _: None)
-        rebuild.join()
+    def _tell(self, old: Sequence[Node]) -> None:
         after = {(node.partition, node.base, node.level, node.number): node for node in self._store.nodes()}
-        for node in before:
+        for node in old:
             made = after.get((node.partition, node.base, node.level, node.number))
             self._report.changed.append(
                 Changed(
@@ -323,17 +363,22 @@ class _Forgetting:
                     after=made.sha256 if made else "removed: a half of it is missing",
                 )
             )
-        for partition, (_, state) in states.items():
-            self._report.changed.append(
-                Changed(
-                    partition=partition,
-                    start=(state.buckets[0].extent if state.buckets else state.leaf_extent).start.offset,
-                    end=state.position.offset,
-                    level=0,
-                    before="the open span",
-                    after="made again",
-                )
-            )
+
+
+def _changed_state(partition: int, state: PartitionState) -> Changed:
+    begin = state.buckets[0].extent.start if state.buckets else state.leaf_extent.start
+    return Changed(
+        partition=partition,
+        start=begin.offset,
+        end=state.position.offset,
+        level=0,
+        before="the open span",
+        after="made again",
+    )
+
+
+def _union(known: Mapping[int, Collection[Position]], more: Forgotten) -> dict[int, frozenset[Position]]:
+    return {p: frozenset(known.get(p, ())) | frozenset(more.get(p, ())) for p in known.keys() | more.keys()}
 
 
 def report_of(positions: Mapping[int, Sequence[Position]], by: str) -> Report:

@@ -14,7 +14,7 @@ from typing import Any
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.building import archive_store, log_of
 from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.stretches import Log, Ranges
+from consumers.verify.stretches import Log, Ranges, ReadsRanges
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder, missing_parents, parent_of, series_of
 from streamsvm.archive.store import Identity, Store
@@ -99,6 +99,7 @@ def rebuild(
     identity = identity_of(store)
     disk.lock()
     try:
+        store.require_finished()
         without = store.forgotten()
         record = None if erased is None else erased.of(identity.name)
         if record is not None and record.is_of(identity.topic, identity.topic_id):
@@ -116,7 +117,7 @@ def rebuild(
 class Rebuild:
     """One rebuild of an archive that is locked."""
 
-    def __init__(self, store: Store, identity: Identity, log: Log, ranges: Ranges, say: Say) -> None:
+    def __init__(self, store: Store, identity: Identity, log: Log, ranges: ReadsRanges, say: Say) -> None:
         self._store, self._identity, self._log, self._ranges, self._say = store, identity, log, ranges, say
         self._span = identity.config.coreset.span_rows or 1
         self._done = Done()

@@ -346,7 +346,7 @@ class _Erasure:
 
 def _without_checkpoint(settings: Settings, more: str = "") -> ConfigurationError:
     return ConfigurationError(
-        f"there is no checkpoint of {settings.name} in {settings.checkpoint.directory}{more}",
+        f"no checkpoint of {settings.name} was found in {settings.checkpoint.directory}{more}",
         "Run the command where the trainer's checkpoints are, with its --checkpoint-directory; or give --archive-only.",
     )
 

@@ -249,7 +249,7 @@ def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_pa
     nowhere = own.model_copy(
         update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "nowhere"})}
     )
-    with pytest.raises(ConfigurationError, match="there is no checkpoint of m"):
+    with pytest.raises(ConfigurationError, match="no checkpoint of m was found"):
         forgotten(connection, nowhere, 30)
     assert not (tmp_path / "nowhere").exists()
     delete_records(connection, own.input.topic, 0, 10)

@@ -305,7 +305,7 @@ class Startup:
         erased = found.erased
         if erased is None or not erased.is_of(topic.name, topic.topic_id or ""):
             return None
-        refuse_erasure(self._settings, f"{len(erased.rows):,} rows of {topic.name} were erased")
+        refuse_erasure(self._settings, f"rows of {topic.name} were erased ({len(erased.rows):,})")
         return erased
 
     def _decide(self, topic: TopicInfo, found: KnownPointers) -> Begin | Resume:

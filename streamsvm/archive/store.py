@@ -222,7 +222,7 @@ class Store:
             plain = json.loads(self._disk.read(UNDER_WAY))
             nodes = [Node.parse(name) for name in plain["old"]]
             if None in nodes:
-                raise CorruptCheckpoint("it names what is no bucket")
+                raise CorruptCheckpoint("a name in it cannot be parsed as one of a bucket")
             return UnderWay(
                 positions=forgotten_rows.decode(json.dumps(plain["positions"]).encode()),
                 old=tuple(node for node in nodes if node is not None),

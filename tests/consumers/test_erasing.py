@@ -189,7 +189,7 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     assert state.incarnation == 2
     assert sum(held.rows_accepted for held in state.learner.partitions.values()) == 88
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
-    with pytest.raises(ConfigurationError, match=r"training\.workers = 2, rows cannot be passed over"):
+    with pytest.raises(ConfigurationError, match=r"training\.workers = 2 rows cannot be passed over"):
         run_until(
             elsewhere.model_copy(update={"training": own.training.model_copy(update={"workers": 2})}), connection, 1
         )

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
     from consumers.settings import Settings
     from consumers.verify.building import Builder, Stretch
-    from streamsvm.kafka import Connection
+    from consumers.verify.erasing import Cost
+    from consumers.verify.forgetting import Report
+    from streamsvm.kafka import Cluster, Connection
+    from streamsvm.model.version import Version
     from streamsvm.points import Position
 
 app = typer.Typer(no_args_is_help=True, help="Look at the archive of sealed buckets, and repair it.")
@@ -130,7 +134,7 @@ def show_command(settings: Settings, as_json: AsJson = False) -> None:
 
 
 @app.command("rebuild", cls=OptionsOnDemand)
-@with_settings("input", "registry", "archive", common=CLIENT)
+@with_settings("input", "output", "registry", "archive", common=CLIENT)
 def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     """Read every archived bucket, and make again what is missing or damaged from the log; its trainer must be stopped.
 
@@ -138,12 +142,16 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     of the rows.
     """
     from consumers.host.runtime import configure_logging, connect, schemas_of
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from consumers.verify.erased_rows import ErasedRows
     from consumers.verify.rebuilding import rebuild
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
     with schemas_of(settings) as schemas:
-        done = rebuild(Cluster(connect(settings, "rebuild")), _directory(settings), _say, schemas)
+        cluster = Cluster(connect(settings, "rebuild"))
+        erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
+        done = rebuild(cluster, _directory(settings), _say, schemas, erased)
     told: dict[str, Any] = {
         "sound": done.sound,
         "damaged": done.damaged,
@@ -160,37 +168,109 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     raise typer.Exit(1 if done.lost else 0)
 
 
-@with_settings("input", "output", "registry", "archive", common=CLIENT)
+@with_settings("input", "output", "registry", "checkpoint", "training", "labels", "archive", common=CLIENT)
 def forget_command(
     settings: Settings,
     position: Annotated[
         list[str],
         typer.Option("--position", metavar="PARTITION:OFFSET[.ROW]", help="Of a row to forget; may be repeated."),
     ],
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do it. Default: only say what would be done, and what it costs.")
+    ] = False,
+    archive_only: Annotated[
+        bool, typer.Option("--archive-only", help="Only from the archive, not from what the trainer learned; at once.")
+    ] = False,
+    retire: Annotated[
+        bool, typer.Option("--retire", help="Retire the versions of these rows that no alias or pin names.")
+    ] = False,
+    report_file: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="FILE", help="Write the report there: JSON to *.json, Markdown else."),
+    ] = None,
+    reason: Annotated[str, typer.Option("--reason", help="Why, for the audit trail.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Take rows out of the archive, and report what was done and what remains where; its trainer must be stopped.
+    """Take rows out of what a trainer learned and of its archive, and report what was done and what remains where.
 
-    Buckets of such rows are made again from the log without them, as if they had been rejected when they came. What a
-    trainer has in memory and what is published is not changed, and is named in the report. Exit status: 0, done; 1,
+    The trainer must be stopped; give its options. It reads the log again at its next start, and these rows count as
+    rejected when they came. Without --yes nothing is changed. Exit status: 0, done; 1, not done, for want of --yes, or
     some of the rows could not be looked at, or were never learned.
     """
+    from consumers.host.checkpoint_places import with_old_checkpoint
     from consumers.host.runtime import configure_logging, connect, schemas_of
-    from consumers.verify.forgetting import forget, note_versions
+    from consumers.verify.erasing import erase
+    from consumers.verify.forgetting import forget, note_versions, report_of
     from streamsvm.errors import TopicMissing
     from streamsvm.kafka import Cluster
 
     positions = _positions(position)
+    if report_file is not None and report_file.exists():
+        raise ConfigurationError(f"the file {report_file} exists", "Give another --report: none is overwritten.")
     configure_logging(settings.log)
-    cluster = Cluster(connect(settings, "forget"))
+    connection = connect(settings, "forget")
+    cluster, report = Cluster(connection), report_of(positions, _whoever())
     with schemas_of(settings) as schemas, cluster.keeping():
-        report = forget(cluster, _directory(settings), positions, _whoever(), schemas)
+        if not archive_only:
+            settings = with_old_checkpoint(settings)
+            report.model = settings.name
+            report.done = erase(
+                connection,
+                settings,
+                positions,
+                report,
+                reason=reason,
+                agree=lambda cost: _agreed(cost, yes=yes),
+                schemas=schemas,
+            )
+        if report.done and (archive_only or settings.archive.directory is not None):
+            forget(cluster, _directory(settings), positions, report, schemas)
         try:
-            note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
+            of_them = note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
         except TopicMissing as missing:
             report.remains.append(f"versions were not looked at: {missing.what}")
-    typer.echo(json.dumps(report.plain(), indent=2) if as_json else printable_lines(report.text()))
-    raise typer.Exit(1 if report.absent else 0)
+            of_them = []
+        if retire and report.done:
+            _retire(settings, cluster, of_them, report, reason)
+    text = json.dumps(report.plain(), indent=2)
+    if report_file is not None:
+        report_file.write_text(f"{text}\n" if report_file.suffix == ".json" else report.text(), encoding="utf-8")
+    typer.echo(text if as_json else printable_lines(report.text()))
+    raise typer.Exit(1 if report.absent or not report.done else 0)
+
+
+def _agreed(cost: Cost, *, yes: bool) -> bool:
+    _say(f"the trainer's next start reads {cost.rows:,} rows again, which takes about {cost.seconds:,.0f} s")
+    if not yes:
+        _say("nothing was changed: give --yes to do it")
+    return yes
+
+
+def _retire(settings: Settings, cluster: Cluster, of_them: list[Version], report: Report, reason: str) -> None:
+    """Retire those of some versions that nothing names, and say which stay."""
+    from consumers.models.moving import Records, perform, retire
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from streamsvm.registry.aliases import read_aliases
+
+    named: dict[str, set[int]] = {}
+    for version in of_them:
+        if version.name not in named:
+            aliases = read_aliases(cluster, version.name, settings.output.aliases_topic, READ_TIMEOUT_S)
+            named[version.name] = aliases.numbers
+    for name, kept in sorted(named.items()):
+        numbers = [version.number for version in of_them if version.name == name]
+        report.remains += [
+            f"{name}@{number} was not retired, because it is the newest, or an alias or a pin names it: repeat the "
+            "command once a later version took its place"
+            for number in numbers
+            if number in kept
+        ]
+        going = [number for number in numbers if number not in kept]
+        if going:
+            target = settings.model_copy(update={"name": name})
+            records = Records(cluster, target, report.by, reason or "rows were erased", datetime.now(UTC))
+            perform(cluster, target, retire(records, going))
+            report.retired += [f"{name}@{number}" for number in going]
 
 
 def printable_lines(text: str) -> str:

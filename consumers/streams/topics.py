@@ -10,6 +10,7 @@ from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
+from streamsvm.model.erased import Erased, decode_erased, erased_key
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 
 BOUNDED: Final = {"compression.type": "zstd"}
@@ -22,7 +23,7 @@ LAG_MS: Final = 3_600_000
 """How long compaction spares records of a transaction that was aborted: a settlement may publish them again."""
 READ_TIMEOUT_S: Final = 30.0
 
-Decoded = TypeVar("Decoded", Head, Owner, Alias)
+Decoded = TypeVar("Decoded", Head, Owner, Alias, Erased)
 
 
 def output_topics(settings: Settings) -> list[TopicSpec]:
@@ -85,11 +86,15 @@ def refuse_shared(uses: Mapping[str, str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KnownPointers:
-    """What the aliases topic says about a model: where it stands, whose process publishes it, and what is current."""
+    """What the aliases topic says about a model: where it stands, whose process publishes it, and what is current.
+
+    Rows that were erased stand there, too: None where none were.
+    """
 
     head: Head | None
     owner: Owner | None
     current: Alias | None = None
+    erased: Erased | None = None
 
 
 def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> KnownPointers:
@@ -102,13 +107,14 @@ def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Kno
     TransientError
         If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
-    of_key = (pointers.head_key, pointers.owner_key, pointers.current_key)
-    head_key, owner_key, current_key = (key(settings.name).encode() for key in of_key)
-    newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key], timeout_s)
+    of_key = (pointers.head_key, pointers.owner_key, pointers.current_key, erased_key)
+    head_key, owner_key, current_key, rows_key = (key(settings.name).encode() for key in of_key)
+    newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key, rows_key], timeout_s)
     return KnownPointers(
         _decoded(newest.get(head_key), decode_head, "head"),
         _decoded(newest.get(owner_key), decode_owner, "owner"),
         _current(newest.get(current_key)),
+        _decoded(newest.get(rows_key), decode_erased, "erased rows"),
     )
 
 

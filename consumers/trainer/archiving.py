@@ -93,6 +93,7 @@ class Archivist:
         """
         self._disk.lock()
         self._store.clean()
+        self._store.require_finished()
         self._store.claim(self._identity)
         self._forgotten = self._store.forgotten()
         nodes = self._store.nodes()

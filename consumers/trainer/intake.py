@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final
 
 from consumers.host.runtime import Health
@@ -20,6 +21,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits
 from consumers.streams.unread_fields import UnreadWatch
+from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.reading import Ends, Reading
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
@@ -47,6 +49,8 @@ class Intake:
     health : Health
     monotonic, clock : callable
         Seconds; the time of day.
+    erased : mapping of partition to positions
+        Rows that are learned as rejected ones, without a dead letter.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Intake:
         health: Health,
         monotonic: Callable[[], float],
         clock: Callable[[], datetime],
+        erased: Forgotten = MappingProxyType({}),
     ) -> None:
         self._pipeline = pipeline
         self._reader = reader
@@ -70,6 +75,7 @@ class Intake:
         self._metrics = metrics
         self._health = health
         self._monotonic = monotonic
+        self._erased = erased
         self._limits = RejectionLimits(
             settings.input,
             lambda: pipeline.points_accepted() >= settings.input.proven_after_points,
@@ -215,7 +221,7 @@ class Intake:
         for reason, count in decoded.passed_over.items():
             self._metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         for rows in decoded.rows:
-            self._pipeline.offer(rows)
+            self._pipeline.offer(masked(rows, self._erased) if self._erased else rows)
         self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:

@@ -50,6 +50,7 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.learning.recipe import LabelsOrigin
 from streamsvm.learning.training import limited
+from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias
 from streamsvm.registry.signing import Signer
 
@@ -81,6 +82,8 @@ class Life:
         Of the newest checkpoint written; 0 before the first.
     archivist : Archivist or None
         Records what is learned; None where nothing is archived.
+    erased : Erased or None
+        The rows that are passed over; None: there are none.
     """
 
     config: ModelConfig
@@ -102,6 +105,7 @@ class Life:
     challenges: Challenges | None
     sequence: int
     archivist: Archivist | None = None
+    erased: Erased | None = None
 
     def save(self, flush_s: float = FLUSH_TIMEOUT_S) -> None:
         """Write a checkpoint; none passes a dead letter that is not acknowledged.
@@ -230,7 +234,7 @@ def begin(
         all_letters: dict[Log, DeadLetters] = {"features": dead_letters, "labels": labels_letters}
         intake = _joined_intake(settings, components, stack, pipeline, all_letters, started.joining)
     else:
-        intake = _intake(settings, components, stack, pipeline, dead_letters, schemas)
+        intake = _intake(settings, components, stack, pipeline, dead_letters, schemas, started.erased)
     return Life(
         config=config,
         topic_id=started.topic_id,
@@ -253,6 +257,7 @@ def begin(
         challenges=challenges,
         sequence=started.sequence,
         archivist=_archivist(settings, components, stack, pipeline, started.topic_id),
+        erased=started.erased,
     )
 
 
@@ -298,6 +303,7 @@ def _intake(
     pipeline: Pipeline,
     dead_letters: DeadLetters,
     schemas: Schemas | None,
+    erased: Erased | None,
 ) -> Intake:
     """Return what reads and decodes in this process."""
     cluster, config = components.cluster, settings.models()
@@ -316,6 +322,7 @@ def _intake(
         health=components.health,
         monotonic=components.clock.monotonic,
         clock=components.clock.now,
+        erased=erased.places() if erased is not None else {},
     )
 
 

@@ -35,6 +35,7 @@ from streamsvm.delivery import (
     places,
     reads_on,
 )
+from streamsvm.delivery.erasure import emptied
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning import naming
@@ -42,6 +43,7 @@ from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.comparison import configuration_differences
+from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
@@ -74,6 +76,8 @@ class Started:
         The version that is current.
     joining : Joining or None
         What the join is; None where labels come with the features.
+    erased : Erased or None
+        The rows of this input that are to be passed over; None: there are none.
     settings : Settings
         The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
         has the value that was in effect before it existed.
@@ -88,6 +92,7 @@ class Started:
     read_to: dict[int, int] = field(default_factory=dict)
     current: Alias | None = None
     joining: Joining | None = None
+    erased: Erased | None = None
 
     @property
     def topic_id(self) -> str:
@@ -163,9 +168,13 @@ class Startup:
         found = self._session.take_over(self._now())
         # Described again, after the head was read: a head may know partitions that came after the first look.
         topic = self._input()
-        begun = self._decide(topic, found.head)
-        self._delivery.begins(found.owner, *_after(begun), found.head)
-        started = replace(self._restored(begun, topic), current=found.current)
+        begun = self._decide(topic, found)
+        erased = self._erased(topic, found)
+        continues = 0
+        if erased is not None and isinstance(begun, Resume) and begun.snapshot.incarnation == erased.incarnation + 1:
+            continues = erased.continues
+        self._delivery.begins(found.owner, *_after(begun), found.head, continues)
+        started = replace(self._restored(begun, topic), current=found.current, erased=erased)
         crash_point("start.decided")
         return started
 
@@ -254,7 +263,7 @@ class Startup:
         """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
         with suppress(TransientError):  # a transaction that a kill left open hides the head until it is fenced
             found = self._session.look()
-            self._decide(self._input(), found.head)
+            self._decide(self._input(), found)
             return found
         return None
 
@@ -285,7 +294,22 @@ class Startup:
         base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
         return Joining(topic=labels.name, topic_id=labels.topic_id or "", base=base, partitions={}, waiting={})
 
-    def _decide(self, topic: TopicInfo, head: Head | None) -> Begin | Resume:
+    def _erased(self, topic: TopicInfo, found: KnownPointers) -> Erased | None:
+        """Return the erased rows of this input.
+
+        Raises
+        ------
+        ConfigurationError
+            If they would be learned nevertheless, because others than this process read the input.
+        """
+        erased = found.erased
+        if erased is None or not erased.is_of(topic.name, topic.topic_id or ""):
+            return None
+        refuse_erasure(self._settings, f"rows of {topic.name} were erased ({len(erased.rows):,})")
+        return erased
+
+    def _decide(self, topic: TopicInfo, found: KnownPointers) -> Begin | Resume:
+        head, erased = found.head, self._erased(topic, found)
         present = Present(
             name=self._settings.name,
             topic=topic.name,
@@ -299,10 +323,11 @@ class Startup:
             checkpoints=str(self._settings.checkpoint.directory.absolute()),
             labels=self._labels_present(topic),
         )
-        return decide(self._candidates(present), present)
+        return decide(self._candidates(present, erased), present)
 
-    def _candidates(self, present: Present) -> Iterator[Candidate]:
-        for snapshot in self._checkpoints.snapshots():
+    def _candidates(self, present: Present, erased: Erased | None) -> Iterator[Candidate]:
+        for read in self._checkpoints.snapshots():
+            snapshot = read if erased is None or read.name != present.name else emptied(read, erased)
             models = self._config.continuing(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
             yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
@@ -450,6 +475,33 @@ def _after(begun: Begin | Resume) -> tuple[int, Head | None]:
     if isinstance(begun, Begin):
         return begun.incarnation, begun.head
     return begun.snapshot.incarnation, begun.head
+
+
+def refuse_erasure(settings: Settings, why: str) -> None:
+    """Refuse what cannot pass over erased rows.
+
+    Parameters
+    ----------
+    settings : Settings
+    why : str
+        What was or is to be erased.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    training = settings.training
+    for used, what in (
+        (training.workers > 1, f"training.workers = {training.workers}"),
+        (training.from_coresets, "training.from_coresets"),
+        (bool(settings.labels.topic), f"labels.topic = {settings.labels.topic}"),
+    ):
+        if used:
+            raise ConfigurationError(
+                f"{why}, but with {what} rows cannot be passed over: this is not supported",
+                "Use one process with labels in the records; or remove the records from the input topic, and begin "
+                "anew with --reset.",
+            )
 
 
 def check_dimension(config: ModelConfig) -> None:

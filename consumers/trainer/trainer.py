@@ -152,6 +152,8 @@ class Trainer:
         self._observer.adopted(life)
         life.save()
         crash_point("start.saved")
+        if life.erased is not None:  # what an older checkpoint holds of erased rows goes, too
+            checkpoints.remove_through(life.erased.incarnation, self._settings.name)
         self._assign(life)
         self._observer.started(life)
         return life

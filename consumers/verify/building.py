@@ -127,6 +127,7 @@ class Builder:
         self._timeout_s = timeout_s
         self.config = configuration_of(loaded.version.lineage)
         self.identity = _identity_of(store, loaded, self.config)
+        store.require_finished()
         self._nodes = of_partitions(store.nodes())
         self._log = log_of(cluster, self.identity)
         self._forgotten = store.forgotten()

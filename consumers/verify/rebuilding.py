@@ -13,7 +13,8 @@ from typing import Any
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.building import archive_store, log_of
-from consumers.verify.stretches import Log, Ranges
+from consumers.verify.erased_rows import ErasedRows
+from consumers.verify.stretches import Log, Ranges, ReadsRanges
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder, missing_parents, parent_of, series_of
 from streamsvm.archive.store import Identity, Store
@@ -66,7 +67,13 @@ def summaries(directory: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def rebuild(cluster: Cluster, directory: Path, say: Say, schemas: SchemaRegistry | None = None) -> Done:
+def rebuild(
+    cluster: Cluster,
+    directory: Path,
+    say: Say,
+    schemas: SchemaRegistry | None = None,
+    erased: ErasedRows | None = None,
+) -> Done:
     """Read every bucket, and make again what is missing or damaged.
 
     Parameters
@@ -75,13 +82,15 @@ def rebuild(cluster: Cluster, directory: Path, say: Say, schemas: SchemaRegistry
     directory : Path
     say : callable
     schemas : SchemaRegistry, optional
+    erased : ErasedRows, optional
+        Which rows the archive's model must not know, besides those that the archive itself names.
 
     Raises
     ------
     ConfigurationError
         If nothing is archived there.
     StateError
-        If another process, as its trainer, holds the directory.
+        If another process, as its trainer, holds the directory, or rows are half forgotten.
     TransientError
         If the broker does not answer, or the disk refuses.
     """
@@ -90,9 +99,15 @@ def rebuild(cluster: Cluster, directory: Path, say: Say, schemas: SchemaRegistry
     identity = identity_of(store)
     disk.lock()
     try:
+        store.require_finished()
+        without = store.forgotten()
+        record = None if erased is None else erased.of(identity.name)
+        if record is not None and record.is_of(identity.topic, identity.topic_id):
+            for partition, own in record.places().items():
+                without[partition] = without.get(partition, frozenset()) | own
         with (
             limited(identity.config.svm),
-            Ranges(cluster, identity.topic, identity.config, READ_TIMEOUT_S, schemas, store.forgotten()) as ranges,
+            Ranges(cluster, identity.topic, identity.config, READ_TIMEOUT_S, schemas, without) as ranges,
         ):
             return Rebuild(store, identity, log_of(cluster, identity), ranges, say).run()
     finally:
@@ -102,7 +117,7 @@ def rebuild(cluster: Cluster, directory: Path, say: Say, schemas: SchemaRegistry
 class Rebuild:
     """One rebuild of an archive that is locked."""
 
-    def __init__(self, store: Store, identity: Identity, log: Log, ranges: Ranges, say: Say) -> None:
+    def __init__(self, store: Store, identity: Identity, log: Log, ranges: ReadsRanges, say: Say) -> None:
         self._store, self._identity, self._log, self._ranges, self._say = store, identity, log, ranges, say
         self._span = identity.config.coreset.span_rows or 1
         self._done = Done()

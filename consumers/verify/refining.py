@@ -19,6 +19,7 @@ from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify import beside
+from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.replayed import Replayed
 from streamsvm.build import build
 from streamsvm.certificate.certifying import Certificate, Certifier
@@ -101,7 +102,12 @@ def refine(
     _require_refinable(version, settings, asked)
     target, cluster = settings.model_copy(update={"name": asked.name}), Cluster(connection)
     beside.require_own_name(connection, target)
-    with schemas_of(settings) as schemas, Replayed(cluster, READ_TIMEOUT_S, schemas) as replayed:
+    with (
+        schemas_of(settings) as schemas,
+        Replayed(
+            cluster, READ_TIMEOUT_S, schemas, erased=ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
+        ) as replayed,
+    ):
         say(_memory(version, asked))
         recomputation, made = replayed.made(version)
         _compare(recomputation, made, version, value, say)

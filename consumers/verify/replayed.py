@@ -10,13 +10,16 @@ import sys
 import time
 from collections import deque
 from contextlib import ExitStack
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
 from msgspec import UnsetType
 
 from consumers.streams.joined_source import JoinedSource
+from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.stretches import rebuilt
+from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
@@ -47,6 +50,8 @@ class Replayed:
     cluster : Cluster
     timeout_s : float
     schemas : SchemaRegistry, optional
+    erased : ErasedRows, optional
+        Which rows no version may be of that came after their erasure; without it, none are looked for.
 
     Attributes
     ----------
@@ -54,8 +59,16 @@ class Replayed:
         What the version whose value was returned last is of; None of a version of a stretch.
     """
 
-    def __init__(self, cluster: Cluster, timeout_s: float, schemas: SchemaRegistry | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        timeout_s: float,
+        schemas: SchemaRegistry | None = None,
+        erased: ErasedRows | None = None,
+    ) -> None:
         self._cluster = cluster
+        self._erased = erased
+        self._without: Forgotten = {}
         self._schemas = schemas
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
@@ -122,6 +135,8 @@ class Replayed:
             If the log does not hold its rows, or this build cannot run its configuration.
         """
         topic, self.last = version.lineage.topic, None
+        if self._erased is not None:
+            self._erased.require_built_without(version)
         self._look(topic)
         value, rows = rebuilt(
             self._cluster, version, lineage, self._ids[topic], self._logs[topic], self._timeout_s, self._schemas
@@ -190,16 +205,19 @@ class Replayed:
         missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing_labels(version)
         if missing:
             raise NotRecomputable(missing)
+        without = self._erased.left_out(version) if self._erased is not None else {}
         present = None if certifier is not None else self._recomputation  # a certifier sees all rows, or none
-        if present is not None and self._source is not None and present.admits(version):
+        same = present is not None and present.admits(version) and without == self._without
+        if present is not None and self._source is not None and same:
             return present, self._source
         self._drop()
+        self._without = without
         self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier)
         self._threads.enter_context(limited(self._recomputation.config.svm))
         if self._recomputation.labels is not None:
             self._source = _Joined(self._cluster, self._recomputation, self._timeout_s)
         else:
-            self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas)
+            self._source = _Source(self._cluster, self._recomputation, self._timeout_s, self._schemas, without)
         return self._recomputation, self._source
 
     def _missing_labels(self, version: Version) -> str:
@@ -245,6 +263,8 @@ class _Source:
     recomputation : Recomputation
     timeout_s : float
     schemas : SchemaRegistry, optional
+    without : mapping of partition to positions
+        Rows that are learned as rejected ones.
     """
 
     def __init__(
@@ -253,7 +273,9 @@ class _Source:
         recomputation: Recomputation,
         timeout_s: float,
         schemas: SchemaRegistry | None = None,
+        without: Forgotten = MappingProxyType({}),
     ) -> None:
+        self._without = without
         self._timeout_s = timeout_s
         self._topic = recomputation.topic
         self._decoder = PointDecoder(recomputation.config.points, schemas=schemas, recipe=recomputation.config.features)
@@ -313,7 +335,7 @@ class _Source:
         elif not behind.keys() <= self._assigned:
             self._assign(positions)
         for rows in self._decoder.decode(self._input.poll(BATCH_RECORDS, POLL_S)).rows:
-            self._backlog.setdefault(rows.partition, deque()).append(rows)
+            self._backlog.setdefault(rows.partition, deque()).append(masked(rows, self._without))
 
     def _assign(self, positions: Positions) -> None:
         self._input.assign({partition: at.offset for partition, at in positions.items()})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 
@@ -33,6 +33,17 @@ POLL_S: Final = 0.1
 
 Log = Mapping[int, tuple[int, int]]
 """First offset and end of each partition."""
+
+
+class ReadsRanges(Protocol):
+    """What reads rows of a log, as `Ranges` does."""
+
+    forgotten: Forgotten
+    rows_read: int
+
+    def rows(self, partition: int, start: Position, end: Position) -> Iterator[Rows]:
+        """Yield the rows of a range that the log holds, in order."""
+        ...
 
 
 class Ranges:

@@ -21,6 +21,7 @@ from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.challenges import judge_challenges
+from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.proving import write_proof
 from consumers.verify.replayed import Replayed
 from streamsvm.build import build
@@ -33,7 +34,7 @@ from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
-from streamsvm.verification.recomputation import NotRecomputable, certifier_of
+from streamsvm.verification.recomputation import NotRecomputable, RowsErased, certifier_of
 from streamsvm.verification.report import Outcome, Report
 from streamsvm.verification.survey import VersionSurvey
 
@@ -93,7 +94,12 @@ def verify(
         number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total, written = sum(map(len, survey.found.values())), ""
-    with schemas_of(settings) as schemas, Replayed(cluster, timeout_s, schemas) as replayed:
+    with (
+        schemas_of(settings) as schemas,
+        Replayed(
+            cluster, timeout_s, schemas, erased=ErasedRows(cluster, settings.output.aliases_topic, timeout_s)
+        ) as replayed,
+    ):
         for record in _versions(cluster, settings, survey, timeout_s):
             replayed.last = None
             version = _judge(record, auditor, replayed, keep, reads)
@@ -212,7 +218,7 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
         if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
             certificate = replayed.certificate(version, certifier, reads)
     except NotRecomputable as error:
-        auditor.close(number, record.offset, faults, note=str(error))
+        auditor.close(number, record.offset, faults, note=str(error), erased=isinstance(error, RowsErased))
     else:
         auditor.close(number, record.offset, faults, version=version, parts=parts, form=form, certificate=certificate)
     return version

@@ -2,9 +2,10 @@
 
 Beside the buckets stand `archive.json`, which says of what they are and where their numbers begin, a file
 ``open-<partition>.state`` for each partition with its open span, so that a restart reads nothing again, and
-`forgotten.json`, the places of rows that no bucket may be made of. All of it but the last only caches what the log
-gave: whatever is lost is made again from the log while that holds the rows, byte for byte. What the log has lost by
-then, only the archive has: back it up.
+`forgotten.json`, the places of rows that no bucket may be made of. While rows are being forgotten, `forgetting.json`
+names them, and the buckets that must go. All of it but these two only caches what the log gave: whatever is lost is
+made again from the log while that holds the rows, byte for byte. What the log has lost by then, only the archive has:
+back it up.
 
 Invariant: a name leads to the bytes that it was given for, checked at every read. A bucket is on the disk before the
 state that needs it no more, and both are before the checkpoint that passes over their rows.
@@ -34,12 +35,32 @@ from streamsvm.points import Position
 FORMAT: Final = "streamsvm.archive/1"
 IDENTITY: Final = "archive.json"
 FORGOTTEN: Final = "forgotten.json"
+UNDER_WAY: Final = "forgetting.json"
 PARTIAL: Final = ".partial"
 DAMAGED: Final = ".damaged"
 """What is added to the name of a file that is not what it says."""
 LARGEST_FILE_BYTES: Final = 1 << 32
 _OPEN: Final = re.compile(r"open-(\d{1,10})\.state", re.ASCII)
 _LENGTH: Final = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """A forgetting that was begun.
+
+    Attributes
+    ----------
+    positions : mapping of partition to positions
+        Of its rows.
+    old : tuple of Node
+        The buckets that hold them.
+    saved : bool
+        Whether everything that takes the place of these buckets, and that the log is needed for, is on the disk.
+    """
+
+    positions: forgotten_rows.Forgotten
+    old: tuple[Node, ...]
+    saved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +207,70 @@ class Store:
         TransientError
         """
         self._put({FORGOTTEN: forgotten_rows.encode(forgotten)})
+
+    def under_way(self) -> UnderWay | None:
+        """Return the forgetting that was begun and not finished; None if there is none.
+
+        Raises
+        ------
+        StateError
+            If its file cannot be read.
+        """
+        if UNDER_WAY not in self._listed():
+            return None
+        try:
+            plain = json.loads(self._disk.read(UNDER_WAY))
+            nodes = [Node.parse(name) for name in plain["old"]]
+            if None in nodes:
+                raise CorruptCheckpoint("a name in it cannot be parsed as one of a bucket")
+            return UnderWay(
+                positions=forgotten_rows.decode(json.dumps(plain["positions"]).encode()),
+                old=tuple(node for node in nodes if node is not None),
+                saved=bool(plain["saved"]),
+            )
+        except (OSError, CorruptCheckpoint, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise StateError(
+                f"{UNDER_WAY} in the archive {self} cannot be used: {error}", "Restore the archive from a backup."
+            ) from None
+
+    def mark(self, under_way: UnderWay | None) -> None:
+        """Say that a forgetting is under way, or that none is any more.
+
+        Raises
+        ------
+        TransientError
+        """
+        if under_way is not None:
+            positions = json.loads(forgotten_rows.encode(under_way.positions))
+            plain = {
+                "positions": positions,
+                "old": [node.name for node in under_way.old],
+                "saved": under_way.saved,
+            }
+            self._put({UNDER_WAY: json.dumps(plain, sort_keys=True).encode() + b"\n"})
+            return
+        try:
+            with suppress(FileNotFoundError):
+                self._disk.remove(UNDER_WAY)
+            self._disk.sync_names()
+        except OSError as error:
+            raise TransientError(f"{UNDER_WAY} in the archive {self} cannot be removed: {error.strerror}") from None
+
+    def require_finished(self) -> None:
+        """Refuse an archive that holds rows that are being forgotten.
+
+        Raises
+        ------
+        StateError
+            The remedy is the command that finishes it.
+        """
+        begun = self.under_way()
+        if begun is not None:
+            rows = [f"{p}:{at.offset}.{at.row}" for p, own in sorted(begun.positions.items()) for at in sorted(own)]
+            raise StateError(
+                f"in the archive {self} rows are half forgotten: {', '.join(rows[:5])}{', ...' if rows[5:] else ''}",
+                f"Finish it: streamsvm forget --archive-only --position {rows[0] if rows else '0:0'}",
+            )
 
     def nodes(self) -> list[Node]:
         """Return all buckets, sorted by partition and position."""

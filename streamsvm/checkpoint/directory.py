@@ -127,6 +127,30 @@ class CheckpointDirectory:
         """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
         self._good[name] = False
 
+    def remove_through(self, incarnation: int, model: str) -> list[str]:
+        """Remove all checkpoints of a model's incarnations up to this one, and damaged files of that age.
+
+        Returns
+        -------
+        list of str
+            Their names.
+
+        Raises
+        ------
+        TransientError
+            If the disk refuses.
+        """
+        old = [name for name in self._files("ssvm") if _incarnation(name) <= incarnation]
+        gone = [name for name in old if not self._is_anothers(name, model)]
+        for name in gone:
+            self._remove(name)
+        if gone:
+            try:
+                self._disk.sync_names()
+            except OSError as error:
+                raise TransientError(f"the directory {self._disk} cannot be synced: {error.strerror}") from None
+        return gone
+
     def save(self, snapshot: Snapshot) -> int:
         """Write a checkpoint and drop those beyond the limit; on return it survives a crash of the machine.
 
@@ -241,6 +265,10 @@ def _files(disk: Disk, suffix: str) -> list[str]:
         reverse=True,
     )
     return [name for _, name in ordered]
+
+
+def _incarnation(name: str) -> int:
+    return int(name.split("-")[1])
 
 
 def _name(snapshot: Snapshot) -> str:

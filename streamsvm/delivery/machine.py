@@ -105,6 +105,7 @@ class Delivery:
         self._incarnation = 0
         self._head: Head | None = None
         self._on_topic = 0
+        self._continues = 0
 
     @property
     def state(self) -> State:
@@ -149,8 +150,9 @@ class Delivery:
     @property
     def published_cut(self) -> dict[int, Position]:
         """The newest cut that this incarnation published; empty if none."""
-        # A cut of an earlier incarnation names positions of a log that may be another by now.
-        if self._head is None or self._head.incarnation != self._incarnation:
+        # A cut of an earlier incarnation names positions of a log that may be another by now; not where this one began
+        # only because rows of the same log were erased.
+        if self._head is None or self._head.incarnation not in {self._incarnation, self._continues}:
             return {}
         return positions(self._head.cut)
 
@@ -188,7 +190,9 @@ class Delivery:
         self._owns = True
         self._move(Event.OWNED)
 
-    def begins(self, owner: Owner | None, incarnation: int, head: Head | None, on_topic: Head | None) -> None:
+    def begins(
+        self, owner: Owner | None, incarnation: int, head: Head | None, on_topic: Head | None, continues: int = 0
+    ) -> None:
         """Become ready after a start.
 
         Parameters
@@ -199,6 +203,8 @@ class Delivery:
             The result of `decide`: the incarnation, and the head that its first version follows.
         on_topic : Head or None
             The head on the topic; it is older than `head` if the models topic was lost.
+        continues : int
+            An earlier incarnation, whose newest version counts as one of this one's; 0: there is none.
 
         Raises
         ------
@@ -206,7 +212,7 @@ class Delivery:
             If another process owns the model by now.
         """
         self.check_owner(owner)
-        self._incarnation, self._head = incarnation, head
+        self._incarnation, self._head, self._continues = incarnation, head, continues
         # Not `head`, which a checkpoint may know although the topic was lost: the topic is compared with itself later.
         self._on_topic = on_topic.number if on_topic else 0
         self._move(Event.FOUND)

@@ -140,6 +140,9 @@ class Pipeline(Reading):
         head = self._delivery.head
         if head is None or self.learner.positions != self._delivery.published_cut:
             return ""
+        if head.incarnation != self._delivery.incarnation:
+            # Rows of that version were erased since: it cannot come again, and leaves count as if they never came.
+            return ""
         # The cut itself is not published again: it only restarts the count of leaves, as publishing that version did.
         found = self.learner.cut().points.sha256()
         if found == head.training_set_sha256:

@@ -94,6 +94,28 @@ class VersionsRetired(msgspec.Struct, frozen=True, kw_only=True, tag_field="even
     time: str
 
 
+class RowsErased(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="rows_erased"):
+    """A person had rows of the input erased from what a trainer learns.
+
+    Attributes
+    ----------
+    name : str
+        The model.
+    topic : str
+        The input.
+    rows : list of (int, int, int)
+        Partition, offset and row of those that this asked for.
+    by, reason, time : str
+    """
+
+    name: str
+    topic: str
+    rows: list[tuple[int, int, int]]
+    by: str
+    reason: str
+    time: str
+
+
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
     """A person moved an alias or a pin, or took it away.
 
@@ -140,7 +162,7 @@ class Challenged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     time: str
 
 
-Entry = CurrentMoved | GateRefused | VersionRefused | VersionsRetired | Moved | Challenged
+Entry = CurrentMoved | GateRefused | VersionRefused | VersionsRetired | RowsErased | Moved | Challenged
 
 
 def encode(entry: Entry) -> bytes:

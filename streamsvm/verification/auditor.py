@@ -116,6 +116,7 @@ class Auditor:
         note: str = "",
         form: str = model_codec.FORMAT,
         certificate: Certificate | None = None,
+        erased: bool = False,
     ) -> None:
         """Write the finding down.
 
@@ -132,8 +133,10 @@ class Auditor:
         form : str
             The format of its message.
         certificate : Certificate, optional
+        erased : bool
+            Whether there was none because rows of it were erased.
         """
-        outcome = self._outcome(number, parts)
+        outcome = Outcome.ERASED if erased else self._outcome(number, parts)
         if outcome is Outcome.IDENTICAL and form not in model_codec.WRITTEN:
             outcome, note = Outcome.OLDER_FORMAT, form
         if outcome is Outcome.RETIRED:

@@ -29,6 +29,10 @@ class NotRecomputable(StateError):
     """The log does not hold, or no longer holds, what a version was made from."""
 
 
+class RowsErased(NotRecomputable):
+    """A version is of rows that were erased since, so nobody may make it again."""
+
+
 def tuned_before(lineage: Lineage) -> bool:
     """Tell whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
     if lineage.tuned_at is None or lineage.tuned_at == lineage.cut:

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from consumers.settings import ArchiveConfig, Settings
 from consumers.trainer.archiving import outdated
 from consumers.verify.building import Builder, Found, Stretch, archive_store, publish_built
-from consumers.verify.forgetting import forget
+from consumers.verify.forgetting import forget, report_of
 from consumers.verify.rebuilding import rebuild, summaries
 from consumers.verify.verify import verify
 from streamsvm.archive.names import Node
@@ -292,7 +292,7 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     given += ["--archive-directory", str(own.archive.directory), "--input-topic", own.input.topic]
     given += ["--output-models-topic", own.output.models_topic]
     asked = [part for place in places for part in ("--position", f"0:{place}")]
-    done = run("forget", "--json", *asked, *given)
+    done = run("forget", "--archive-only", "--json", *asked, *given)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["found"] == [f"0:{place}" for place in places]
@@ -300,7 +300,7 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     assert all(one["before"] != one["after"] for one in report["changed"])
     assert any(line.startswith("m@1, of 0:3") for line in report["versions"])
     assert any("Kafka's own log" in line for line in report["remains"])
-    again = run("forget", *asked[:2], "--position", "0:99999", *given)
+    again = run("forget", "--archive-only", *asked[:2], "--position", "0:99999", *given)
     assert again.returncode == 1, again.stderr
     assert "0:3, which was forgotten before" in again.stdout
     assert "0:99999: the log has not reached this offset" in again.stdout
@@ -332,11 +332,11 @@ def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(
     delete_records(past.connection, own.input.topic, 0, 5 * SPAN)
     before = names(own.archive.directory)
     with pytest.raises(ConfigurationError, match="offsets 0 to 64, cannot be made again"):
-        forget(Cluster(past.connection), own.archive.directory, {0: [Position(3)]}, "tester")
+        forget(Cluster(past.connection), own.archive.directory, {0: [Position(3)]}, report_of({}, "tester"))
     assert names(own.archive.directory) == before
     assert not archive_store(own.archive.directory).forgotten()
     with running(own.archive.directory), pytest.raises(StateError, match="another process holds the archive directory"):
-        forget(Cluster(past.connection), own.archive.directory, {0: [Position(6 * SPAN)]}, "tester")
+        forget(Cluster(past.connection), own.archive.directory, {0: [Position(6 * SPAN)]}, report_of({}, "tester"))
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
 from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
+from streamsvm.model.erased import Erased, encode_erased
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -172,6 +173,11 @@ def real_messages() -> dict[str, list[Any]]:
         "alias": [json.loads(encode_alias(Alias(2, digest, 3)))],
         "head": [json.loads(encode_head(head))],
         "retired": [json.loads(encode_retired(Retired(5, (2,))))],
+        "erased": [
+            json.loads(
+                encode_erased(Erased(topic="points", topic_id="", incarnation=1, continues=1, rows=((0, 7, 0, 2),)))
+            )
+        ],
         "challenge": [json.loads(encode_challenge(one)) for one in challenges()],
         "owner": [json.loads(encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
         "scores": [json.loads(made.records[0].value) for made in (score, scores)],

@@ -445,7 +445,7 @@ class CoresetConfig(Section):
         description="With landmarks, and sizes that follow from a memory budget: of how many parts of a partition's "
         "memory its leaf is one; of half as many with more than 50,000 points. An open leaf is empty by half on "
         "average, so a larger one leaves fewer points to learn from; a smaller one is sealed more often, which takes "
-        "time. A pilot then serves until the stream has grown by a third. Default with landmarks: 32. none: 16, "
+        "time. A pilot then serves until the stream has grown by a half. Default with landmarks: 32. none: 16, "
         "but 500 points at least, or a quarter of the memory, and a pilot for every four leaves; older versions and "
         "checkpoints continue so.",
     )

@@ -99,10 +99,10 @@ def test_a_leaf_is_a_small_part_of_the_memory(memory: int, leaf: int) -> None:
     assert (coreset.leaf_rows, coreset.partition_points) == (leaf, memory)
 
 
-def test_a_pilot_serves_until_the_stream_has_grown_by_a_third() -> None:
+def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
     """However small its leaves are; with the first landmarks, for four leaves."""
     small, large = (CoresetConfig(leaf_parts=32, landmarks=8, leaf_rows=n, bucket_points=3_100) for n in (100, 800))
-    assert (seals_a_pilot(small), seals_a_pilot(large)) == (11, 1)
+    assert (seals_a_pilot(small), seals_a_pilot(large)) == (15, 2)
     assert seals_a_pilot(CoresetConfig(landmarks=8, leaf_rows=100, bucket_points=3_100)) == 4
 
 

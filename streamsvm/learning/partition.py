@@ -54,7 +54,7 @@ LEAST_TIMES: Final = 5
 SEALS_A_PILOT: Final = 4
 """Leaves that are sealed and screened by the same landmarks without `coreset.leaf_parts`. Each pilot takes a tenth of a
 second."""
-GROWTH_A_PILOT: Final = 4 / 3
+GROWTH_A_PILOT: Final = 1.5
 """By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""

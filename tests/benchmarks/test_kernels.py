@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.benchmarks import grid, kernels
+from tests.benchmarks import grid, kernel_rates, kernels
 from tests.coreset.test_landmarks import ring
 
 
@@ -112,3 +112,14 @@ def test_a_grid_is_measured(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert row["accuracy"] > row["exhaustive_accuracy"] - 0.01
     assert row["ratio"] > 0.0
     assert row["solves"] > 0.0
+
+
+def test_rates_are_measured(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a stream of distinct rows, longer than the set."""
+    given = ["--data", str(folder), "--set", "rings", "--rows", "15000", "--points", "600", "--json"]
+    kernel_rates.main(given)
+    row = json.loads(capsys.readouterr().out)
+    assert (row["rows"], row["points_held"]) == (15_000, 600)
+    assert min(row["learned_per_s"], row["late_per_s"], row["scored_us"]) > 0.0
+    points = kernel_rates.repeated(kernels.read("rings", folder), 15_000)
+    assert len(np.unique(points.X, axis=0)) == 15_000

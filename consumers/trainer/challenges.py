@@ -49,6 +49,7 @@ from streamsvm.model.pointers import Alias, Gate, Head, current_key, encode_alia
 from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
 from streamsvm.quality.challenge import Compared, Rule, compare
+from streamsvm.quality.record_time import RecordTime
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -76,8 +77,7 @@ class ShadowGate:
         self._gate, self._metrics = gate, metrics
         self.waiting: Alias | None = None
         """The newest version that waits for a challenge."""
-        self.time_ms = -1
-        """The newest record time that was learned."""
+        self._time = RecordTime()
         if head is not None and head.gate is not None and head.gate.outcome == "waits":
             self.waiting = head.alias
 
@@ -86,10 +86,14 @@ class ShadowGate:
         """What is current."""
         return self._gate.present
 
+    @property
+    def time_ms(self) -> int:
+        """The record time of what was learned since the start, as of `RecordTime`; -1 while it is unknown."""
+        return self._time.time_ms
+
     def note(self, rows: Rows) -> None:
         """Take in rows that were learned."""
-        if len(rows):
-            self.time_ms = max(self.time_ms, int(rows.time_ms.max()))
+        self._time.note(rows.time_ms)
         self._gate.note(rows)
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
@@ -232,7 +236,10 @@ class Challenges:
         if present is None or present.alias != challenge.champion:
             self._end("void", None)
             return
-        over = self._gate.time_ms - challenge.since_ms > challenge.wait_ms
+        if challenge.since_ms < 0 <= self._gate.time_ms:
+            # It began where a trainer had just started: its time counts from the first that is known.
+            challenge = self._open = self._timed(challenge)
+        over = 0 <= challenge.since_ms < self._gate.time_ms - challenge.wait_ms
         try:
             done = self._compare(challenge, over=over, idle=idle)
         except StreamsvmError as error:  # the scores or labels cannot be read: no reason to stop learning
@@ -307,8 +314,6 @@ class Challenges:
         alias, present = self._gate.waiting, self._gate.present
         if alias is None or present is None or alias.number <= max(self._last, present.number):
             return
-        if self._gate.time_ms < 0:  # nothing was learned since the start: the challenge's time could not be told
-            return
         if not self._there(alias):
             self._gate.waiting = None
             return
@@ -333,6 +338,12 @@ class Challenges:
         self._until, self._lost = None, False
         self._show()
         log.info("challenge_begun", challenger=self._key(alias), champion=self._key(present.alias))
+
+    def _timed(self, challenge: Challenge) -> Challenge:
+        """Commit since when an open challenge counts."""
+        challenge = msgspec.structs.replace(challenge, since_ms=self._gate.time_ms)
+        self._publish(challenge, [])
+        return challenge
 
     def _end(self, outcome: Outcome, compared: Compared | None) -> None:
         """Commit how a challenge ended, and what is current from then on."""

@@ -41,7 +41,7 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     scores, told : tuple of Span
         What was read of the scores, and of the log with the labels.
     time_ms : int
-        The newest record time that the trainer had learned.
+        The record time that the trainer had learned; -1 where it knew none since its start.
     """
 
     outcome: Outcome
@@ -68,7 +68,8 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     costs : tuple of two float or None
         Of a missed positive and of a false alarm.
     since_ms : int
-        The newest record time that the trainer had learned at its beginning; -1 if none.
+        The record time that the trainer had learned at its beginning, or where it first knew one after that; -1 until
+        then. As of `streamsvm.quality.record_time`, and of no single record.
     wait_ms : int
         How long it lasts at most, in record time.
     scores_topic, scored_topic, labels_topic : str

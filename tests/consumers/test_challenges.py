@@ -32,6 +32,7 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, decode_alias
 from streamsvm.model.version import version_key
 from streamsvm.quality.challenge import Compared
+from streamsvm.quality.record_time import BLOCK
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_labels import BEGUN_MS, Timed, write
 from tests.consumers.test_scorer import Running as Scoring
@@ -304,7 +305,7 @@ def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker,
             points.send(ROWS)
             running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
         running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
-        points.send(10)  # of a later time
+        points.send(2 * BLOCK)  # of a later time
         running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome="unlabeled") == 1)
     (one, *_) = ended(connection, settings)
     assert one.ended is not None
@@ -336,7 +337,7 @@ def test_without_a_scorer_the_time_of_the_records_ends_a_challenge(
             points.send(ROWS)
             running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
         running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
-        points.send(10)  # of a later time
+        points.send(2 * BLOCK)  # of a later time
         running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome=outcome) == 1)
     assert current(connection, settings) == expected
     assert verify(Cluster(connection), settings).clean
@@ -508,13 +509,23 @@ def test_a_challenge_whose_logs_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -
     assert alone.turn() == ["passed"]
 
 
-def test_a_challenge_begins_when_the_time_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not while nothing was learned since the start; and not of a version that was retired."""
+def test_a_challenge_begins_before_the_time_is_known_and_its_time_counts_from_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a trainer has just started; a version that was retired challenges nobody."""
     alone = Alone(monkeypatch)
     alone.gate.time_ms = -1
-    assert alone.turn() == []
-    alone.gate.time_ms = 100
     assert alone.turn() == ["open"]
+    assert alone.tested.challenge is not None
+    wait_ms = alone.tested.challenge.wait_ms
+    assert alone.turn() == []
+    alone.gate.time_ms = 1 << 50
+    assert alone.turn() == ["open"]
+    assert alone.tested.challenge.since_ms == 1 << 50
+    alone.gate.time_ms += wait_ms
+    assert alone.turn() == []
+    alone.gate.time_ms += 1
+    assert alone.turn() == ["passed"]
     assert Alone(monkeypatch, retired=True).turn() == []
 
 

@@ -17,7 +17,16 @@ from tests.simulation.choices import Script
 from tests.simulation.defects import DEFECTS
 from tests.simulation.invariants import nobody_is_in_doubt, nothing_hangs
 from tests.simulation.ports import Ports, quiet
-from tests.simulation.running import BENIGN, Tally, at_random, by_chance, by_script, exhaustively, script_of, small_worlds
+from tests.simulation.running import (
+    BENIGN,
+    Tally,
+    at_random,
+    by_chance,
+    by_script,
+    exhaustively,
+    script_of,
+    small_worlds,
+)
 from tests.simulation.stream import AUDIT, TRANSACTIONAL_ID
 from tests.simulation.world import IDLE_TURNS, LONGEST_DOUBT_S, Life, Profile, Violation, World
 

@@ -77,7 +77,7 @@ def _watermark(count: int) -> Entry:
 
 @dataclass(frozen=True)
 class JoinedLogs:
-    """What a clean run makes of a pair of partitions: rows in their order, and the offsets of each log's dead letters."""
+    """What a clean run makes of a pair of partitions: rows in their order, offsets of each log's dead letters."""
 
     rows: tuple[Rows, ...]
     feature_letters: frozenset[int]

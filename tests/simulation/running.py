@@ -135,7 +135,7 @@ FORGETTING = 0.25
 LATE = 0.1
 """Share of the worlds of points of two labels that forget nothing, and whose labels come later."""
 _NOT_LATE = ("truncate", "recreate", "add partition")
-"""What ends a join, or begins it anew, by the broker's word alone: see `tests.test_delivery`."""
+"""Not in those worlds: `tests.simulation.late_labels` knows no clean run of a log that was cut off or made anew."""
 _judges: dict[str, Judge] = {}
 
 

@@ -20,6 +20,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/certificate/test_proof.py::test_corrupted_proofs_are_refused_by_both": ("30",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
+    "tests/simulation/test_simulation.py::test_the_promise_holds_where_labels_come_later": ("0",),
     "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": (
         "1 a pending cut is kept as positions only",
     ),
@@ -239,6 +240,7 @@ LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_every_schedule_of_the_smallest_worlds": (
         "one instance",
+        "late labels",
     ),
 }
 """Of tests that `make test` runs, the cases that it leaves out."""

@@ -43,7 +43,14 @@ DAEMONS: list[set[str]] = [
     {"consumers.host"},
     {"consumers.streams"},
     {"consumers.page", "consumers.served"},
-    {"consumers.trainer", "consumers.scorer", "consumers.models", "consumers.evaluate", "consumers.replay", "consumers.sizing"},
+    {
+        "consumers.trainer",
+        "consumers.scorer",
+        "consumers.models",
+        "consumers.evaluate",
+        "consumers.replay",
+        "consumers.sizing",
+    },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
     {"consumers.cli"},
 ]

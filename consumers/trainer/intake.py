@@ -32,7 +32,47 @@ FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 
 
-class Intake:
+class OneProcess:
+    """What every intake of a trainer without workers does alike.
+
+    Parameters
+    ----------
+    outbox : Outbox
+        Of dead letters.
+    metrics : Metrics
+    """
+
+    def __init__(self, outbox: Outbox, metrics: Metrics) -> None:
+        self._outbox, self._metrics = outbox, metrics
+
+    def end(self) -> None:
+        """Read nothing more: only `read` reads, so there is nothing to do."""
+
+    def refresh(self, *, may_train: bool) -> None:
+        """Bring in what was learned elsewhere: nothing is."""
+
+    def look(self) -> None:
+        """Look after others who read: there are none."""
+
+    def poll_letters(self) -> None:
+        """Serve the client of the dead letters; raises what failed to be delivered."""
+        self._outbox.poll()
+
+    def flush(self, timeout_s: float) -> None:
+        """Return when every dead letter is acknowledged; raises if one cannot be delivered in time."""
+        self._outbox.flush(timeout_s)
+
+    def _count_bytes(self, records: Sequence[Record]) -> None:
+        size = int(records.sizes.sum()) if isinstance(records, Batch) else sum(len(r.value or b"") for r in records)
+        self._metrics.increase("streamsvm_input_bytes", size)
+
+    def _count_records(self, records: Sequence[Record]) -> None:
+        counts = records.counts() if isinstance(records, Batch) else Counter(r.partition for r in records)
+        for partition, count in counts.items():
+            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+
+
+class Intake(OneProcess):
     """Reads the input of one life of a trainer.
 
     Parameters
@@ -67,12 +107,11 @@ class Intake:
         clock: Callable[[], datetime],
         erased: Forgotten = MappingProxyType({}),
     ) -> None:
+        super().__init__(outbox, metrics)
         self._pipeline = pipeline
         self._reader = reader
-        self._outbox = outbox
         self._dead_letters = dead_letters
         self._decoder = decoder
-        self._metrics = metrics
         self._health = health
         self._monotonic = monotonic
         self._erased = erased
@@ -166,39 +205,16 @@ class Intake:
             self._reader.resume()
             self._paused = False
 
-    def end(self) -> None:
-        """Read nothing more: only `read` reads, so there is nothing to do."""
-
-    def refresh(self, *, may_train: bool) -> None:
-        """Bring in what was learned elsewhere: nothing is."""
-
-    def look(self) -> None:
-        """Look after others who read: there are none."""
-
-    def poll_letters(self) -> None:
-        """Serve the client of the dead letters; raises what failed to be delivered."""
-        self._outbox.poll()
-
-    def flush(self, timeout_s: float) -> None:
-        """Return when every dead letter is acknowledged; raises if one cannot be delivered in time."""
-        self._outbox.flush(timeout_s)
-
     def show_progress(self) -> None:
         """Commit group offsets, for observers."""
         self._reader.commit({partition: at.offset for partition, at in self._pipeline.learner.positions.items()})
         crash_point("offsets.committed")
 
     def _note(self, records: Sequence[Record]) -> None:
-        if isinstance(records, Batch):
-            ends, counts, size = records.ends(), records.counts(), int(records.sizes.sum())
-        else:
-            size = sum(len(record.value or b"") for record in records)
-            ends = {record.partition: record.offset + 1 for record in records}
-            counts = Counter(record.partition for record in records)
+        ends = records.ends() if isinstance(records, Batch) else {r.partition: r.offset + 1 for r in records}
         self._pipeline.note_read(ends)
-        self._metrics.increase("streamsvm_input_bytes", size)
-        for partition, count in counts.items():
-            self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+        self._count_bytes(records)
+        self._count_records(records)
 
     def _decode(self) -> None:
         while self._undecoded and self._schema_wait.over:

@@ -18,7 +18,7 @@ from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.joined_source import OF_FEATURES, Came, JoinedSource, Log
 from consumers.streams.rejection_limits import RejectionLimits
-from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S
+from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
 from streamsvm.checkpoint.join_codec import Joining
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
@@ -27,7 +27,7 @@ from streamsvm.errors import ConfigurationError, LogGap, TopicMissing
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.joiner import COUNTED, Joiner, Letter
-from streamsvm.kafka import Batch, Cluster, Message, Outbox, Reader, Record
+from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
 from streamsvm.points import Position
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -37,7 +37,7 @@ WAITS_BEFORE_TOLD_S: Final = 30.0
 """How long one log may wait for the other before people are told."""
 
 
-class JoinedIntake:
+class JoinedIntake(OneProcess):
     """Reads and joins the two topics of one life of a trainer; its methods are those of `Intake`.
 
     Parameters
@@ -74,8 +74,9 @@ class JoinedIntake:
         health: Health,
         monotonic: Callable[[], float],
     ) -> None:
-        self._pipeline, self._source, self._outbox, self._letters = pipeline, source, outbox, letters
-        self._cluster, self._joining, self._metrics = cluster, joining, metrics
+        super().__init__(outbox, metrics)
+        self._pipeline, self._source, self._letters = pipeline, source, letters
+        self._cluster, self._joining = cluster, joining
         self._health, self._monotonic = health, monotonic
         self._reader: Reader | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
@@ -196,23 +197,6 @@ class JoinedIntake:
             self._source.release()
             self._paused = False
 
-    def end(self) -> None:
-        """Read nothing more: only `read` reads, so there is nothing to do."""
-
-    def refresh(self, *, may_train: bool) -> None:
-        """Bring in what was learned elsewhere: nothing is."""
-
-    def look(self) -> None:
-        """Look after others who read: there are none."""
-
-    def poll_letters(self) -> None:
-        """Serve the client of the dead letters; raises what failed to be delivered."""
-        self._outbox.poll()
-
-    def flush(self, timeout_s: float) -> None:
-        """Return when every dead letter is acknowledged; raises if one cannot be delivered in time."""
-        self._outbox.flush(timeout_s)
-
     def show_progress(self) -> None:
         """Commit group offsets of both topics, for observers."""
         self._source.commit()
@@ -237,12 +221,9 @@ class JoinedIntake:
     def _note(self, came: Came) -> None:
         records = came.records
         self._send(came.log, records, came.rejected)
-        size = int(records.sizes.sum()) if isinstance(records, Batch) else sum(len(r.value or b"") for r in records)
-        self._metrics.increase("streamsvm_input_bytes", size)
+        self._count_bytes(records)
         if came.log == "features":
-            counts = records.counts() if isinstance(records, Batch) else Counter(r.partition for r in records)
-            for partition, count in counts.items():
-                self._metrics.increase("streamsvm_input_records", count, partition=str(partition))
+            self._count_records(records)
         else:
             self._metrics.increase("streamsvm_label_records", len(records))
         limits = self._limits[came.log]

@@ -38,6 +38,9 @@ SMALLEST: dict[str, Profile] = {
     "seven labels": Profile(
         "every", 1, 9, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "deliver": 1}, classes=7
     ),
+    "late labels": Profile(
+        "every", 1, 7, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "other log": 2}, late_labels=True
+    ),
     "horizons": Profile("every", 1, 4, 400, {"kill": 3, "power loss": 1, "newest lost": 1}, memory="adaptive"),
 }
 """Worlds that are searched in full."""

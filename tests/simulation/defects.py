@@ -14,9 +14,11 @@ from typing import Any
 from unittest import mock
 
 import msgspec
+import numpy as np
 
 from consumers.host.runtime import Health
 from consumers.settings import Settings
+from consumers.streams import joined_source
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement
 from consumers.trainer import startup
@@ -26,8 +28,11 @@ from consumers.trainer.startup import Startup
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.format import Snapshot
+from streamsvm.config import JoinConfig
 from streamsvm.delivery import Candidate, Delivery, Present, publication
+from streamsvm.delivery.reading import Reading
 from streamsvm.errors import StateError
+from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, Letter
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
@@ -45,9 +50,9 @@ from streamsvm.model.pointers import (
     owner_key,
 )
 from streamsvm.model.version import Version, version_key
-from streamsvm.points import Positions
+from streamsvm.points import Positions, Rows
 from tests.simulation import ports
-from tests.simulation.broker import EndTxn, Refused
+from tests.simulation.broker import EndTxn, Entry, Refused
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.running import SHIPPED, Design
 from tests.simulation.stream import ALIASES, MODELS, NAME, settings_for
@@ -73,6 +78,7 @@ class Defect:
         Returns a context without another part, which would make good what is missing; the promise holds without it.
     policies : sequence of str
     two : bool
+    late_labels : bool
     """
 
     what: str
@@ -83,6 +89,7 @@ class Defect:
     alone: Callable[[], AbstractContextManager[Any]] = nullcontext
     policies: Sequence[str] = ("every", "latest")
     two: bool = False
+    late_labels: bool = False
 
     def profile(self, number: int) -> Profile:
         """Return the n-th of its small worlds."""
@@ -90,6 +97,8 @@ class Defect:
         faults = {"slow training": 3, "late poll": 3, "small batch": 3, **self.faults}
         if self.two:
             faults |= {"copy": 1, "switch": 6, "survivor": 1}
+        if self.late_labels:
+            return Profile(policy, 1, 10, 250, faults | {"other log": 9}, late_labels=True)
         return Profile(policy, 1, 4, 150, faults, self.two)
 
 
@@ -437,6 +446,63 @@ def _any_generation(candidates: Iterable[Candidate], present: Present) -> Any:
     return _decide([], present)
 
 
+# ------------------------------------------------------------------ late labels
+
+
+_rules_of = joined_source.rules_of
+
+
+def _no_early_labels(labels: JoinConfig, most_rows: int) -> JoinRules:
+    return replace(_rules_of(labels, most_rows), early_ms=-1)
+
+
+def _a_longer_horizon(labels: JoinConfig, most_rows: int) -> JoinRules:
+    rules = _rules_of(labels, most_rows)
+    return replace(rules, horizon_ms=2 * rules.horizon_ms)
+
+
+class _ForgetsWhatIsJoined(Joiner):
+    def state(self) -> JoinState:
+        saved = super().state()
+        return replace(saved, row_sign=np.zeros_like(saved.row_sign))
+
+
+class _ForgetsWhatWaits(Joiner):
+    def state(self) -> JoinState:
+        saved, none = super().state(), slice(0)
+        names = ("row_key", "row_time", "row_offset", "row_row", "row_sign")
+        rows = {name: getattr(saved, name)[none] for name in names}
+        return replace(saved, **rows, row_points=saved.row_points.take(np.arange(0)))
+
+
+class _MergesByArrival(Joiner):
+    def join(self) -> tuple[Rows | None, list[Letter]]:
+        if not self._labels.chunks:
+            self._labels.time_ms = max(self._labels.time_ms, self._features.read_ms)
+        return super().join()
+
+
+class _InputPastRetention(ports.Input):
+    def _ready(self, partition: int) -> list[tuple[int, Entry]]:
+        self._at[partition] = max(self._at[partition], self._broker.log(self._name, partition).first)
+        return super()._ready(partition)
+
+
+class _PastRetention(ports.Cluster):
+    """Neither a start nor a poll notices that records are gone which were not read."""
+
+    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
+        return 0, super().log_range(topic, partition)[1]
+
+    def input(self, topic: str, group: str) -> ports.Input:
+        return _InputPastRetention(self._world, self._life, topic)
+
+
+def _nothing_waits(self: Reading) -> dict[int, Rows]:
+    return {}
+
+
+NO_CLEAN_JOIN = "clean run|at rest no version|dead letter"
 HANGS = {"markers lost": 2, "kill": 2, "unanswered": 1, "time out": 1}
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
@@ -589,6 +655,55 @@ DEFECTS: dict[str, Defect] = {
         "went back to incarnation",
         {"truncate": 2, "recreate": 1, "trim": 1, "kill": 3},
         planted=_planted(startup, "decide", _any_generation),
+    ),
+    "a label that comes before its row is thrown away": Defect(
+        "early labels",
+        NO_CLEAN_JOIN,
+        {"kill": 1},
+        planted=_planted(joined_source, "rules_of", _no_early_labels),
+        late_labels=True,
+    ),
+    "a label that comes twice is learned twice": Defect(
+        "rows that have their label, in a checkpoint",
+        NO_CLEAN_JOIN,
+        {"kill": 3},
+        planted=_planted(joined_source, "Joiner", _ForgetsWhatIsJoined),
+        late_labels=True,
+    ),
+    "a label beyond the horizon is learned": Defect(
+        "the horizon",
+        NO_CLEAN_JOIN,
+        {"kill": 1},
+        planted=_planted(joined_source, "rules_of", _a_longer_horizon),
+        late_labels=True,
+    ),
+    "features that retention took are passed over": Defect(
+        "the look at the log's beginning",
+        NO_CLEAN_JOIN,
+        {"kill": 2, "trim": 6},
+        _with_cluster(_PastRetention),
+        late_labels=True,
+    ),
+    "rows that wait for their labels are read again": Defect(
+        "those rows in a checkpoint",
+        NO_CLEAN_JOIN,
+        {"kill": 3},
+        planted=_planted(joined_source, "Joiner", _ForgetsWhatWaits),
+        late_labels=True,
+    ),
+    "joined rows that are not learned are forgotten": Defect(
+        "those rows in a checkpoint",
+        NO_CLEAN_JOIN,
+        {"kill": 3},
+        planted=_planted(Reading, "waiting_rows", _nothing_waits),
+        late_labels=True,
+    ),
+    "features do not wait for labels": Defect(
+        "the one order of both logs",
+        NO_CLEAN_JOIN,
+        {"kill": 1},
+        planted=_planted(joined_source, "Joiner", _MergesByArrival),
+        late_labels=True,
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice

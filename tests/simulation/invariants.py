@@ -171,7 +171,9 @@ class Judge:
             for topic, due in ((LETTERS, clean.feature_letters), (LABEL_LETTERS, clean.label_letters)):
                 sent = {offset for of, offset in _letters(world, topic) if of == partition}
                 if missing := due - sent:
-                    raise Violation(f"at rest there is no dead letter in {topic} of partition {partition}@{min(missing)}")
+                    raise Violation(
+                        f"at rest there is no dead letter in {topic} of partition {partition}@{min(missing)}"
+                    )
                 if more := sent - due:
                     raise Violation(f"a dead letter in {topic} is of partition {partition}@{min(more)}, which is sound")
 

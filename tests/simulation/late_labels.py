@@ -77,7 +77,7 @@ def _watermark(count: int) -> Entry:
 
 @dataclass(frozen=True)
 class JoinedLogs:
-    """What a clean run makes of one pair of partitions: rows in their order, and the offsets of dead letters of each."""
+    """What a clean run makes of a pair of partitions: rows in their order, offsets of each log's dead letters."""
 
     rows: tuple[Rows, ...]
     feature_letters: frozenset[int]
@@ -161,6 +161,4 @@ def joined(
 
 def _record(topic: str, partition: int, offset: int, entry: Entry) -> Record:
     assert entry.time_ms is not None
-    return Record(
-        topic, partition, offset, entry.key, entry.value, entry.headers, entry.time_ms, entry.leader_epoch
-    )
+    return Record(topic, partition, offset, entry.key, entry.value, entry.headers, entry.time_ms, entry.leader_epoch)

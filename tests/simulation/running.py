@@ -15,7 +15,16 @@ from tests.simulation.ports import Ports
 from tests.simulation.stream import MEMORIES, Reference, settings_for
 from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, Profile, Violation, World
 
-BENIGN = ("append", "late poll", "small batch", "other partition", "slow training", "letters arrive", "survivor")
+BENIGN = (
+    "append",
+    "late poll",
+    "small batch",
+    "other partition",
+    "other log",
+    "slow training",
+    "letters arrive",
+    "survivor",
+)
 NETWORK = (
     *COMMIT_FAULTS,
     *MARKER_FAULTS,
@@ -123,6 +132,10 @@ SEVERAL = 0.2
 """Share of the worlds of points that forget nothing and have seven labels."""
 FORGETTING = 0.25
 """Share of the worlds that forget."""
+LATE = 0.1
+"""Share of the worlds of points of two labels that forget nothing, and whose labels come later."""
+_NOT_LATE = ("truncate", "recreate", "add partition")
+"""Not in those worlds: `tests.simulation.late_labels` knows no clean run of a log that was cut off or made anew."""
 _judges: dict[str, Judge] = {}
 
 
@@ -190,6 +203,9 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
         profile = replace(profile, memory=chance.choice([memory for memory in MEMORIES if memory != "all"]))
     if chance.random() < SEVERAL and not profile.features and profile.memory == "all":
         profile = replace(profile, classes=7)
+    if chance.random() < LATE and (profile.features, profile.memory, profile.classes) == (False, "all", 2):
+        left = {kind: count for kind, count in profile.faults.items() if kind not in _NOT_LATE}
+        profile = replace(profile, faults=left, records=2 * profile.records, late_labels=True)
     return profile, rates
 
 

@@ -282,9 +282,11 @@ class Reference:
         return self._known[key]  # type: ignore[return-value]
 
     def _key(self, cut: Positions, editions: Editions) -> object:
-        late = self._config.labels is not None  # then later records decide, too
+        late = self._config.labels is not None  # later records decide, too
         return tuple(
-            tuple((one.value, one.leader_epoch) for one in editions[partition][: None if late else stop.offset + 1] if one)
+            tuple(
+                (one.value, one.leader_epoch) for one in editions[partition][: None if late else stop.offset + 1] if one
+            )
             for partition, stop in cut.items()
         )
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from consumers.verify.building import Builder, Stretch
     from consumers.verify.erasing import Cost
     from consumers.verify.forgetting import Report
-    from streamsvm.kafka import Cluster, Connection
+    from streamsvm.kafka import Cluster, Connection, SchemaRegistry
     from streamsvm.model.version import Version
     from streamsvm.points import Position
 
@@ -172,9 +172,17 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
 def forget_command(
     settings: Settings,
     position: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option("--position", metavar="PARTITION:OFFSET[.ROW]", help="Of a row to forget; may be repeated."),
-    ],
+    ] = None,
+    id_: Annotated[
+        list[str] | None,
+        typer.Option("--id", help="Forget all rows with this id; may be repeated. The whole log is read for it."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", help="Forget all rows of records with this key; may be repeated. As --id."),
+    ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", help="Do it. Default: only say what would be done, and what it costs.")
     ] = False,
@@ -204,15 +212,25 @@ def forget_command(
     from streamsvm.errors import TopicMissing
     from streamsvm.kafka import Cluster
 
-    positions = _positions(position)
+    positions = _positions(position or [])
+    if not (position or id_ or key):
+        raise ConfigurationError(
+            "nothing is to be forgotten", "Give --position, --id or --key, each as often as needed."
+        )
     if report_file is not None and report_file.exists():
         raise ConfigurationError(f"the file {report_file} exists", "Give another --report: none is overwritten.")
     configure_logging(settings.log)
     connection = connect(settings, "forget")
-    cluster, report = Cluster(connection), report_of(positions, _whoever())
+    cluster = Cluster(connection)
     with schemas_of(settings) as schemas, cluster.keeping():
+        settings = settings if archive_only else with_old_checkpoint(settings)
+        unmet: list[str] = []
+        if id_ or key:
+            positions, unmet = _found(settings, cluster, positions, id_ or [], key or [], schemas, archive_only)
+        report = report_of(positions, _whoever())
+        report.asked += [*(f"id {one}" for one in id_ or ()), *(f"key {one}" for one in key or ())]
+        report.absent += [f"{one}: the log holds no such row" for one in unmet]
         if not archive_only:
-            settings = with_old_checkpoint(settings)
             report.model = settings.name
             report.done = erase(
                 connection,
@@ -237,6 +255,29 @@ def forget_command(
         report_file.write_text(f"{text}\n" if report_file.suffix == ".json" else report.text(), encoding="utf-8")
     typer.echo(text if as_json else printable_lines(report.text()))
     raise typer.Exit(1 if report.absent or not report.done else 0)
+
+
+def _found(
+    settings: Settings,
+    cluster: Cluster,
+    positions: dict[int, list[Position]],
+    ids: list[str],
+    keys: list[str],
+    schemas: SchemaRegistry | None,
+    archive_only: bool,
+) -> tuple[dict[int, list[Position]], list[str]]:
+    """Return the positions with those of all rows that have such an id or key, and what no row has."""
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from consumers.verify.building import archive_store
+    from consumers.verify.erasing import configuration_of
+    from consumers.verify.finding import found_by
+    from consumers.verify.rebuilding import identity_of
+
+    config = identity_of(archive_store(_directory(settings))).config if archive_only else configuration_of(settings)
+    topic = settings.input.topic
+    more, missing = found_by(cluster, topic, config, ids, keys, schemas=schemas, timeout_s=READ_TIMEOUT_S)
+    partitions = sorted({*positions, *more})
+    return {p: sorted({*positions.get(p, ()), *more.get(p, ())}) for p in partitions}, missing
 
 
 def _agreed(cost: Cost, *, yes: bool) -> bool:

@@ -126,6 +126,27 @@ def erase(
         return True
 
 
+def configuration_of(settings: Settings) -> ModelConfig:
+    """Return the configuration of the newest checkpoint, by which records are decoded.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is none.
+    StateError
+        If a trainer holds the directory.
+    """
+    place = settings.checkpoint.directory
+    if not place.is_dir():
+        raise _without_checkpoint(settings)
+    disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
+    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory:
+        for generation in directory.generations():
+            if generation.snapshot is not None and generation.snapshot.name == settings.name:
+                return ModelConfig.of_canonical(generation.snapshot.configuration)
+    raise _without_checkpoint(settings)
+
+
 class _Erasure:
     """One erasure, from the look to the end, in a checkpoint directory that is locked."""
 

@@ -523,7 +523,7 @@ def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, conn
     assert default.models().coreset.memory_bytes == CoresetConfig.LANDMARK_MEMORY_BYTES
     limit = {"max.message.bytes": "1000000"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
-    for larger, option in (({"landmarks": 90_000}, r"svm\.landmarks"), ({"landmarks": None}, r"coreset\.train_points")):
+    for larger, option in (({"landmarks": None}, r"coreset\.train_points"), ({"landmarks": 90_000}, r"svm\.landmarks")):
         svm = SvmConfig.model_validate({"kernel": "rbf", **larger})
         with pytest.raises(ConfigurationError, match=rf"allows only 1000000\. Lower {option} to \d+") as refused:
             run_until(default.model_copy(update={"svm": svm}), connection, 0)

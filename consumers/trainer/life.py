@@ -83,7 +83,7 @@ class Life:
     archivist : Archivist or None
         Records what is learned; None where nothing is archived.
     erased : Erased or None
-        The rows that are passed over; None: there are none.
+        The rows that are passed over; None where no row was erased.
     """
 
     config: ModelConfig

@@ -77,7 +77,7 @@ class Started:
     joining : Joining or None
         What the join is; None where labels come with the features.
     erased : Erased or None
-        The rows of this input that are to be passed over; None: there are none.
+        The rows of this input that are to be passed over; None where no row was erased.
     settings : Settings
         The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
         has the value that was in effect before it existed.

@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.linalg",
         "streamsvm.vector_math",
         "streamsvm.memory",
+        "streamsvm.named_parts",
         "streamsvm.features",
     },
     {"streamsvm.model", "streamsvm.kafka"},

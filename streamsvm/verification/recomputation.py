@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from msgspec import UnsetType
 from pydantic import ValidationError
 
 from streamsvm.certificate.certifying import Certifier
@@ -75,7 +74,7 @@ class Recomputation:
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
-        if (self.config.labels is None) != isinstance(lineage.labels, UnsetType):
+        if (self.config.labels is None) != (lineage.labels is None):
             raise NotRecomputable("the version's configuration and lineage.labels do not fit together")
         self.topic = lineage.topic
         self._topic_id = topic_id
@@ -242,14 +241,14 @@ class Recomputation:
 def _input_of(lineage: Lineage) -> tuple[object, ...]:
     """Return what two versions have in common that can be recomputed one after the other."""
     labels = lineage.labels
-    of_labels = None if isinstance(labels, UnsetType) else (labels.topic, labels.topic_id, labels.base)
+    of_labels = None if labels is None else (labels.topic, labels.topic_id, labels.base)
     return lineage.topic, lineage.topic_id, lineage.configuration_sha256, of_labels
 
 
 def _labels_of(lineage: Lineage) -> LabelsOrigin | None:
     """Return the log of a version's labels; None where they come with the features."""
     labels = lineage.labels
-    if isinstance(labels, UnsetType):
+    if labels is None:
         return None
     return LabelsOrigin(topic=labels.topic, topic_id=labels.topic_id, base=positions(labels.base))
 
@@ -333,7 +332,7 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
 def missing_labels(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
     """Say which part of a version's labels their log does not hold, or nothing; parameters as of `missing_input`."""
     labels = version.lineage.labels
-    if isinstance(labels, UnsetType):
+    if labels is None:
         return ""
     if topic_id is None:
         return f"the topic {labels.topic} of the labels no longer exists"

@@ -255,8 +255,6 @@ def _checked(message: _Message) -> Version:
     _check_links(message)
     draft = Draft(labels=message.labels, names=names, probes=len(message.probes.x), lineage=message.lineage)
     passed_over = parts.decode_into(draft, message.parts)
-    if count > 2 and draft.scheme is None:
-        raise InvalidMessage(f"there are {count} labels, but the part 'classes' is missing")
     return Version(
         name=message.name,
         number=message.version,

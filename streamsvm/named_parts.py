@@ -60,7 +60,7 @@ def named_parts(parts: Sequence[msgspec.Raw], known: Collection[str]) -> tuple[d
     """
     found: dict[str, msgspec.Raw] = {}
     passed_over: list[str] = []
-    before = ""
+    before: str | None = None
     for raw in parts:
         try:
             name = msgspec.json.decode(raw, type=_Named).part
@@ -68,7 +68,7 @@ def named_parts(parts: Sequence[msgspec.Raw], known: Collection[str]) -> tuple[d
             raise ValueError(f"an entry of `parts` has no name: {error}") from None
         if name == before:
             raise ValueError(f"the part {name!r} is there twice")
-        if name < before:
+        if before is not None and name < before:
             raise ValueError(f"the part {name!r} stands after {before!r}: parts are in ascending order of their names")
         before = name
         if name in known:

@@ -88,7 +88,7 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
     except ValueError as error:
         raise InvalidMessage(f"the message cannot be read: {error}") from None
     if len(draft.labels) > 2 and classes.PART.name not in found:
-        raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part 'classes' is missing")
+        raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part {classes.PART.name!r} is missing")
     for part in PARTS:
         if part.name not in found:
             continue

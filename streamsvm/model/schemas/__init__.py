@@ -39,9 +39,7 @@ def assembled() -> dict[str, Any]:
         "required": ["part"],
         "properties": {"part": {"type": "string", "pattern": f"^{PASSED_OVER}", "not": {"enum": names}}},
     }
-    trunk["properties"]["parts"]["items"] = {
-        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*names, "passed_over")]
-    }
+    trunk["properties"]["parts"]["items"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*names, "passed_over")]}
     return trunk
 
 

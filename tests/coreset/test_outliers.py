@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import warnings
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
-from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
@@ -24,7 +22,6 @@ from streamsvm.learning.training import train
 from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position
 from streamsvm.verification.recomputation import configuration_of
-from tests.golden import lineage
 from tests.golden.model import FORMATS, KERNELS, path_of
 from tests.streams import DIMENSION, gaussian, rows_of
 
@@ -222,27 +219,6 @@ def test_a_place_before_a_restart_is_said_as_a_range() -> None:
     worst = again.outliers().worst
     assert worst is not None
     assert (worst.begin, worst.end) == (Position(0), Position(100))
-
-
-def test_what_was_begun_without_a_bound_goes_on_without() -> None:
-    """A checkpoint of an older build, under the present defaults: the same hash, and the same points further down."""
-    saved = checkpoint.decode(lineage.CHECKPOINT.read_bytes())
-    meant = json.loads(lineage.TRAINING_SET.read_text())
-    new = lineage.configuration()
-    assert saved.configuration_sha256 != new.sha256()
-    config = new.continuing(saved.configuration)
-    assert config.sha256() == saved.configuration_sha256
-    assert ModelConfig.of_canonical(saved.configuration) == config
-    learner = lineage.learner_of(config)
-    learner.restore(saved.learner)
-    learner.learn(lineage.stream())
-    cut = learner.cut()
-    assert cut.points.sha256() == meant["training_set_sha256"]
-    assert cut.moments.mean.tolist() == meant["mean"]
-    fresh = lineage.learner_of(new)
-    fresh.learn(lineage.stream())
-    assert fresh.cut().points.sha256() != meant["training_set_sha256"]
-    assert fresh.outliers().rows == fresh.outliers().weights == 1
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -37,8 +37,8 @@ from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.pointers import Head
-from streamsvm.model.version import PartitionCut
+from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
+from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
 from tests.golden.checkpoint import (

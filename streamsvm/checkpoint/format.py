@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from streamsvm.checkpoint.forms import (
     Form,
+    Pairs,
     Parts,
     PlacedExtent,
     PlacedHeld,
@@ -49,17 +50,16 @@ FILE: Final = Frame(
 )
 
 
-def _cut(**fields: Any) -> Cut:
-    mappings = {name: dict(fields.pop(name)) for name in ("positions", "leader_epochs")}
-    return Cut(**mappings, **fields)
+def _cut(positions: Pairs[Position], leader_epochs: Pairs[int], **fields: Any) -> Cut:
+    return Cut(positions=dict(positions), leader_epochs=dict(leader_epochs), **fields)
 
 
 @describes(Cut, make=_cut, parts=Parts(forgetful.CUT, join.CUT, totals.CUT))
 class PlacedCut(Form):
     """Describes a cut with its training set."""
 
-    positions: tuple[tuple[int, Position], ...]
-    leader_epochs: tuple[tuple[int, int], ...]
+    positions: Pairs[Position]
+    leader_epochs: Pairs[int]
     points: PlacedPoints
     moments: PlacedMoments
     rows: int
@@ -89,15 +89,17 @@ def _snapshot(
     leaves_since_cut: int,
     pending: Cut | None,
     taken: Mapping[int, PartitionState] | None,
+    base: Pairs[Position],
+    read_to: Pairs[int],
     **fields: Any,
 ) -> Snapshot:
     if pending is not None and taken is not None:
         raise CorruptCheckpoint("there are two pending cuts")
-    mappings = {name: dict(fields.pop(name)) for name in ("base", "read_to")}
     return Snapshot(
         learner=LearnerState(partitions, leaves_since_cut),
         pending=pending if taken is None else LearnerState(taken, 0),
-        **mappings,
+        base=dict(base),
+        read_to=dict(read_to),
         **fields,
     )
 
@@ -111,7 +113,7 @@ class PlacedSnapshot(Form):
     sequence: int
     topic: str
     topic_id: str
-    base: tuple[tuple[int, Position], ...]
+    base: Pairs[Position]
     configuration: dict[str, Any]
     configuration_sha256: str
     build: dict[str, str]
@@ -120,7 +122,7 @@ class PlacedSnapshot(Form):
     partitions: tuple[PlacedPartition, ...]
     pending: PlacedCut | None
     taken: tuple[PlacedTaken, ...] | None
-    read_to: tuple[tuple[int, int], ...]
+    read_to: Pairs[int]
     parts: PlacedParts
 
 

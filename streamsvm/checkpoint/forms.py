@@ -34,10 +34,13 @@ _DTYPES: Final = frozenset({"<f4", "<f8", "|i1", "<i4", "<i8", "<u8"})
 NEWER_BUILD: Final = "Use the build that wrote it, or a newer one."
 
 PlacedParts = tuple[msgspec.Raw, ...]
+_Value = TypeVar("_Value")
+Pairs = tuple[tuple[int, _Value], ...]
+"""A mapping from partitions, in their order."""
 _AForm = TypeVar("_AForm", bound="Form")
 
 
-class Form(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Form(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Describes a value."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.checkpoint.forms import Form, Part, PlacedArray, PlacedHeld, PlacedLearned, describes
+from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedHeld, PlacedLearned, describes
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Learned
@@ -88,7 +88,7 @@ class CutForgetful(Form, tag_field="part", tag="forgetful"):
     """Of a cut: what it is of."""
 
     learned: PlacedLearned
-    partitions: tuple[tuple[int, PlacedHeldOfPartition], ...]
+    partitions: Pairs[PlacedHeldOfPartition]
 
 
 def _has_forgotten(bucket: Bucket) -> bool:
@@ -114,7 +114,7 @@ def _of_cut(cut: Cut) -> dict[str, Any]:
     return {"learned": cut.held.learned, "partitions": cut.held.partitions}
 
 
-def _with_cut(cut: Cut, learned: Learned, partitions: tuple[tuple[int, HeldOfPartition], ...]) -> Cut:
+def _with_cut(cut: Cut, learned: Learned, partitions: Pairs[HeldOfPartition]) -> Cut:
     return replace(cut, held=HeldOfCut(learned, dict(partitions)))
 
 

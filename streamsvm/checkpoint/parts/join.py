@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.checkpoint.forms import Form, Part, PlacedArray, PlacedPoints, describes
+from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedPoints, describes
 from streamsvm.checkpoint.snapshot import Joining, Snapshot
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.joining.joiner import JoinState, LogState
@@ -62,7 +62,7 @@ class PlacedJoin(Form):
     early_sign: PlacedArray
 
 
-def _waiting(points: Points, **columns: NDArray[np.int64]) -> Rows:
+def _waiting(points: Points, **columns: Any) -> Rows:
     n = len(points)
     _require_columns("rows that wait", n, columns, (np.int64,) * len(columns))
     every = np.ones(n, np.bool_)
@@ -86,9 +86,9 @@ class SnapshotJoin(Form, tag_field="part", tag="join"):
 
     topic: str
     topic_id: str
-    base: tuple[tuple[int, Position], ...]
-    partitions: tuple[tuple[int, PlacedJoin], ...]
-    waiting: tuple[tuple[int, PlacedWaiting], ...]
+    base: Pairs[Position]
+    partitions: Pairs[PlacedJoin]
+    waiting: Pairs[PlacedWaiting]
 
 
 class PartitionJoin(Form, tag_field="part", tag="join"):
@@ -100,7 +100,7 @@ class PartitionJoin(Form, tag_field="part", tag="join"):
 class CutJoin(Form, tag_field="part", tag="join"):
     """Of a cut: the same of each partition."""
 
-    labels_offsets: tuple[tuple[int, int], ...]
+    labels_offsets: Pairs[int]
 
 
 def _of_snapshot(snapshot: Snapshot) -> Mapping[str, Any]:
@@ -109,13 +109,19 @@ def _of_snapshot(snapshot: Snapshot) -> Mapping[str, Any]:
     return {name: getattr(own, name) for name in SnapshotJoin.__struct_fields__}
 
 
-def _with_snapshot(snapshot: Snapshot, **fields: Any) -> Snapshot:
-    waiting = {partition: replace(rows, partition=partition) for partition, rows in fields.pop("waiting")}
-    mappings = {name: dict(fields.pop(name)) for name in ("base", "partitions")}
-    return replace(snapshot, joining=Joining(waiting=waiting, **mappings, **fields))
+def _with_snapshot(
+    snapshot: Snapshot, base: Pairs[Position], partitions: Pairs[JoinState], waiting: Pairs[Rows], **fields: str
+) -> Snapshot:
+    joining = Joining(
+        base=dict(base),
+        partitions=dict(partitions),
+        waiting={partition: replace(rows, partition=partition) for partition, rows in waiting},
+        **fields,
+    )
+    return replace(snapshot, joining=joining)
 
 
-def _with_cut(cut: Cut, labels_offsets: tuple[tuple[int, int], ...]) -> Cut:
+def _with_cut(cut: Cut, labels_offsets: Pairs[int]) -> Cut:
     return replace(cut, labels_offsets=dict(labels_offsets))
 
 

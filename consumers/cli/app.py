@@ -133,7 +133,6 @@ def train(
     ] = False,
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
-    from consumers.host.checkpoint_places import with_old_checkpoint
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
@@ -148,7 +147,6 @@ def train(
     settings.models()
     if from_coresets:
         settings = settings.from_coresets()
-    settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)

@@ -205,7 +205,6 @@ def forget_command(
     rejected when they came. Without --yes nothing is changed. Exit status: 0, done; 1, not done, for want of --yes, or
     some of the rows could not be looked at, or were never learned.
     """
-    from consumers.host.checkpoint_places import with_old_checkpoint
     from consumers.host.runtime import configure_logging, connect, schemas_of
     from consumers.verify.erasing import erase
     from consumers.verify.forgetting import forget, note_versions, report_of
@@ -223,7 +222,6 @@ def forget_command(
     connection = connect(settings, "forget")
     cluster = Cluster(connection)
     with schemas_of(settings) as schemas, cluster.keeping():
-        settings = settings if archive_only else with_old_checkpoint(settings)
         unmet: list[str] = []
         if id_ or key:
             positions, unmet = _found(settings, cluster, positions, id_ or [], key or [], schemas, archive_only)

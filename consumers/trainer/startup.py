@@ -20,8 +20,7 @@ from consumers.streams.topics import KnownPointers, check_input, check_names, ch
 from consumers.trainer.session import Session
 from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.format import Snapshot
-from streamsvm.checkpoint.join_codec import Joining
+from streamsvm.checkpoint.snapshot import Joining, Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import (
@@ -53,6 +52,9 @@ log = structlog.get_logger("streamsvm.trainer")
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
 RESET_REMEDY: Final = "no reset was needed; remove the option"
+RESTORE_REMEDY: Final = (
+    "Restore a good copy, or move the directory away and start again: the trainer then says how to begin anew."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,6 +429,7 @@ class _Checkpoints:
         self._unread = directory.generations()
         self._read: list[tuple[str, Snapshot]] = []
         self._faults: list[str] = []
+        self._remedies: list[str] = []
 
     @property
     def newest_sequence(self) -> int:
@@ -449,8 +452,7 @@ class _Checkpoints:
         if self._faults and not self._read:
             raise StateError(
                 f"no checkpoint in {self._where} can be used: {'; '.join(self._faults)}",
-                "Restore a good copy, or move the directory away and start again: the trainer then says how to begin "
-                "anew.",
+                next(filter(None, self._remedies), RESTORE_REMEDY),
             )
 
     def reject_newer_than(self, chosen: Snapshot) -> None:
@@ -466,7 +468,9 @@ class _Checkpoints:
                 self._read.append((generation.name, self._adopted(generation.snapshot)))
                 return True
             self._faults.append(f"{generation.name}: {generation.fault}")
-            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
+            self._remedies.append(generation.remedy)
+            remedy = {"remedy": generation.remedy} if generation.remedy else {}
+            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault, **remedy)
         return False
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState

@@ -20,7 +20,8 @@ from consumers.verify.forgetting import Report, forget, report_of
 from consumers.verify.verify import verify
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import Snapshot, encode
+from streamsvm.checkpoint.format import encode
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec

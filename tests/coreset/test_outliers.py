@@ -19,10 +19,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
-from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position
-from streamsvm.verification.recomputation import configuration_of
-from tests.golden.model import FORMATS, KERNELS, path_of
 from tests.streams import DIMENSION, gaussian, rows_of
 
 SHARE = 0.1
@@ -219,14 +216,6 @@ def test_a_place_before_a_restart_is_said_as_a_range() -> None:
     worst = again.outliers().worst
     assert worst is not None
     assert (worst.begin, worst.end) == (Position(0), Position(100))
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", FORMATS)
-def test_an_older_version_is_recomputed_without_a_bound(number: int, kernel: str) -> None:
-    """A lineage that does not name the option was made without it."""
-    version = model_codec.decode(path_of(number, kernel).read_bytes())
-    assert configuration_of(version.lineage).coreset.max_leverage is None
 
 
 def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:

@@ -42,7 +42,6 @@ from streamsvm.learning import naming
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes

@@ -22,7 +22,7 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.erasing import without
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses, task_of
+from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
 from streamsvm.points import Points, Position, Rows

@@ -1,9 +1,8 @@
-"""Outliers: one point moves no model for ever, clean points keep their bytes, old lineages go on."""
+"""Outliers: one point moves no model for ever, clean points keep their bytes."""
 
 from __future__ import annotations
 
 import itertools
-import json
 import warnings
 
 import numpy as np
@@ -13,7 +12,6 @@ from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score
 
 from streamsvm import CoresetSVC
-from streamsvm.checkpoint import format as checkpoint
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import OutlierBounds
@@ -21,11 +19,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train
-from streamsvm.model import message as model_codec
 from streamsvm.points import Points, Position
-from streamsvm.verification.recomputation import configuration_of
-from tests.golden import lineage
-from tests.golden.model import FORMATS, KERNELS, path_of
 from tests.streams import DIMENSION, gaussian, rows_of
 
 SHARE = 0.1
@@ -222,35 +216,6 @@ def test_a_place_before_a_restart_is_said_as_a_range() -> None:
     worst = again.outliers().worst
     assert worst is not None
     assert (worst.begin, worst.end) == (Position(0), Position(100))
-
-
-def test_what_was_begun_without_a_bound_goes_on_without() -> None:
-    """A checkpoint of an older build, under the present defaults: the same hash, and the same points further down."""
-    saved = checkpoint.decode(lineage.CHECKPOINT.read_bytes())
-    meant = json.loads(lineage.TRAINING_SET.read_text())
-    new = lineage.configuration()
-    assert saved.configuration_sha256 != new.sha256()
-    config = new.continuing(saved.configuration)
-    assert config.sha256() == saved.configuration_sha256
-    assert ModelConfig.of_canonical(saved.configuration) == config
-    learner = lineage.learner_of(config)
-    learner.restore(saved.learner)
-    learner.learn(lineage.stream())
-    cut = learner.cut()
-    assert cut.points.sha256() == meant["training_set_sha256"]
-    assert cut.moments.mean.tolist() == meant["mean"]
-    fresh = lineage.learner_of(new)
-    fresh.learn(lineage.stream())
-    assert fresh.cut().points.sha256() != meant["training_set_sha256"]
-    assert fresh.outliers().rows == fresh.outliers().weights == 1
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", FORMATS)
-def test_an_older_version_is_recomputed_without_a_bound(number: int, kernel: str) -> None:
-    """A lineage that does not name the option was made without it."""
-    version = model_codec.decode(path_of(number, kernel).read_bytes())
-    assert configuration_of(version.lineage).coreset.max_leverage is None
 
 
 def spoiled_set(n: int = 6_000) -> tuple[Points, Points]:

@@ -912,12 +912,11 @@ class Settings(BaseSettings):
             labels=self.labels.rule,
         )
 
-    def continuing(self, canonical: Mapping[str, Any]) -> Self:
-        """Return these options as they continue an incarnation that began under a canonical configuration."""
+    def with_zone_rules_of(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options with the rules of time zones that an incarnation began with; see `ModelConfig`."""
         models = self.models()
-        continued = models.continuing(canonical)
-        kept = {"coreset": continued.coreset, "svm": continued.svm, "features": continued.features}
-        return self if continued is models else self.model_copy(update=kept)
+        kept = models.with_zone_rules_of(canonical)
+        return self if kept is models else self.model_copy(update={"features": kept.features})
 
     def masked(self) -> dict[str, Any]:
         """Return the effective configuration as a plain JSON value, secrets masked."""

@@ -36,6 +36,7 @@ from streamsvm.features.columns import columns_of
 from streamsvm.features.declaring import declared, tables
 from streamsvm.features.recipe import Envelope, Recipe, recipe_of
 from streamsvm.features.zones import Transitions, transitions_of
+from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.described import label_fault
 from streamsvm.model.threshold import Figure
 
@@ -128,13 +129,9 @@ SectionType = TypeVar("SectionType", bound=Section)
 
 def _with_defaults(section: SectionType, values: Mapping[str, object]) -> SectionType:
     """Return a section with other values for options that are not given; they still count as not given."""
-    return _as_given(section.model_copy(update=values), section)
-
-
-def _as_given(section: SectionType, other: SectionType) -> SectionType:
-    """Return a section in which those options count as given that another was given."""
-    object.__setattr__(section, "__pydantic_fields_set__", set(other.model_fields_set))
-    return section
+    copy = section.model_copy(update=values)
+    object.__setattr__(copy, "__pydantic_fields_set__", set(section.model_fields_set))
+    return copy
 
 
 PointsFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
@@ -363,8 +360,7 @@ class CoresetConfig(Section):
         "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
         "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
         "linear kernel, unless a memory budget leaves a partition fewer than 700 points; `chain` there, and for "
-        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model. Versions and checkpoints "
-        "that began with a `tree` continue with it unless the option is given.",
+        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model.",
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
@@ -387,8 +383,7 @@ class CoresetConfig(Section):
         description="Most buckets of a `tree` with the reducer `calibrated`. Under the same memory budget, more "
         "buckets hold fewer points each. none: a counter of base `fan_in`, which has room for a bucket on every level "
         "of a stream of 2^40 rows, and therefore uses a fifth of its budget. That is also the rule if `fan_in` is "
-        "given, with other reducers, and of checkpoints and versions older than this option, which continue with it "
-        "unless the option is given.",
+        "given, and with other reducers.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
@@ -438,7 +433,7 @@ class CoresetConfig(Section):
         "stream. More landmarks screen better and take more time, 1.7 ns a row each. Default for `rbf`: 256; and then "
         "`memory_bytes` is 64 MB unless a budget, `leaf_rows` or `bucket_points` is given, `max_partitions` 8 and "
         "`train_points` 100,000 unless they are given. none: pilots of all support vectors, no screening, and the "
-        "defaults of a linear machine; versions and checkpoints older than this option continue so.",
+        "defaults of a linear machine.",
     )
     leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
@@ -446,8 +441,7 @@ class CoresetConfig(Section):
         "memory its leaf is one; of half as many with more than 50,000 points. An open leaf is empty by half on "
         "average, so a larger one leaves fewer points to learn from; a smaller one is sealed more often, which takes "
         "time. A pilot then serves until the stream has grown by a half. Default with landmarks: 32. none: 16, "
-        "but 500 points at least, or a quarter of the memory, and a pilot for every four leaves; older versions and "
-        "checkpoints continue so.",
+        "but 500 points at least, or a quarter of the memory, and a pilot for every four leaves.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -467,15 +461,13 @@ class CoresetConfig(Section):
         "are; with `calibrated`, a linear kernel, two labels, `memory = all` and buckets of 300 points or more. There "
         "is a band where all rows whose side of the margin is in doubt fit in it, and the newest leaf is like those "
         "before it; then models are often as good as those of all rows. A training set that is reduced to "
-        "`train_points` has one, too, where it fits. 0: none. Checkpoints and versions older than "
-        "this option have none, and continue without one unless the option is given.",
+        "`train_points` has one, too, where it fits. 0: none.",
     )
     class_screening: bool = Field(
         default=True,
         description="Screen the rows of more than two labels too, all labels at once: a row is kept by the greatest of "
         "what it is worth to each label against the rest. With `calibrated`, a linear kernel and leaves of four rows a "
-        "label or more. No effect with two labels. Checkpoints and versions older than this option keep short leaves, "
-        "unless the option is given.",
+        "label or more. No effect with two labels.",
     )
     totals: bool = Field(
         default=True,
@@ -483,8 +475,7 @@ class CoresetConfig(Section):
         "from it, beside the points. With them every version says how far it can be from the best possible model over "
         "all rows: bounds that are proven, without reading the log again. With a linear kernel, two labels and "
         "`memory = all`; without effect elsewhere. Takes some tenths of a microsecond a row, up to 24 sets of sums a "
-        "bucket, and a second, smaller training a version; what is learned does not depend on it. Checkpoints and "
-        "versions older than this option have none, and continue without them unless the option is given.",
+        "bucket, and a second, smaller training a version; what is learned does not depend on it.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points in a bucket. More points take more memory and reduce the error."
@@ -502,9 +493,8 @@ class CoresetConfig(Section):
         description="Draw half of the audit sample from the rows of each label. Where one row in a thousand is "
         "positive, a sample of 1000 rows otherwise holds one positive, too few for skill, thresholds, probabilities "
         "and the gate. In return the interval of the objective is wider where the frequent label has most of the "
-        "loss, by a half at two positives in a thousand. Checkpoints and versions older than this option have one "
-        "sample of all rows, and continue with it unless the option is given. With more than two labels there is "
-        "always one sample of all rows.",
+        "loss, by a half at two positives in a thousand. With more than two labels there is always one sample of all "
+        "rows.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
@@ -525,8 +515,7 @@ class CoresetConfig(Section):
         "beyond these bounds are clipped, but never below ten standard deviations or ten times the mean weight. The "
         "first leaf is bounded by its own points. At 0.1 a value that ten earlier points had is never changed, and "
         "a real change of scale is followed over some leaves. The log names the farthest row. none: no bound, and "
-        "one point at 1e30 then stays in the scaler for ever. Checkpoints and versions older than this option have "
-        "no bound, and continue without one unless the option is given.",
+        "one point at 1e30 then stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
@@ -570,7 +559,7 @@ class CoresetConfig(Section):
     LANDMARK_MEMORY_BYTES: ClassVar[int] = 64_000_000
     """Its budget where none is given."""
     LANDMARK_LEAF_PARTS: ClassVar[int] = 16
-    """Parts of its memory of which one was the leaf before there was `leaf_parts`. Screened leaves hold points as heavy
+    """Parts of its memory of which one is the leaf without `leaf_parts`. Screened leaves hold points as heavy
     as the bucket's, so that a small leaf wastes nothing; each time one is full, all of the memory is read."""
     LANDMARK_MANY: ClassVar[int] = 50_000
     """Points of a partition above which the leaf is twice that part: reading all of the memory takes longer there, and
@@ -1093,8 +1082,7 @@ class SvmConfig(Section):
         "them, instead of its support vectors afterwards. Where gamma and the box of a point are large, as with label "
         "noise in few features, a machine of thousands of support vectors that is rounded afterwards is another one (a "
         "checkerboard with 15 % of the labels turned: 74.3 instead of 80.3 % right); one of rounded points is "
-        "published as it was trained. Default with coreset.landmarks and half precision: true. Older versions were "
-        "rounded afterwards, and continue so unless the option is given.",
+        "published as it was trained. Default with coreset.landmarks and half precision: true.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,
@@ -1282,35 +1270,17 @@ def require_two_labels(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> 
         )
 
 
-BEFORE_THERE_WAS: Final[Mapping[str, Mapping[str, bool | float | str | None]]] = {
-    "coreset": {
-        "max_leverage": None,
-        "audit_by_label": False,
-        "band": 0.0,
-        "class_screening": False,
-        "totals": False,
-        "buckets": None,
-        "memory": "all",
-        "window_points": None,
-        "window_s": None,
-        "half_life_points": None,
-        "half_life_s": None,
-        "span_rows": None,
-        "landmarks": None,
-        "leaf_parts": None,
-    },
-    "svm": {
-        "cost": None,
-        "target": None,
-        "multiclass": None,
-        "tune_scoring": "accuracy",
-        "landmarks": None,
-        "precision": "double",
-        "round_first": False,
-    },
-}
-"""Options added after versions had been published, each with the value that leaves models as they were before it, by
-section. An option with this value is left out of the canonical configuration, so that old hashes stay the same."""
+_BUDGET: Final = {"coreset": {"memory_points", "memory_bytes"}}
+
+
+def _without_value(section: Section) -> list[str]:
+    """Return the options that have no value and take the word `none` for it."""
+    return [
+        name
+        for name, field in type(section).model_fields.items()
+        if getattr(section, name) is None
+        and any(isinstance(one, BeforeValidator) and one.func is none_in_words for one in field.metadata)
+    ]
 
 
 class ModelConfig(Section):
@@ -1382,86 +1352,37 @@ class ModelConfig(Section):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Return the plain JSON value that is hashed: the sizes, not the budget from which they were computed."""
-        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}})
-        if self.features is None:
-            del plain["features"]
-        if self.labels is None:
-            del plain["labels"]
-        if self.points.format == "auto":  # as what was published before there was a choice
-            del plain["points"]["format"]
-        if self.points.max_decoded_bytes is None:
-            del plain["points"]["max_decoded_bytes"]
-        if self.coreset.buckets is not None:
-            del plain["coreset"]["fan_in"]
-        for section, options in BEFORE_THERE_WAS.items():
-            for option, old in options.items():
-                if plain[section][option] == old:
-                    del plain[section][option]
-        return plain
+        """Return the plain JSON value that is hashed: every option, and the sizes instead of the memory budget."""
+        return self.model_dump(mode="json", exclude=_BUDGET)
 
     @classmethod
     def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
-        """Return the configuration of a canonical value; options that are newer than it have their old values.
+        """Return the configuration of a canonical value, every option of which counts as given.
 
         Raises
         ------
-        pydantic.ValidationError
-            If this build does not know such a configuration.
+        ValueError
+            If it is not what `canonical` returns for a configuration: an option is unknown, missing or not settled.
         """
-        completed = dict(plain)
-        for section, options in BEFORE_THERE_WAS.items():
-            if isinstance(found := plain.get(section, {}), Mapping):
-                completed[section] = {**options, **found}
-        return cls.model_validate(completed)
+        made = cls.model_validate(plain)
+        if different := configuration_differences(plain, made.canonical()):
+            raise ValueError(f"not the canonical configuration of this build: {'; '.join(different)}")
+        return made
 
-    def continuing(self, canonical: Mapping[str, Any]) -> Self:
-        """Return this configuration as it continues an incarnation that began under a canonical one.
+    def with_zone_rules_of(self, canonical: Mapping[str, Any]) -> Self:
+        """Return this configuration with the rules of time zones that an incarnation began with.
 
-        An option that is not given, and that the canonical value leaves out, has its old value: a changed default
-        applies to new incarnations only. So do the rules of time zones, which change with the machine's data.
+        They come from the machine's data, which changes. Nothing changes if the canonical configuration that the
+        incarnation began with names other zones.
         """
-        sections: dict[str, Any] = {}
-        if (recipe := self._with_rules_of(canonical.get("features"))) != self.features:
-            sections["features"] = recipe
-        for section, options in BEFORE_THERE_WAS.items():
-            own, begun = getattr(self, section), canonical.get(section, {})
-            left: dict[str, object] = {
-                option: old
-                for option, old in options.items()
-                if option not in own.model_fields_set | begun.keys() and getattr(own, option) != old
-            }
-            if section == "coreset" and _began_as_a_tree(begun, own):
-                left |= {"structure": "tree", "buckets": begun.get("buckets")}
-            if left and section == "coreset":  # sizes that follow from a budget follow from its rules
-                given = own.model_dump(include=own.model_fields_set)
-                older = _as_given(CoresetConfig.model_validate({**given, **left}), own)
-                # As if `none` was given, or the default would come back.
-                known = own.model_fields_set | (left.keys() & {"landmarks", "leaf_parts"})
-                object.__setattr__(older, "__pydantic_fields_set__", known)
-                sections[section] = older.settled(self.points, self.svm.kernel)
-            elif left:
-                given = set(own.model_fields_set)
-                # As if the old values were given, or the defaults would come back.
-                given |= left.keys() & {"precision", "round_first"}
-                if "precision" in left and "landmarks" not in own.model_fields_set | left.keys():
-                    left["landmarks"] = SvmConfig.landmarks_by_default(self.points.dimension, "double")
-                sections[section] = older = _with_defaults(own, left)
-                object.__setattr__(older, "__pydantic_fields_set__", given)
-        coreset = sections.get("coreset", self.coreset)
-        if coreset.landmarks is None and self.coreset.landmarks is not None:
-            svm = sections.get("svm", self.svm)
-            if "tune_points" not in svm.model_fields_set:
-                default = {"tune_points": SvmConfig.model_fields["tune_points"].default}
-                sections["svm"] = _with_defaults(svm, default)
-        return self.model_copy(update=sections) if sections else self
-
-    def _with_rules_of(self, begun: Mapping[str, Any] | None) -> Recipe | None:
-        """Return the recipe with the time zones' rules of an older one, if it names the same zones."""
-        recipe = self.features
-        if recipe is None or begun is None or begun.get("zones", {}).keys() != recipe.zones.keys():
-            return recipe
-        return recipe_of({**recipe.plain(), "zones": begun.get("zones", {})})
+        recipe, begun = self.features, canonical.get("features")
+        if recipe is None or begun is None:
+            return self
+        zones = begun.get("zones", {})
+        if zones.keys() != recipe.zones.keys():
+            return self
+        kept = recipe_of({**recipe.plain(), "zones": zones})
+        return self if kept == recipe else self.model_copy(update={"features": kept})
 
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
@@ -1478,18 +1399,9 @@ class ModelConfig(Section):
         >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
         ['seed = 7', '', '[points]', 'dimension = 8']
         """
-        plain = self.model_dump(mode="json", exclude={"coreset": {"memory_points", "memory_bytes"}}, exclude_none=True)
-        for section, options in BEFORE_THERE_WAS.items():
-            own = getattr(self, section)
-            given = [option for option in options if type(own).model_fields[option].default is not None]
-            plain[section] |= {option: "none" for option in given if getattr(own, option) is None}
-        if self.coreset.landmarks is None and self.coreset.may_have_landmarks(self.svm.kernel):
-            plain["coreset"]["landmarks"] = "none"
-        if self.coreset.landmarks is not None:
-            plain["coreset"].setdefault("leaf_parts", "none")
-            plain["svm"].setdefault("landmarks", "none")
-        if self.coreset.buckets is not None:
-            del plain["coreset"]["fan_in"]
+        plain = self.model_dump(mode="json", exclude=_BUDGET, exclude_none=True)
+        for section in ("coreset", "svm"):
+            plain[section] |= dict.fromkeys(_without_value(getattr(self, section)), "none")
         if self.features is not None:
             for option in points_of(self.features):
                 del plain["points"][option]
@@ -1523,11 +1435,6 @@ def require_joinable(
         raise ValueError(
             f"labels.topic is given, but points.format is {points.format}: labels are joined to json and arrow only"
         )
-
-
-def _began_as_a_tree(begun: Mapping[str, Any], own: CoresetConfig) -> bool:
-    """Tell whether a chain is now the default where a tree was before."""
-    return begun.get("structure") == "tree" and own.structure == "chain" and "structure" not in own.model_fields_set
 
 
 def toml_value(value: object) -> str:

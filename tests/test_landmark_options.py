@@ -1,86 +1,21 @@
-"""Options of RBF machines with landmarks: what follows from them, and that older incarnations keep their bytes."""
+"""Options of RBF machines with landmarks: what follows from them."""
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from consumers.settings import Settings
 from consumers.trainer.startup import check_dimension
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.learning import naming
 from streamsvm.learning.partition import seals_a_pilot
 
-OLD_RBF = "25611b484b0c3389d424a6fc6fd5016d566919bb00cfbcf0739f6844119573e2"
-OLD_LINEAR = "6caf98b0f2564d8a025124e822d0b8347aecd03832925205144824eb15c307c0"
-"""Hashes of the defaults for 22 features before there were landmarks."""
-OLD_LANDMARKS = "6f2eb52212a3bfdbe61929f172e42ecbbb69b2426f8638c32b997c707d65128d"
-"""Of an RBF machine with landmarks before points were rounded first."""
-
 
 def config_of(**sections: Any) -> ModelConfig:
     return ModelConfig.model_validate({"points": {"dimension": 22}, "svm": {"kernel": "rbf"}, **sections})
-
-
-def test_older_configurations_keep_their_hashes() -> None:
-    """A linear one as it is, an RBF one where `none` is given or where it continues."""
-    assert (
-        ModelConfig(points=PointsConfig(dimension=22), coreset=CoresetConfig(band=0.0, totals=False)).sha256()
-        == OLD_LINEAR
-    )
-    before = config_of(coreset={"landmarks": "none", "band": 0.0, "totals": False})
-    assert before.sha256() == OLD_RBF
-    assert config_of().sha256() != OLD_RBF
-    assert config_of().continuing(before.canonical()).sha256() == OLD_RBF
-    settings = Settings.model_validate({"name": "a", "points": {"dimension": 22}, "svm": {"kernel": "rbf"}})
-    assert settings.continuing(before.canonical()).models().sha256() == OLD_RBF
-    assert settings.continuing(config_of().canonical()).models().sha256() == config_of().sha256()
-
-
-def test_an_incarnation_of_landmarks_that_began_in_double_goes_on_in_it() -> None:
-    """In the options that a daemon goes on with, too, and again after that."""
-    begun = config_of(svm={"kernel": "rbf", "precision": "double"}).canonical()
-    assert "precision" not in begun["svm"]
-    settings = Settings.model_validate({"name": "a", "points": {"dimension": 22}, "svm": {"kernel": "rbf"}})
-    whole = settings.models().continuing(begun)
-    assert (whole.svm.precision, whole.canonical()) == ("double", begun)
-    continued = settings.continuing(begun)
-    assert continued.models().canonical() == begun
-    assert continued.continuing(begun).models().canonical() == begun
-
-
-def test_an_incarnation_of_the_first_landmarks_goes_on_as_it_began() -> None:
-    """Rounded after training, in large leaves: its hash is what it was, and the new rules can be given."""
-    begun = config_of(svm={"kernel": "rbf", "round_first": False}, coreset={"leaf_parts": "none"})
-    assert begun.sha256() == OLD_LANDMARKS
-    new = config_of()
-    assert new.svm.round_first
-    assert (new.coreset.leaf_parts, begun.coreset.leaf_parts) == (32, None)
-    assert new.coreset.leaf_rows < begun.coreset.leaf_rows
-    assert new.continuing(begun.canonical()).sha256() == OLD_LANDMARKS
-    settings = Settings.model_validate({"name": "a", "points": {"dimension": 22}, "svm": {"kernel": "rbf"}})
-    continued = settings.continuing(begun.canonical())
-    assert continued.models().canonical() == begun.canonical()
-    assert continued.continuing(begun.canonical()).models().canonical() == begun.canonical()
-    assert settings.continuing(new.canonical()).models().canonical() == new.canonical()
-    given = config_of(svm={"kernel": "rbf", "round_first": True})
-    assert given.continuing(begun.canonical()).svm.round_first
-
-
-def test_a_configuration_is_made_again_from_its_canonical_value_and_its_file() -> None:
-    """With landmarks, without them, and with all support vectors published."""
-    for made in (
-        config_of(),
-        config_of(coreset={"landmarks": None}),
-        config_of(coreset={"leaf_parts": None}),
-        config_of(svm={"kernel": "rbf", "landmarks": None}),
-    ):
-        assert ModelConfig.of_canonical(made.canonical()).sha256() == made.sha256()
-        assert ModelConfig.model_validate(tomllib.loads(made.toml())).sha256() == made.sha256()
 
 
 @pytest.mark.parametrize("dimension", [1, 8, 22, 54, 500])

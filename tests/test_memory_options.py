@@ -1,4 +1,4 @@
-"""Options of forgetting: what goes together, what is refused and why; old configurations stay what they are."""
+"""Options of forgetting: what goes together, what is refused and why."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ POINTS = PointsConfig(dimension=8)
 
 def model(svm: SvmConfig | None = None, **coreset: Any) -> ModelConfig:
     return ModelConfig(points=POINTS, coreset=CoresetConfig(**coreset), svm=svm or SvmConfig())
-
-
-def test_what_remembers_is_hashed_as_before() -> None:
-    """None of the options stands in the canonical form of `memory = all`."""
-    assert "memory" not in model().canonical()["coreset"]
-    assert not {"window_points", "half_life_s", "span_rows"} & model().canonical()["coreset"].keys()
-    assert model(memory="all").sha256() == model().sha256()
 
 
 @pytest.mark.parametrize(
@@ -39,12 +32,6 @@ def test_the_canonical_form_is_complete(options: dict[str, Any]) -> None:
     assert again.coreset.span_rows == config.coreset.span_rows
     if "memory_points" in options:
         assert config.coreset.partition_points <= 10_000
-
-
-def test_an_incarnation_goes_on_as_it_began() -> None:
-    """One that began before there was a choice goes on remembering, unless the option is given."""
-    assert model().continuing(model().canonical()).coreset.memory == "all"
-    assert model(memory="adaptive").continuing(model().canonical()).coreset.memory == "adaptive"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell
@@ -137,7 +136,7 @@ def _certificate(loaded: Loaded) -> str:
         return str(found) if found.gap is None else f"{found}: {bounds_text(found)}"
     try:
         config = ModelConfig.of_canonical(loaded.version.lineage.configuration)
-    except ValidationError:
+    except ValueError:
         return "none in its record"
     if why := config.no_totals:
         return f"none: {why}"

@@ -72,7 +72,7 @@ class Life:
     Attributes
     ----------
     config : ModelConfig
-        As it goes on from the checkpoint: options that are younger than it, and not given, have their old values.
+        With the rules of time zones of the checkpoint from which it goes on.
     topic_id : str
     partitions : int
         Of the input, at the start.
@@ -197,7 +197,7 @@ def begin(
     warm_up(settings, components)
     hands = _hired(settings, components, stack)
     started = startup.run()
-    # An older checkpoint may keep older defaults alive: everything below must be made with those.
+    # The checkpoint keeps the rules of time zones that it began with: everything below must be made with those.
     settings = started.settings
     config = settings.models()
     pipeline = _pipeline(started, delivery)

@@ -41,7 +41,6 @@ from streamsvm.learning import naming
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
@@ -203,14 +202,8 @@ class Startup:
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
         topic = self._cluster.describe(self._settings.input.topic)
-        check_partitions(self._continued, topic.name, len(topic.partitions))
+        check_partitions(self._config, topic.name, len(topic.partitions))
         return topic
-
-    @property
-    def _continued(self) -> ModelConfig:
-        """The configuration as it continues the newest checkpoint's incarnation, to which no newer default applies."""
-        newest = next(self._checkpoints.snapshots(), None)
-        return self._config if newest is None else self._config.continuing(newest.configuration)
 
     def _labels(self, source: TopicInfo) -> TopicInfo | None:
         """Describe the labels' topic; None where labels come with the features.
@@ -237,7 +230,7 @@ class Startup:
         check_names(settings)
         if settings.output.model_format == "onnx":
             require_onnx()
-        source, config = self._input(), self._continued
+        source, config = self._input(), self._config
         check_input(source)
         labels = self._labels(source)
         if labels is not None:
@@ -330,7 +323,7 @@ class Startup:
     def _candidates(self, present: Present, erased: Erased | None) -> Iterator[Candidate]:
         for read in self._checkpoints.snapshots():
             snapshot = read if erased is None or read.name != present.name else emptied(read, erased)
-            models = self._config.continuing(snapshot.configuration)
+            models = self._config.with_zone_rules_of(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
             yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
 
@@ -388,14 +381,12 @@ class Startup:
         added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
-        settings = self._settings.continuing(snapshot.configuration)
+        settings = self._settings.with_zone_rules_of(snapshot.configuration)
         if settings is not self._settings:
-            changed = configuration_differences(settings.models().canonical(), self._config.canonical())
             log.info(
-                "older_defaults",
-                what="; ".join(changed),
-                remedy="the checkpoint is older than the option, so the trainer continues with the old value. To "
-                "change it, set the option and begin anew with the --reset that the refusal then prints",
+                "older_zone_rules",
+                what="this machine has other rules of time zones than those that the checkpoint began with",
+                remedy="no action needed: the trainer continues with the rules of the checkpoint",
             )
         learner = self._learner(settings.models(), base)
         # Into a learner that already has the partitions of the newest version: the checkpoint may know fewer.

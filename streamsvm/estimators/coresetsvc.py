@@ -590,11 +590,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_unchanged(self, recipe: Recipe | None) -> None:
         """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others."""
         points = self._stream.config.points
-        if len(self.classes_) > 2 and points.classes == 2:
-            return  # an older build saved it, whose configuration did not say what its classes are
-        # Newer rules of time zones are no change, nor are defaults that came after an older build saved it.
         config = self._configuration(points.dimension, points.dtype, recipe)
-        config = config.continuing(self._stream.config.canonical())
+        config = config.with_zone_rules_of(self._stream.config.canonical())  # newer rules are not a change
         now, before = config.model_dump(), self._stream.config.model_dump()
         changed = [
             f"{name} from {before[part][name]!r} to {value!r}"

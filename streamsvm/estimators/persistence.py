@@ -17,7 +17,6 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.tasks import OneVsRest, task_of
 from streamsvm.learning.training import Trained
 from streamsvm.learning.tuning import Score
 from streamsvm.model.certified import Certified
@@ -56,8 +55,8 @@ class Machines:
     certified: Certified | None = None
 
 
-def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerState, made: Machines | None) -> Plain:
-    """Return all that a stream is; `shared` is its task where it has more than two classes."""
+def to_plain(config: ModelConfig, learned: LearnerState, made: Machines | None) -> Plain:
+    """Return all that a stream is. Beside the sizes the configuration names the budget that they follow from."""
     snapshot = Snapshot(
         name="CoresetSVC",
         incarnation=1,
@@ -74,12 +73,11 @@ def to_plain(config: ModelConfig, shared: OneVsRest | None, learned: LearnerStat
     )
     return {
         "learned": checkpoint.encode(snapshot),
-        "shared": None if shared is None else asdict(shared),
         "made": None if made is None else _plain_made(made),
     }
 
 
-def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerState, Machines | None]:
+def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Machines | None]:
     """Return what `to_plain` was given.
 
     Raises
@@ -91,12 +89,8 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerStat
         snapshot = checkpoint.decode(plain["learned"])
     except CorruptCheckpoint as error:
         raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error}") from None
-    config = ModelConfig.of_canonical(snapshot.configuration)
-    shared = None if plain["shared"] is None else OneVsRest(**plain["shared"])
-    if config.points.classes > 2:  # of older builds it says two, and the task was always one against the rest
-        task = task_of(config)
-        shared = task if isinstance(task, OneVsRest) else None
-    return config, shared, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
+    config = ModelConfig.model_validate(snapshot.configuration)
+    return config, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
 
 
 def _plain_made(made: Machines) -> Plain:
@@ -146,14 +140,14 @@ def _plain_machine(machine: Machine) -> Plain:
 def _made(plain: Plain) -> Machines:
     machines = tuple(_trained(trained) for trained in plain["machines"].values())
     scores = tuple(Score(**score) for score in plain["scores"].values())
-    saved = plain.get("certified")  # what older builds saved has none
+    saved = plain["certified"]
     certified = None if saved is None else msgspec.json.decode(saved, type=Certified)
     return Machines(plain["training_set_sha256"], machines, plain["weight"], scores, certified)
 
 
 def _trained(plain: Plain) -> Trained:
     scaler = Scaler(plain["mean"], plain["scale"])
-    saved = plain.get("threshold")  # what older builds saved has none
+    saved = plain["threshold"]
     threshold = None if saved is None else msgspec.json.decode(saved, type=Threshold)
     model = Model(scaler, _machine(plain["machine"]), _probability(plain["probability"]), threshold=threshold)
     return Trained(model, Fit(**plain["fit"]), plain["squared_norm"], plain["no_probability"])
@@ -168,5 +162,5 @@ def _probability(plain: Plain | None) -> Probability | None:
 def _machine(plain: Plain) -> Machine:
     if "coefficients" in plain:
         return LinearMachine(plain["coefficients"], plain["intercept"])
-    precision = plain.get("precision", "double")  # what older builds saved has none
-    return KernelMachine(RbfKernel(plain["gamma"]), plain["support"], plain["dual"], plain["intercept"], precision)
+    kernel = RbfKernel(plain["gamma"])
+    return KernelMachine(kernel, plain["support"], plain["dual"], plain["intercept"], plain["precision"])

@@ -22,7 +22,7 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.erasing import without
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.learning.tasks import OneVsRest, Task, TwoClasses
+from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
 from streamsvm.points import Points, Position, Rows
@@ -200,14 +200,13 @@ class Stream:
 
     def state(self) -> Plain:
         """Return everything as plain values."""
-        shared = self.task if isinstance(self.task, OneVsRest) else None
-        return to_plain(self.config, shared, self.learner.state(), self._made)
+        return to_plain(self.config, self.learner.state(), self._made)
 
     @classmethod
     def of(cls, state: Plain) -> Self:
         """Return the stream whose state it was; errors are those of `from_plain`."""
-        config, shared, learned, made = from_plain(state)
-        stream = cls(config, shared or TwoClasses())
+        config, learned, made = from_plain(state)
+        stream = cls(config, task_of(config))
         stream.learner.restore(learned)
         stream._made = made
         return stream

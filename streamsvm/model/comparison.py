@@ -224,7 +224,7 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
         old, new = _by_name(before.get(key)), _by_name(now.get(key))
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
-        elif old != new:
+        elif old != new or (key in before) != (key in now):
             was, is_now = (_shown(one[key]) if key in one else "not set" for one in (before, now))
             found.append(f"{name} was {was}, is now {is_now}")
     return found

@@ -327,6 +327,8 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
         first = error.errors(include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise NotRecomputable(f"this build cannot run the version's configuration: {where}: {first['msg']}") from None
+    except ValueError as error:
+        raise NotRecomputable(f"this build cannot run the version's configuration: {error}") from None
 
 
 def missing_labels(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:

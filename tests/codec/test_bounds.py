@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamsvm.config import LARGEST_EXPANSION, ModelConfig, PointsConfig
+from streamsvm.config import LARGEST_EXPANSION, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest import arrow, json_rows
 from streamsvm.ingest.arrow_stream import _field, _messages
@@ -318,15 +318,6 @@ def test_memory_that_is_not_there_is_no_rejection(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(arrow.pa.ipc, "open_stream", none_left)
     with pytest.raises(MemoryError):
         reasons(GOOD, ARROW)
-
-
-def test_the_option_leaves_old_configurations_as_they_were() -> None:
-    """Left out, it is not hashed: checkpoints and versions of before go on."""
-    plain = ModelConfig(points=PointsConfig(dimension=2))
-    assert "max_decoded_bytes" not in plain.canonical()["points"]
-    given = ModelConfig(points=PointsConfig(dimension=2, max_decoded_bytes=1 << 28))
-    assert given.canonical()["points"]["max_decoded_bytes"] == 1 << 28
-    assert given.sha256() != plain.sha256()
 
 
 def test_rows_are_counted_before_they_are_converted(monkeypatch: pytest.MonkeyPatch) -> None:

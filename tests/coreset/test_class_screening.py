@@ -340,21 +340,11 @@ def test_small_leaves_are_not_screened() -> None:
     assert least.state().partitions[0].screened is not None
 
 
-def test_the_option_is_hashed_and_old_incarnations_keep_theirs() -> None:
-    """What began before the option goes on with short leaves and sizes of its budget; two labels know nothing of it."""
-    for budget in ({"memory_points": 8_000}, {"memory_bytes": 20_000_000}, {"leaf_rows": 100}):
-        points = PointsConfig(dimension=20, labels=("a", "b", "c"))
-        config = ModelConfig(points=points, coreset=CoresetConfig.model_validate({"max_partitions": 2, **budget}))
-        canonical = config.canonical()
-        assert canonical["coreset"].pop("class_screening") is True
-        old = config.continuing(canonical)
-        assert old.coreset.class_screening is False
-        assert "class_screening" not in old.canonical()["coreset"]
-        assert config.continuing(config.canonical()) == config
-        assert ModelConfig.of_canonical(config.canonical()).canonical() == config.canonical()
-        assert ModelConfig.of_canonical(old.canonical()).canonical() == old.canonical()
-    two = ModelConfig(points=PointsConfig(dimension=2), coreset=CoresetConfig(class_screening=True))
-    assert "class_screening" not in two.canonical()["coreset"]
+def test_two_labels_have_no_screens_of_classes() -> None:
+    """The option is settled there, so that it makes no other configuration."""
+    given = [ModelConfig(points=PointsConfig(dimension=2), coreset=CoresetConfig(class_screening=on)) for on in (0, 1)]
+    assert [config.coreset.class_screening for config in given] == [False, False]
+    assert given[0].sha256() == given[1].sha256()
 
 
 def test_a_state_whose_arrays_do_not_fit_is_corrupt() -> None:

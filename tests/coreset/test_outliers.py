@@ -1,4 +1,4 @@
-"""Outliers: one point moves no model for ever, clean points keep their bytes, old lineages go on."""
+"""Outliers: one point moves no model for ever, clean points keep their bytes."""
 
 from __future__ import annotations
 

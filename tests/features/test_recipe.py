@@ -58,22 +58,9 @@ def test_the_order_of_features_counts_and_every_option_does() -> None:
 
 
 def test_a_configuration_with_features_survives_its_canonical_value() -> None:
-    """As checkpoints and lineages hold it; without features the value is the one that it was before there were any."""
+    """As checkpoints and lineages hold it."""
     made = config()
     assert ModelConfig.of_canonical(json.loads(json.dumps(made.canonical()))) == made
-    assert "features" not in ModelConfig(points=PointsConfig(dimension=2)).canonical()
-
-
-def test_an_incarnation_keeps_the_rules_of_its_time_zones() -> None:
-    """A machine with newer zone data goes on with the rules that the incarnation began with."""
-    now = config()
-    begun = json.loads(json.dumps(now.canonical()))
-    begun["features"]["zones"]["Europe/Berlin"] = [[0, 3600]]
-    older = ModelConfig.of_canonical(begun)
-    assert older.sha256() != now.sha256()
-    assert now.continuing(begun) == older
-    other = config({**PAYMENTS, "amount": "number"})
-    assert other.continuing(begun).sha256() != older.sha256()
 
 
 def test_columns_have_the_names_that_people_read() -> None:

@@ -489,7 +489,7 @@ class GroupWorker:
                 "Give worker and trainer the same input. Where the topic was recreated, the trainer must begin anew "
                 "first.",
             )
-        models = self._given.continuing(opening.configuration).models()
+        models = self._given.with_zone_rules_of(opening.configuration).models()
         if models.sha256() != opening.configuration_sha256:
             differences = "; ".join(configuration_differences(opening.configuration, models.canonical()))
             raise StateError(
@@ -503,7 +503,7 @@ class GroupWorker:
             self._incarnation = opening
             return
         self._incarnation = opening
-        self._settings = self._given.continuing(opening.configuration)
+        self._settings = self._given.with_zone_rules_of(opening.configuration)
         self._config = self._settings.models()
 
     # -------------------------------------------------------------- publishing

@@ -1,0 +1,170 @@
+"""The canonical configuration: complete, strict, and the same again after it was read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from consumers.loader import load
+from streamsvm.config import JoinConfig, ModelConfig, PointsConfig, points_of, recipe_from
+
+DIMENSION: Final = 22
+FEATURES: Final = {"amount": "number", "paid": {"as": "time", "parts": ["hour"], "zone": "Europe/Berlin"}}
+LABEL: Final = {"label": {"field": "fraud", "negative": [False], "positive": [True]}}
+
+
+def of_events(features: dict[str, Any] = FEATURES) -> ModelConfig:
+    """Return the configuration of a trainer that learns events."""
+    recipe = recipe_from(features, LABEL)
+    return ModelConfig(points=PointsConfig(**points_of(recipe)), features=recipe)
+
+
+def of_points(**sections: Any) -> ModelConfig:
+    """Return the configuration of a trainer that learns points."""
+    return ModelConfig.model_validate({**sections, "points": {"dimension": DIMENSION, **sections.get("points", {})}})
+
+
+RBF: Final = {"kernel": "rbf"}
+KINDS: Final = {
+    "linear": of_points(),
+    "linear, bytes": of_points(coreset={"memory_bytes": 20_000_000, "max_partitions": 2}),
+    "counter": of_points(coreset={"buckets": "none"}),
+    "counter of base 3": of_points(coreset={"fan_in": 3}),
+    "chain": of_points(coreset={"structure": "chain", "max_leverage": "none"}),
+    "sensitivity": of_points(coreset={"reducer": "sensitivity"}),
+    "rbf": of_points(svm=RBF),
+    "rbf, few landmarks": of_points(svm=RBF, coreset={"landmarks": 32, "memory_points": 8_000, "max_partitions": 1}),
+    "rbf, no landmarks": of_points(svm=RBF, coreset={"landmarks": "none"}),
+    "rbf, no leaf parts": of_points(svm=RBF, coreset={"leaf_parts": "none"}),
+    "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
+    "rbf, double": of_points(svm={**RBF, "precision": "double"}),
+    "rbf, rounded afterwards": of_points(svm={**RBF, "round_first": False, "tune_points": 99}),
+    "window": of_points(coreset={"memory": "window", "window_points": 100_000}),
+    "window of time": of_points(coreset={"memory": "window", "window_s": 3_600.0, "memory_bytes": 90_000_000}),
+    "decay": of_points(coreset={"memory": "decay", "half_life_s": 3_600.0, "memory_points": 99_000}),
+    "adaptive": of_points(coreset={"memory": "adaptive"}, svm=RBF),
+    "three labels": of_points(points={"labels": ["a", "b", "c"]}),
+    "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
+    "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "isotonic"}),
+    "target": of_points(svm={"target": {"recall": 0.9}, "C": 1.0}),
+    "events": of_events(),
+    "joined labels": of_points(labels=JoinConfig(horizon=3_600.0, absent="drop")),
+}
+
+
+def read_back(config: ModelConfig) -> ModelConfig:
+    """Return what a checkpoint or lineage says of a configuration."""
+    return ModelConfig.of_canonical(json.loads(json.dumps(config.canonical())))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_back_is_the_same(kind: str) -> None:
+    """In value, in hash and in every option but the budget, from which the sizes followed."""
+    config = KINDS[kind]
+    again = read_back(config)
+    assert again.canonical() == config.canonical()
+    assert again.sha256() == config.sha256()
+    budget = {"coreset": {"memory_points", "memory_bytes"}}
+    assert again.model_dump(exclude=budget) == config.model_dump(exclude=budget)
+    assert again.coreset.memory_points is again.coreset.memory_bytes is None
+    assert read_back(again) == again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_makes_the_same_models(kind: str, tmp_path: Path) -> None:
+    """The one that a version's configuration is printed as; a topic of labels must be added to it."""
+    config = KINDS[kind]
+    file = tmp_path / "config.toml"
+    file.write_text(config.toml())
+    more = {"labels": {"topic": "labels"}} if config.labels else {}
+    assert load(more, file=file).models().canonical() == config.canonical()
+
+
+def test_every_option_is_in_it() -> None:
+    """Whatever its value; only the budget is not, for the sizes say it."""
+    plain = of_points().canonical()
+    for section in ("points", "coreset", "svm"):
+        options = type(getattr(of_points(), section)).model_fields.keys()
+        assert plain[section].keys() == options - {"memory_points", "memory_bytes"}
+    assert plain.keys() == ModelConfig.model_fields.keys()
+    assert plain["features"] is plain["labels"] is None
+
+
+@pytest.mark.parametrize("kind", ["linear", "rbf", "window", "three labels"])
+def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
+    """Nothing takes the place of an option that is missing, also if it is the default, and nothing is added."""
+    plain = KINDS[kind].canonical()
+    for section in ("points", "coreset", "svm"):
+        for option in plain[section]:
+            rest = {name: value for name, value in plain[section].items() if name != option}
+            with pytest.raises(ValueError, match=option):
+                ModelConfig.of_canonical({**plain, section: rest})
+        with pytest.raises(ValidationError, match="new_option"):
+            ModelConfig.of_canonical({**plain, section: {**plain[section], "new_option": 1}})
+    for part in plain:
+        with pytest.raises(ValueError, match=part):
+            ModelConfig.of_canonical({name: value for name, value in plain.items() if name != part})
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.sampled_from([{}, {"labels": ["a", "b", "c"]}, {"dtype": "float64", "format": "arrow"}]),
+    st.sampled_from([{}, RBF, {**RBF, "precision": "half"}, {**RBF, "landmarks": 64}, {"tune": "auto", "alpha": 0.1}]),
+    st.sampled_from([{}, {"memory_points": 30_000}, {"memory_bytes": 60_000_000}, {"leaf_rows": 500}]),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "structure": st.sampled_from(["tree", "chain"]),
+            "reducer": st.sampled_from(["calibrated", "uniform"]),
+            "buckets": st.sampled_from([None, 3]),
+            "fan_in": st.sampled_from([2, 3]),
+            "landmarks": st.sampled_from([None, 16]),
+            "leaf_parts": st.sampled_from([None, 8]),
+            "class_screening": st.booleans(),
+            "screening": st.sampled_from([0.0, 0.5]),
+            "max_partitions": st.sampled_from([1, 3]),
+            "audit_points": st.sampled_from([0, 100]),
+        },
+    ),
+    st.sampled_from([{}, {"memory": "adaptive"}, {"memory": "decay", "half_life_points": 90_000}]),
+)
+def test_whatever_is_configured_is_the_same_when_it_is_read_back(
+    points: dict[str, Any], svm: dict[str, Any], budget: dict[str, Any], coreset: dict[str, Any], memory: dict[str, Any]
+) -> None:
+    """Each combination of options that goes together."""
+    try:
+        config = of_points(points=points, svm=svm, coreset={**budget, **coreset, **memory})
+    except ValidationError:
+        assume(False)
+    again = read_back(config)
+    assert again.canonical() == config.canonical()
+    assert again.coreset.partition_points == config.coreset.partition_points
+
+
+def test_an_incarnation_keeps_the_rules_of_its_time_zones() -> None:
+    """A machine with newer zone data goes on with the rules that the incarnation began with."""
+    now = of_events()
+    begun = json.loads(json.dumps(now.canonical()))
+    begun["features"]["zones"]["Europe/Berlin"] = [[0, 3600]]
+    older = ModelConfig.of_canonical(begun)
+    assert older.sha256() != now.sha256()
+    assert now.with_zone_rules_of(begun).canonical() == begun
+    other = of_events({**FEATURES, "amount": {"as": "flag"}})
+    kept = other.with_zone_rules_of(begun)
+    assert kept.features is not None
+    assert kept.features.zones == ModelConfig.of_canonical(begun).features.zones
+    assert kept.sha256() not in (older.sha256(), other.sha256())
+
+
+def test_nothing_changes_where_zones_have_the_same_rules_or_there_are_none() -> None:
+    """Nor where an incarnation began with other zones, or without features."""
+    now = of_events()
+    for begun in (now, of_points(), of_events({"amount": "number"})):
+        assert now.with_zone_rules_of(begun.canonical()) is now
+    assert of_points().with_zone_rules_of(now.canonical()) == of_points()

@@ -130,6 +130,11 @@ PHRASES: Final[Mapping[str, str]] = {
     FOREIGN_COLUMNS: "{value} is given",
 }
 """How the value of an axis is written in an error, where it is not `name = value`."""
+NOT_GIVEN: Final[Mapping[str, str]] = {
+    WINDOW_LENGTH: "neither coreset.window_points nor coreset.window_s is given",
+    HALF_LIFE_LENGTH: "neither coreset.half_life_points nor coreset.half_life_s is given",
+}
+"""How an axis that is not given is written, where it is not `name is not given`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +190,7 @@ def _said(axis: str, value: object, spelled: Spelled) -> str:
     """Say which value an axis has, without secrets."""
     name = _name(axis, spelled)
     if not is_given(value):
-        return f"{name} is not given"
+        return NOT_GIVEN.get(axis, f"{name} is not given")
     if axis in PHRASES:
         return PHRASES[axis].format(name=name, value=_plain(value))
     shown = "" if value is True or is_secret(axis) else _plain(value)
@@ -206,7 +211,7 @@ def _plain(value: object) -> str:
 
 
 _LATE: Final = "Labels of a log of their own"
-_EVENTS: Final = "Events and formats"
+_EVENTS: Final = "Events, features and formats"
 _MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
@@ -339,6 +344,23 @@ def _events() -> Iterator[Row]:
         remedy="Set registry.url to the registry's base address.",
         kind="nature",
     )
+    yield Row(
+        axis=_EVENTS,
+        feature=given("log1p"),
+        without=given("buckets"),
+        why="the logarithm changes no bucket",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    for first, second in (("the part age", "since"), ("since", "the part age")):
+        yield Row(
+            axis=_EVENTS,
+            feature=given(first),
+            without=missing(second),
+            why="the age counts from the field in `since`",
+            remedy="Give {without}, or remove {feature}.",
+            kind="nature",
+        )
 
 
 def _machine() -> Iterator[Row]:

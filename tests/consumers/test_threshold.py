@@ -184,7 +184,7 @@ def test_what_makes_no_sense_is_refused(svm: dict[str, Any], said: str) -> None:
 
 def test_an_audit_sample_is_needed() -> None:
     """Nothing else can choose or judge."""
-    with pytest.raises(ConfigurationError, match=r"svm.target needs an audit sample"):
+    with pytest.raises(ConfigurationError, match=r"svm.target = recall=0.9, but coreset.audit_points = 0: "):
         load({"points": {"dimension": 2}, "svm": {"target": "recall=0.9"}, "coreset": {"audit_points": 0}})
 
 

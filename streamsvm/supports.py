@@ -878,7 +878,7 @@ def _commands() -> Iterator[Row]:
         (
             given("--mended"),
             missing("--resend"),
-            "mended letters are sent again",
+            "the option names the letters to send again",
             "Give the topic to send to: --resend TOPIC.",
             "nature",
         ),

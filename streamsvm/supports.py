@@ -653,7 +653,7 @@ def _archive() -> Iterator[Row]:
         axis=_ARCHIVE,
         feature=directory,
         without=MORE_LABELS,
-        why="an archive is of two",
+        why="an archive is of two labels",
         remedy="Remove archive.directory.",
         kind="not built",
     )
@@ -727,7 +727,7 @@ def _gate() -> Iterator[Row]:
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
     totals: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "totals are of two", "not built"),
+        (MORE_LABELS, "totals are of two labels", "not built"),
         (other("svm.kernel", "linear"), sums, "nature"),
         (other("coreset.memory", "all"), "totals are of all rows alike", "not built"),
     )
@@ -743,7 +743,7 @@ def _bounds() -> Iterator[Row]:
         )
     estimate = "An audit of the objective, an estimate, is in every version."
     certificate: tuple[tuple[Term, str, str, Kind], ...] = (
-        (MORE_LABELS, "a certificate is of two", estimate, "not built"),
+        (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
         (other("svm.kernel", "linear"), sums, estimate, "nature"),
         (
             given(STRETCH),
@@ -775,7 +775,7 @@ def _served() -> Iterator[Row]:
         axis=_SERVED,
         feature=given(SERVED),
         without=given(TOPICS_APART),
-        why="no score finds its label so",
+        why="no score would find its label",
         remedy="Give labels.topic if labels come later; or scoring.topic = input.topic if the scorer scores the very "
         "points that have labels.",
         kind="nature",
@@ -1025,7 +1025,7 @@ def markdown() -> str:
     """Return the page."""
     lines = [HEAD]
     for axis in dict.fromkeys(row.axis for row in ROWS):
-        lines += [f"## {axis}\n", "| feature | goes not with | why | |", "|---|---|---|---|"]
+        lines += [f"## {axis}\n", "| feature | does not go with | why | kind |", "|---|---|---|---|"]
         lines += [_line(row) for row in ROWS if row.axis == axis]
         lines.append("")
     return "\n".join(lines)

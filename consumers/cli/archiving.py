@@ -15,6 +15,7 @@ import typer
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -72,8 +73,7 @@ def build_command(
 
     asked = _stretch(from_, to, except_ or [], where)
     configure_logging(settings.log)
-    if (as_ is None) == (every is None):
-        raise ConfigurationError("give one of --as and --every", "--as publishes a model; --every prints a table.")
+    require({"--as": as_, "--every": every})
     if every is not None and every not in STEPS:
         raise ConfigurationError(f"--every {every} is unknown", f"Choose one of {', '.join(STEPS)}.")
     if as_ is not None:

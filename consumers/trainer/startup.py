@@ -45,6 +45,7 @@ from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
+from streamsvm.supports import ERASURE, require
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -485,18 +486,7 @@ def refuse_erasure(settings: Settings, why: str) -> None:
     ------
     ConfigurationError
     """
-    training = settings.training
-    for used, what in (
-        (training.workers > 1, f"training.workers = {training.workers}"),
-        (training.from_coresets, "training.from_coresets"),
-        (bool(settings.labels.topic), f"labels.topic = {settings.labels.topic}"),
-    ):
-        if used:
-            raise ConfigurationError(
-                f"{why}, but with {what} rows cannot be passed over: this is not supported",
-                "Use one process with labels in the records; or remove the records from the input topic, and begin "
-                "anew with --reset.",
-            )
+    require({ERASURE: why, **settings.training.combined, "labels.topic": settings.labels.topic})
 
 
 def check_dimension(config: ModelConfig) -> None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from streamsvm.certificate.certifying import Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Learned
-from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.errors import StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, make, version_of
@@ -22,6 +22,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.version import Built, Lineage, Memory, PartitionCut, Refined, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
+from streamsvm.supports import CERTIFICATE, LABELS, STRETCH, require
 
 
 class NotRecomputable(StateError):
@@ -273,21 +274,10 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     config, model, fit = configuration_of(version.lineage), version.model, version.fit
     if model.dimension != config.points.dimension or not 0.0 < fit.C < math.inf:
         return None
-    if isinstance(model, ClassModel):
-        raise ConfigurationError(
-            f"{version.key} has {model.classes} labels: a certificate is of two",
-            "An audit of the objective, an estimate, is in every version.",
-        )
-    if isinstance(version.lineage.built, Built):
-        raise ConfigurationError(
-            f"{version.key} is of a stretch of the past: a certificate is of all rows up to a cut",
-            "Certify a version of a trainer's model.",
-        )
-    if config.coreset.forgets:
-        raise ConfigurationError(
-            f"{version.key} forgets (coreset.memory = {config.coreset.memory}): a certificate is of all rows alike",
-            "Certify a version of a model that forgets nothing.",
-        )
+    stretch = isinstance(version.lineage.built, Built)
+    own = {LABELS: config.points.classes, STRETCH: stretch, "coreset.memory": config.coreset.memory}
+    require({CERTIFICATE: True, **own}, {LABELS: version.key, STRETCH: version.key})
+    assert not isinstance(model, ClassModel)
     partitions = [part.partition for part in version.lineage.cut]
     if made is not None:
         model, fit = made.trained.model, made.trained.fit

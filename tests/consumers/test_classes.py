@@ -335,9 +335,9 @@ def _counted(running: test_scorer.Running) -> dict[str, int]:
     ("options", "what"),
     [
         ({"svm": {"multiclass": "one_vs_all"}}, "svm.multiclass"),
-        ({"svm": {"cost": (1, 2)}}, "svm.cost supports two labels only, but points.labels has 3"),
-        ({"svm": {"target": {"recall": 0.9}}}, "svm.target supports two labels only"),
-        ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc supports two labels only"),
+        ({"svm": {"cost": (1, 2)}}, "svm.cost = 1.0,2.0, but points.labels has 3 labels: "),
+        ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
+        ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
         ({"svm": {"tune": "auto", "tune_points": 16}, "points": {"labels": [1, 2, 3, 4]}}, "svm.tune_points = 16 is"),
         ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
         ({"coreset": {"bucket_points": 2}}, "coreset.bucket_points = 2 is too little for the 3 labels"),

@@ -440,7 +440,7 @@ def test_what_cannot_have_a_certificate_is_refused(settings: Settings, connectio
     rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
     produce(connection, rbf.input.topic, records(90))
     run_until(rbf, connection, 90)
-    with pytest.raises(ConfigurationError, match="only a linear model has a certificate"):
+    with pytest.raises(ConfigurationError, match=r"svm\.kernel = rbf: in a kernel's space"):
         verify(Cluster(connection), rbf, keep=1_000)
 
 

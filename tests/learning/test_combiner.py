@@ -149,7 +149,7 @@ def test_a_damaged_record_is_refused(kind: str) -> None:
         decode(record[:7])
     other = value if kind == "bucket" else buckets[0]
     with pytest.raises(
-        CorruptCheckpoint, match="does not begin with " + (BUCKET if kind == "bucket" else PARTITION).decode()
+        CorruptCheckpoint, match="does not begin with " + (BUCKET if kind == "bucket" else PARTITION).magic.decode()
     ):
         decode(other)
 

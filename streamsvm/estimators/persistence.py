@@ -90,7 +90,8 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, OneVsRest | None, LearnerStat
     try:
         snapshot = checkpoint.decode(plain["learned"])
     except CorruptCheckpoint as error:
-        raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error}") from None
+        remedy = "Load it with the build that saved it, or fit it again."
+        raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error.what}. {remedy}") from None
     config = ModelConfig.of_canonical(snapshot.configuration)
     shared = None if plain["shared"] is None else OneVsRest(**plain["shared"])
     if config.points.classes > 2:  # of older builds it says two, and the task was always one against the rest

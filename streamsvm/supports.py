@@ -344,23 +344,6 @@ def _events() -> Iterator[Row]:
         remedy="Set registry.url to the registry's base address.",
         kind="nature",
     )
-    yield Row(
-        axis=_EVENTS,
-        feature=given("log1p"),
-        without=given("buckets"),
-        why="the logarithm changes no bucket",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    for first, second in (("the part age", "since"), ("since", "the part age")):
-        yield Row(
-            axis=_EVENTS,
-            feature=given(first),
-            without=missing(second),
-            why="the age counts from the field in `since`",
-            remedy="Give {without}, or remove {feature}.",
-            kind="nature",
-        )
 
 
 def _machine() -> Iterator[Row]:

@@ -147,9 +147,6 @@ EVENTS: Final[Mapping[str, Callable[[], object]]] = {
     ),
     "`points.format` = `json-schema` or `protobuf` / no `[features]`": settled(points={**POINTS, "format": "protobuf"}),
     "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
-    "log1p / buckets": settled(features={"amount": {"as": "number", "log1p": True, "buckets": [1]}}),
-    "the part age / no since": lambda: load({"features": {"at": {"as": "time", "parts": ["age"]}}}),
-    "since / no the part age": lambda: load({"features": {"at": {"as": "time", "parts": ["hour"], "since": "born"}}}),
 }
 MACHINE: Final[Mapping[str, Callable[[], object]]] = {
     "`svm.solver` = `liblinear` or `pegasos` / `svm.kernel` other than `linear`": settled(

@@ -489,7 +489,7 @@ def test_a_changed_bit_of_a_coefficient_is_found_and_named(trained: Settings, co
     report = verify(Cluster(connection), forged.store())
     (fault,) = faults(report).items()
     assert fault[0] == 3
-    assert fault[1].startswith("model.coefficients[1]: published ")
+    assert fault[1].startswith("model.coefficients[0][1]: published ")
     assert report.exit_status == EXIT_DIFFERS
 
 
@@ -538,7 +538,7 @@ def test_an_audit_that_the_log_does_not_bear_out_is_found(trained: Settings, con
     forged.change(2, lambda version: replace(version, audit=better(version.audit)))
     forged.rechain()
     report = verify(Cluster(connection), forged.store())
-    assert "audit.low: published" in "; ".join(report.lines())
+    assert "info_audit.whole.low: published" in "; ".join(report.lines())
     assert not report.clean
 
 

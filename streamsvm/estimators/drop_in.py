@@ -27,8 +27,8 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 
-from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.problem import LARGEST_FEATURE
 
@@ -87,7 +87,7 @@ class Threads:
     """
 
     def __init__(self, count: int) -> None:
-        self.count, self._limit = number_of(count), limited_to(1)
+        self.count, self._limit = number_of(count), algebra_threads(1)
         self._others: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streamsvm.model.probability_part import NUMBER_BYTES
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as model_codec
@@ -17,7 +18,6 @@ from streamsvm.model import probes
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
-from streamsvm.model.probability_part import NUMBER_BYTES
 from streamsvm.model.probes import count_of
 from tests.codec.test_model import version_of
 

@@ -95,3 +95,13 @@ def test_a_warning_is_silent_in_the_thread_that_silences_it_only() -> None:
         with silenced(ConvergenceWarning, "beginning"):
             warnings.warn("beginning of a message", ConvergenceWarning, stacklevel=1)
             elsewhere()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_machine_has_the_same_bits_with_the_same_number_of_threads(threads: int) -> None:
+    """However the threads take turns."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3_000, 8))
+    y = np.where(X[:, 0] ** 2 + X[:, 1] + rng.normal(size=3_000) > 0.5, 1, -1)
+    machines = [STDASVC(kernel="rbf", threads=threads).fit(X, y) for _ in range(3)]
+    assert len({(m.dual_coef_.tobytes(), m.intercept_.tobytes()) for m in machines}) == 1

@@ -77,8 +77,8 @@ class Threads:
     """`streamsvm.svm.block.workers.Workers` of so many threads, the caller's one of them; a context.
 
     Inside, linear algebra has one thread: where it had several, too, they would wait for one another, and many products
-    are too small for that. So no bit of an RBF machine of dense rows depends on the number; other kernels' products are
-    divided, which may round otherwise, and always alike for the same number.
+    are too small for that. Sums are divided among the threads, which rounds otherwise for another number of them, and
+    always alike for the same number.
 
     Parameters
     ----------

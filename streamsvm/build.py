@@ -12,18 +12,21 @@ import numba
 import numpy as np
 from threadpoolctl import threadpool_info
 
+from streamsvm.compiling import code_generation
+
 LIBRARIES: Final = ("streamsvm", "numpy", "scipy", "scikit-learn", "numba", "llvmlite")
 
 
 @cache
 def build() -> dict[str, str]:
-    """Return the versions of what computes, and the CPU that it computes for."""
+    """Return the versions of what computes, the CPU that it computes for, and how numba makes code for it."""
     described = {library: version(library) for library in LIBRARIES}
     described["python"] = platform.python_version()
     described["machine"] = platform.machine()
     described["cpu"] = " ".join(
         part for part in (_setting("CPU_NAME") or _host_cpu(), _setting("CPU_FEATURES")) if part
     )
+    described["code"] = " ".join(f"{name}={value}" for name, value in code_generation().items())
     blas = sorted(
         f"{pool['prefix']} {pool['version']} {pool.get('architecture')}"
         for pool in threadpool_info()

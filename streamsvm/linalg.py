@@ -11,8 +11,9 @@ values or addresses.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from streamsvm.compiling import njit
 
 Float = NDArray[np.float64]
 Index = NDArray[np.int64]

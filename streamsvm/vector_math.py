@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic, overload
+
+from streamsvm.compiling import njit
 
 LEAST_32, LEAST_64 = -125.0, -1021.0
 """2 to these is about the least normal number, 2e-38 and 4e-308; it stands for everything below."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,3 +49,64 @@ def test_a_build_is_plain_text() -> None:
     assert all(isinstance(part, str) for pair in described.items() for part in pair)
     assert {"streamsvm", "numpy", "cpu", "simd", "blas", "libc"} <= described.keys()
     assert len(str(described)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("NUMBA_OPT", "0"),
+        ("NUMBA_OPT", "max"),
+        ("NUMBA_LOOP_VECTORIZE", "0"),
+        ("NUMBA_SLP_VECTORIZE", "1"),
+        ("NUMBA_BOUNDSCHECK", "1"),
+        ("NUMBA_DISABLE_JIT", "1"),
+        ("NUMBA_ENABLE_AVX", "0"),
+    ],
+)
+def test_a_setting_of_the_compiler_is_another_build_with_another_cache(
+    setting: str, value: str, tmp_path: Path
+) -> None:
+    """Each changes code, so each stands in the build and in the name of the folder that code is kept in."""
+    plain, other = generated(tmp_path), generated(tmp_path, **{setting: value})
+    assert plain["build"] != other["build"]
+    assert plain["cache"] != other["cache"]
+    assert Path(plain["cache"]).parent == Path(other["cache"]).parent == tmp_path
+    assert plain == generated(tmp_path)
+
+
+def test_a_cache_that_cannot_be_written_is_named_and_not_used(tmp_path: Path) -> None:
+    """The process compiles for itself, instead of taking code from a folder of other settings."""
+    file = tmp_path / "file"
+    file.touch()
+    found = generated(file)
+    assert str(file) in found["fault"]
+    assert not found["cache"]
+    assert found["kept"] is False
+    assert generated(tmp_path)["fault"] == ""
+    assert generated(tmp_path)["kept"] is True
+
+
+GENERATED = """
+import json
+from streamsvm.build import build
+from streamsvm.compiling import CACHE, CACHE_FAULT
+from streamsvm.svm.block.linear_kernel import *
+from streamsvm.linalg import norms
+kept = type(norms._cache).__name__ == "FunctionCache" if hasattr(norms, "_cache") else None
+print(json.dumps({"build": build(), "cache": CACHE, "fault": CACHE_FAULT, "kept": kept}))
+"""
+
+
+def generated(cache: Path, **environment: str) -> dict[str, Any]:
+    """Return the build, and where it keeps compiled code, of a process with these settings."""
+    whole = {**os.environ, "NUMBA_CACHE_DIR": str(cache), **environment}
+    finished = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", GENERATED],
+        capture_output=True,
+        text=True,
+        env=whole,
+        check=True,
+        timeout=120,
+    )
+    found: dict[str, Any] = json.loads(finished.stdout)
+    return found

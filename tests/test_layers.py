@@ -25,6 +25,8 @@ LAYERS: list[set[str]] = [
         "streamsvm.secrecy",
         "streamsvm.crashpoints",
         "streamsvm.build",
+        "streamsvm.compiling",
+        "streamsvm.process_wide",
         "streamsvm.linalg",
         "streamsvm.vector_math",
         "streamsvm.memory",

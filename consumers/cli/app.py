@@ -219,6 +219,7 @@ def compile_command(
     from consumers.host.runtime import configure_logging
     from consumers.trainer import kernels
     from streamsvm.build import build
+    from streamsvm.compiling import CACHE
 
     configure_logging(settings.log)
     config, began = settings.models(), time.perf_counter()
@@ -228,7 +229,7 @@ def compile_command(
             lambda part: typer.echo(f"{compiled.functions:>4} functions compiled; {part}", err=True),
             registry=bool(settings.registry.url),
         )
-    place = os.environ.get("NUMBA_CACHE_DIR") or "__pycache__ beside the sources"
+    place = CACHE or "__pycache__ beside the sources"
     typer.echo(
         f"{compiled.functions} functions compiled into {place} for the CPU {build()['cpu']} "
         f"in {time.perf_counter() - began:,.1f} s; all others were there"
@@ -675,8 +676,15 @@ def log_start(settings: Settings, url: str) -> None:
     import structlog
 
     from consumers.host.runtime import writes_json
+    from streamsvm.compiling import CACHE_FAULT
 
     log = structlog.get_logger("streamsvm")
+    if CACHE_FAULT:
+        log.warning(
+            "compiled_code_not_kept",
+            why=CACHE_FAULT,
+            remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
+        )
     if writes_json(settings.log):
         log.info("configuration", effective=settings.masked(), version=__version__, http=url)
     else:

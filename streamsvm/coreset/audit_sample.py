@@ -30,9 +30,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.points import Points, Rows, Weights
 

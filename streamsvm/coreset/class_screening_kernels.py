@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.reducers.calibrated import DELTA
 from streamsvm.coreset.screening_kernels import (
     BLOCK,

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.reducers.calibrated import DELTA
 from streamsvm.linalg import Float
 from streamsvm.points import Features, Points

@@ -32,9 +32,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.moments import Moments
 from streamsvm.points import Points, Position, Weights
 

@@ -6,9 +6,9 @@ Sums run row after row in a fixed order, without BLAS: their bits depend on no t
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.points import Features, Signs
 
 Float = NDArray[np.float64]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.reducers.calibrated import DELTA
 from streamsvm.linalg import Float
 

@@ -27,9 +27,9 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, generator, reduce_for

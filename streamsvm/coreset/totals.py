@@ -421,7 +421,7 @@ def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> 
                 length = np.empty(len(rows))
                 lengths(rows, whole, length)
                 mean = float(np.einsum("i,i->", length, weight) / weight.sum())
-                factor = (np.triu(whole) / mean).astype(np.float32)
+                factor: NDArray[np.float32] = (np.triu(whole) / mean).astype(np.float32)
                 if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
                     return factor
     return np.full((1, 1), 1.0 / np.sqrt(d + 1.0), np.float32)

@@ -9,7 +9,8 @@ import math
 from typing import Final
 
 import numpy as np
-from numba import njit
+
+from streamsvm.compiling import njit
 
 BLOCK: Final = 64
 HALF_OCTAVES: Final = 24

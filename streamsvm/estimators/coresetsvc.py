@@ -362,7 +362,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.asarray(self.classes_[(decision > self._stream.model().border).astype(np.intp)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
-    @available_if(lambda self: self.probability is not None)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.probability is not None)
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class of `classes_`, shape (n, n_classes); only with `probability`.
 

@@ -27,8 +27,8 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 
-from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.problem import LARGEST_FEATURE
 
@@ -77,8 +77,8 @@ class Threads:
     """`streamsvm.svm.block.workers.Workers` of so many threads, the caller's one of them; a context.
 
     Inside, linear algebra has one thread: where it had several, too, they would wait for one another, and many products
-    are too small for that. So no bit of an RBF machine of dense rows depends on the number; other kernels' products are
-    divided, which may round otherwise, and always alike for the same number.
+    are too small for that. Sums are divided among the threads, which rounds otherwise for another number of them, and
+    always alike for the same number.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Threads:
     """
 
     def __init__(self, count: int) -> None:
-        self.count, self._limit = number_of(count), limited_to(1)
+        self.count, self._limit = number_of(count), algebra_threads(1)
         self._others: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:

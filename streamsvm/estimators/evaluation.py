@@ -10,7 +10,6 @@ Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its du
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -36,6 +35,7 @@ from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.points import Features, Points
+from streamsvm.process_wide import silenced
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.svm.fit_probability import Method
 from streamsvm.svm.objective import primal_objective
@@ -162,8 +162,7 @@ def optimum(objective: Objective) -> Optimum:
         return Optimum(model, objective.value(model), 0.0)
     gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else 1.0
     machine = STDASVC(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, tol=OPTIMUM_TOLERANCE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # `uncertainty` says it in numbers
+    with silenced(ConvergenceWarning):  # `uncertainty` says it in numbers
         machine.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
     model = Model(objective.scaler, _of_support_vectors(machine, objective.kernel))
     norm = objective._squared_norm(model)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from contextlib import nullcontext
 from typing import Any, Final, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from streamsvm.model.kernels import Float
+from streamsvm.process_wide import silenced
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
 from streamsvm.svm.block.signed_rows import SignedRows, mirrored, plain_rows
 
@@ -75,9 +77,7 @@ class _FirstLiblinear:
 
     def _liblinear(self, X: Any, y: Any, passes: int, weight: Any, **options: Any) -> tuple[Any, Any, NDArray[Any]]:
         """Return coefficients, intercepts and passes of every class, without a warning where passes are few."""
-        with warnings.catch_warnings():
-            if passes < self.max_iter:
-                warnings.simplefilter("ignore", ConvergenceWarning)
+        with silenced(ConvergenceWarning) if passes < self.max_iter else nullcontext():
             found: tuple[Any, Any, NDArray[Any]] = _fit_liblinear(
                 X,
                 y,
@@ -118,7 +118,7 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
     multi_class: str
     penalty: str
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVC's."""
         ours = self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False
@@ -192,7 +192,7 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
 
     epsilon: float
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVR's."""
         if self.loss != "epsilon_insensitive" or self.dual is False:

@@ -23,8 +23,8 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
-from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float
+from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.single import Expansion, solve_one_class, solve_tube
 
 LARGEST_TARGET: Final = 1e100
@@ -78,7 +78,7 @@ class _SingleFunction(DropIn):
         """Return the function's values, shape (m,)."""
         dual = self._dual[0]
         values = np.full(X.shape[0], float(self._intercept_[0]))
-        with limited_to(number_of(self.threads)):
+        with algebra_threads(number_of(self.threads)):
             if self.kernel == "linear":
                 values += X @ self._plane
             elif len(dual):

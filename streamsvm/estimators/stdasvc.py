@@ -26,8 +26,8 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
-from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float
+from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.small import SMALL
 
 FEW_CLASSES: Final = 4
@@ -175,7 +175,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
     def _values(self, X: Any) -> Float:
         """Return the decision values of every pair, positive on the side of its first class."""
         dual = self._dual
-        with limited_to(number_of(self.threads)):
+        with algebra_threads(number_of(self.threads)):
             if self.kernel == "linear":
                 planes = pairs.planes(self.support_vectors_, self._n_support, dual)
                 return np.asarray(X @ planes.T + self._intercept_, dtype=np.float64)

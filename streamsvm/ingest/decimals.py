@@ -17,9 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from streamsvm.compiling import njit
 
 PADDING: Final = bytes(8)
 DECLINED: Final = np.uint64(2**64 - 1)
@@ -71,7 +73,7 @@ compiled = partial(njit, cache=True, nogil=True, error_model="numpy")
 inlined = partial(compiled, forceinline=True)
 
 
-@_intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def byte(typing: Any, at: Any) -> Any:  # noqa: ARG001
     """Return the byte at an address."""
 
@@ -81,7 +83,7 @@ def byte(typing: Any, at: Any) -> Any:  # noqa: ARG001
     return types.uint8(types.uint64), load
 
 
-@_intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def word(typing: Any, at: Any) -> Any:  # noqa: ARG001
     """Return the eight bytes at an address, which need not be aligned, the first one lowest."""
 
@@ -92,7 +94,7 @@ def word(typing: Any, at: Any) -> Any:  # noqa: ARG001
     return types.uint64(types.uint64), load
 
 
-@_intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def zeros_below(typing: Any, marks: Any) -> Any:  # noqa: ARG001
     """Return how many zero bits stand below the lowest one; 64 where there is none."""
 

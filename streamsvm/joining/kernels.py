@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numba import njit
+
+from streamsvm.compiling import njit
 
 EXHAUSTED: Final = 0
 WAITS_FOR_FEATURES: Final = 1

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
@@ -23,6 +21,7 @@ from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, in_half
 from streamsvm.points import Points
+from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
@@ -290,17 +289,9 @@ def limited(config: SvmConfig) -> AbstractContextManager[object]:
 
     `train` does so itself. Whoever learns beside it, in another thread, must hold the same limit around all of its
     life: a pilot of many features is solved with linear algebra too, and its bits would depend on whether a training
-    happens to run at that moment. Blocks of the same number may overlap, those of different numbers must not.
+    happens to run at that moment. See `streamsvm.process_wide` for blocks that overlap.
     """
-    return limited_to(config.threads)
-
-
-def limited_to(threads: int) -> AbstractContextManager[object]:
-    """Give linear algebra so many threads, as `limited`.
-
-    The libraries are looked for once a process: that takes 2 ms, as long as a training on some hundred points.
-    """
-    return _controller().limit(limits=threads)  # type: ignore[no-any-return]
+    return algebra_threads(config.threads)
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
@@ -380,8 +371,3 @@ def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) 
 
 def _norm(machine: LinearMachine) -> float:
     return float(machine.coefficients @ machine.coefficients)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()

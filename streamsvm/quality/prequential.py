@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.coreset.moments import add_in_order
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.points import Points

@@ -26,7 +26,6 @@ Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex); Zad
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -37,6 +36,7 @@ from sklearn.linear_model import LogisticRegression
 
 from streamsvm.model.kernels import Float
 from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
+from streamsvm.process_wide import silenced
 
 Method = Literal["sigmoid", "isotonic"]
 
@@ -78,9 +78,8 @@ def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
         share = float(weight @ target) / float(weight.sum())
         return Sigmoid(0.0, float(np.log1p(-share) - np.log(share)))
     z = ((decision - mean) / spread)[:, None]
-    with warnings.catch_warnings():
-        # Where the optimum is met to the last digit the line search finds nothing lower, says so, and L-BFGS confirms.
-        warnings.filterwarnings("ignore", message="Line search of Newton solver", category=ConvergenceWarning)
+    # Where the optimum is met to the last digit the line search finds nothing lower, says so, and L-BFGS confirms.
+    with silenced(ConvergenceWarning, "Line search of Newton solver"):
         found: Any = LogisticRegression(C=np.inf, solver="newton-cholesky", tol=TOLERANCE).fit(
             np.concatenate((z, z)),
             np.repeat([1, 0], len(z)),

@@ -16,7 +16,6 @@ points and move the bias back: no kernel machine needs the offset, and it costs 
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +24,7 @@ from sklearn.linear_model import SGDClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.process_wide import silenced
 from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
 from streamsvm.svm.block.workers import ALONE, Workers
@@ -167,7 +167,7 @@ class LibsvmSolver(CheckedSolver):
             max_iter=problem.max_iterations,
             cache_size=self.cache_bytes / (1 << 20),
         )
-        with _told_by_the_solution():
+        with silenced(ConvergenceWarning):
             machine.fit(Z, problem.y, sample_weight=problem.upper)
         alpha = np.zeros(len(problem.y))
         alpha[machine.support_] = np.abs(machine.dual_coef_[0])
@@ -226,7 +226,7 @@ class LiblinearSolver(CheckedSolver):
             max_iter=passes,
             random_state=self.seed,
         )
-        with _told_by_the_solution():
+        with silenced(ConvergenceWarning):
             machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper)
         iterations = int(machine.n_iter_)
         return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
@@ -269,7 +269,7 @@ class PegasosSolver(CheckedSolver):
             max_iter=passes,
             random_state=self.seed,
         )
-        with _told_by_the_solution():
+        with silenced(ConvergenceWarning):
             machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper * (len(problem.y) / total))
         iterations = int(machine.n_iter_)
         return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
@@ -297,14 +297,6 @@ def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: in
     return Solution(
         alpha=None, intercept=centred - float(w @ centre), iterations=iterations, converged=converged, coefficients=w
     )
-
-
-class _told_by_the_solution(warnings.catch_warnings):  # noqa: N801 - reads as a phrase where it is used
-    """Silence scikit-learn's warning that a solver did not converge: `Solution.converged` says it."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        warnings.simplefilter("ignore", ConvergenceWarning)
 
 
 SOLVERS: dict[str, type[Solver]] = {

@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numba import njit
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, factorise, substitute
 from streamsvm.model.kernels import Float, LinearKernel
 from streamsvm.svm.block.signed_rows import (

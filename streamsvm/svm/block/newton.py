@@ -37,10 +37,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Index
 from streamsvm.model.kernels import Float
 from streamsvm.svm.block.product_kernels import MatrixBlocks, ProductBlocks

@@ -25,9 +25,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float
 from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, SHARES, Workers, divided

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Index, add_gram, factorise, substitute
 from streamsvm.model.kernels import Float
 

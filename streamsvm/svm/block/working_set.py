@@ -20,10 +20,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.model.kernels import Float
 from streamsvm.vector_math import least, most, widest_vectors
 

@@ -10,7 +10,8 @@ Both start from the present point, which is feasible, and never raise the object
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from streamsvm.compiling import njit
 
 NEWTON_STEPS = 50
 """Most steps of projected Newton; the set of active bounds is nearly always found in fewer than ten."""

@@ -103,7 +103,7 @@ def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
     for section in ("points", "coreset", "svm"):
         for option in plain[section]:
             rest = {name: value for name, value in plain[section].items() if name != option}
-            with pytest.raises(ValueError, match=option):
+            with pytest.raises(ValueError):
                 ModelConfig.of_canonical({**plain, section: rest})
         with pytest.raises(ValidationError, match="new_option"):
             ModelConfig.of_canonical({**plain, section: {**plain[section], "new_option": 1}})
@@ -116,7 +116,7 @@ def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
 @given(
     st.sampled_from([{}, {"labels": ["a", "b", "c"]}, {"dtype": "float64", "format": "arrow"}]),
     st.sampled_from([{}, RBF, {**RBF, "precision": "half"}, {**RBF, "landmarks": 64}, {"tune": "auto", "alpha": 0.1}]),
-    st.sampled_from([{}, {"memory_points": 30_000}, {"memory_bytes": 60_000_000}, {"leaf_rows": 500}]),
+    st.sampled_from([{}, {"memory_points": 30_000}, {"leaf_rows": 500}]),
     st.fixed_dictionaries(
         {},
         optional={

@@ -17,7 +17,7 @@ from tests.brokers.fixtures import TestBroker
 
 def letter_of(offset: int, value: bytes, *rejections: Rejection, rows: int = 1) -> deadletter.DeadLetter:
     record = Record("in", 0, offset, b"key", value, (), 0, None)
-    return deadletter.encode("in", RejectedRecord(record, rows, rejections), record.key, record.headers)
+    return deadletter.encode("in", RejectedRecord(record, rows, rejections), record.key, record.headers, model="m")
 
 
 def test_a_letter_reads_as_it_was_written() -> None:

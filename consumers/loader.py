@@ -161,7 +161,9 @@ def _in_words(fault: ErrorDetails, where: str) -> str:
     if kind == "extra_forbidden":
         return "there is no such option" + _meant(where)
     demand = _DEMANDS.get(kind)
-    return fault["msg"].removeprefix("Value error, ") if demand is None else demand.format_map(fault.get("ctx", {}))
+    if demand is None:
+        return fault["msg"].removeprefix("Value error, ").removesuffix(".")
+    return demand.format_map(fault.get("ctx", {}))
 
 
 _DEMANDS: Final[Mapping[str, str]] = {

@@ -13,7 +13,6 @@ from pydantic import (
     Field,
     InstanceOf,
     PlainSerializer,
-    ValidationError,
     field_validator,
     model_validator,
 )
@@ -36,9 +35,8 @@ from streamsvm.config import (
     none_in_words,
     points_of,
     recipe_from,
-    require_audit,
     require_joinable,
-    require_two_labels,
+    require_trainable,
     split_at_commas,
     table_in_words,
 )
@@ -47,14 +45,9 @@ from streamsvm.features.declaring import tables
 from streamsvm.features.paths import path_of
 from streamsvm.features.recipe import Envelope, Recipe
 from streamsvm.secrecy import MASK, is_secret
+from streamsvm.supports import EVENTS, FEATURES, FOLLOWING, LABELS, RULE_OF_LABELS, TOPICS_APART, require
 
 ENVIRONMENT_PREFIX = "STREAMSVM_"
-
-
-JOINED_IN_ONE = (
-    "labels.topic is given, but training.from_coresets is set: rows and labels are joined in one process. Leave "
-    "training.from_coresets out"
-)
 
 
 def _split_names(value: object) -> object:
@@ -205,8 +198,7 @@ class RegistryConfig(Section):
             raise ValueError(
                 "registry.url contains a user name or password; set registry.username and registry.password instead"
             )
-        if self.token and self.username:
-            raise ValueError("registry.username and registry.token are both given; give only one")
+        require({"registry.username": self.username, "registry.token": self.token})
         return self
 
 
@@ -358,23 +350,14 @@ class TrainingConfig(Section):
     )
 
     @model_validator(mode="after")
-    def _workers_skip_cuts(self) -> Self:
-        if self.workers > 1 and self.policy == "every":
-            raise ValueError(
-                "training.policy is every, but training.workers is above 1: where each cut falls is known only in one "
-                "process. Give training.policy = latest, or training.workers = 1"
-            )
-        if self.from_coresets and self.policy == "every":
-            raise ValueError(
-                "training.policy is every, but training.from_coresets is set: where each cut falls is known only in "
-                "one process. Give training.policy = latest"
-            )
-        if self.from_coresets and self.workers > 1:
-            raise ValueError(
-                f"training.from_coresets is set, and training.workers is {self.workers}: either workers of this "
-                "trainer learn, or those of `streamsvm worker`. Give only one of the two"
-            )
+    def _learned_by_one_kind(self) -> Self:
+        require(self.combined)
         return self
+
+    @property
+    def combined(self) -> dict[str, object]:
+        """What the table of combinations must know of this section."""
+        return {f"training.{option}": getattr(self, option) for option in ("policy", "workers", "from_coresets")}
 
 
 class WorkerConfig(Section):
@@ -410,8 +393,7 @@ class WorkerConfig(Section):
 
     @model_validator(mode="after")
     def _fixed_or_shared(self) -> Self:
-        if (self.ordinal is None) != (self.of is None):
-            raise ValueError("worker.ordinal and worker.of must be given together, but one of them is missing")
+        require({"worker.ordinal": self.ordinal, "worker.of": self.of})
         if self.ordinal is not None and self.of is not None and self.ordinal >= self.of:
             raise ValueError(f"worker.ordinal is {self.ordinal}, but it must be below worker.of = {self.of}")
         return self
@@ -571,13 +553,8 @@ class HttpConfig(Section):
 
     @model_validator(mode="after")
     def _both_or_neither(self) -> Self:
-        if (self.tls_certificate is None) != (self.tls_key is None):
-            raise ValueError("http.tls_certificate and http.tls_key must be given together, but one of them is missing")
-        if self.tls_client_ca is not None and self.tls_certificate is None:
-            raise ValueError(
-                "http.tls_client_ca needs http.tls_certificate and http.tls_key: without HTTPS clients cannot "
-                "present a certificate"
-            )
+        files = ("tls_certificate", "tls_key", "tls_client_ca")
+        require({f"http.{option}": getattr(self, option) for option in files})
         return self
 
 
@@ -767,8 +744,8 @@ class Settings(BaseSettings):
             return given
         features, events = given.get("features"), given.get("events") or {}
         if not features:
-            if events and events != EventsConfig():
-                raise ValueError("events is given without features: declare the features of an event in [features]")
+            if events != EventsConfig():
+                require({EVENTS: events, FEATURES: None})
             return given
         events = events.model_dump() if isinstance(events, EventsConfig) else events
         recipe = features if isinstance(features, Recipe) else recipe_from(table_of(features), events)
@@ -776,7 +753,7 @@ class Settings(BaseSettings):
         plain = points.model_dump(exclude_unset=True) if isinstance(points, PointsConfig) else dict(points)
         for option, value in points_of(recipe).items():
             if option in plain and plain[option] != value:
-                raise ValueError(f"points.{option} is given, but it follows from [features]: remove it")
+                require({FOLLOWING: option, FEATURES: features})
             plain[option] = value
         return {**given, "features": recipe, "points": plain}
 
@@ -785,63 +762,39 @@ class Settings(BaseSettings):
         # A value that is the default is no mistake: a worker gets every option that its trainer has.
         plain = LabelsConfig()
         given = {name for name in self.labels.model_fields_set if getattr(self.labels, name) != getattr(plain, name)}
-        if not self.labels.topic and given:
-            raise ValueError(f"labels.{min(given)} is given without labels.topic: name the topic of the labels")
-        if not self.labels.topic:
-            return self
-        require_joinable(self.labels, self.features, self.coreset, self.points)
-        if self.training.workers > 1:
-            raise ValueError(
-                f"labels.topic is given, but training.workers is {self.training.workers}: rows and labels are "
-                "joined in one process. Give training.workers = 1"
-            )
-        if self.training.from_coresets:
-            raise ValueError(JOINED_IN_ONE)
-        if self.registry.url:
-            raise ValueError(
-                "labels.topic and registry.url are both given: labels are joined to points in JSON or Arrow only"
-            )
+        rule = f"labels.{min(given)}" if given else ""
+        require({"labels.topic": self.labels.topic, RULE_OF_LABELS: rule})
+        require_joinable(self.labels.topic, self.labels, self.features, self.coreset, self.points)
         return self
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        self._require_combined({})
+        return self
+
+    def _require_combined(self, spelled: Mapping[str, str]) -> None:
+        """Refuse sections that do not go together."""
+        output, machine = self.output, {"svm.cost": self.svm.cost, "svm.probability": self.svm.probability}
+        logs = {"labels.topic": self.labels.topic, "registry.url": self.registry.url}
+        require({**self.training.combined, **logs, "archive.directory": self.archive.directory}, spelled)
+        if output.gate == "shadow":
+            gate = {f"output.{option}": getattr(output, option) for option in ("gate", "gate_margin", "gate_figure")}
+            classes = 2 if self.points is None else self.points.classes
+            require({**gate, **machine, **logs, LABELS: classes, TOPICS_APART: self.topics_apart}, spelled)
+
+    @property
+    def topics_apart(self) -> str:
+        """The topics because of which no score finds its label; empty where scores find theirs."""
+        if self.labels.topic or self.scoring.topic == self.input.topic:
+            return ""
+        return f"the labels are in input.topic = {self.input.topic}, and scoring.topic = {self.scoring.topic}"
 
     @model_validator(mode="after")
     def _archivable(self) -> Self:
         if self.archive.directory is None:
             return self
-        workers = f"training.workers = {self.training.workers}" if self.training.workers > 1 else ""
-        adopts = "training.from_coresets" if self.training.from_coresets else ""
-        if given := adopts or workers or ("labels.topic" if self.labels.topic else ""):
-            raise ValueError(
-                f"archive.directory and {given} are both given: the archive records rows as one process learns them. "
-                "Remove one of both"
-            )
         directory = _named(self.archive.directory, self.name)
         object.__setattr__(self, "archive", self.archive.model_copy(update={"directory": directory}))
-        return self
-
-    @model_validator(mode="after")
-    def _challengeable(self) -> Self:
-        output = self.output
-        if output.gate != "shadow":
-            return self
-        if output.gate_margin is None:
-            raise ValueError("output.gate = shadow needs output.gate_margin: give how much worse a challenger may be")
-        if self.points is not None and self.points.classes > 2:
-            raise ValueError(
-                f"output.gate = shadow supports two labels only, but points.labels has {self.points.classes}: remove it"
-            )
-        if not self.labels.topic and self.scoring.topic != self.input.topic:
-            raise ValueError(
-                f"output.gate = shadow finds the labels of scores in the input, but input.topic is {self.input.topic}, "
-                f"and scoring.topic {self.scoring.topic}: let the scorer score the input, or give labels.topic"
-            )
-        if self.registry.url:
-            raise ValueError(
-                "output.gate = shadow and registry.url are both given: labels are read of JSON and Arrow only"
-            )
-        if output.gate_figure == "cost" and self.svm.cost is None:
-            raise ValueError("output.gate_figure = cost needs svm.cost: give the two costs")
-        if output.gate_figure == "log_loss" and self.svm.probability is None:
-            raise ValueError("output.gate_figure = log_loss needs svm.probability: give sigmoid or isotonic")
         return self
 
     @model_validator(mode="after")
@@ -852,8 +805,7 @@ class Settings(BaseSettings):
         if self.points is not None:
             object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
             object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
-            require_audit(self.svm, self.coreset)
-            require_two_labels(self.points.classes, self.svm, self.coreset)
+            require_trainable(self.points.classes, self.svm, self.coreset)
         return self
 
     @property
@@ -869,19 +821,10 @@ class Settings(BaseSettings):
         ConfigurationError
             If another option is against it.
         """
-        try:
-            training = TrainingConfig(**{**self.training.model_dump(), "from_coresets": True})
-        except ValidationError as error:
-            why = str(error.errors()[0]["msg"]).removeprefix("Value error, ")
-            raise ConfigurationError(why, "Or leave --from-coresets out.") from None
-        if self.labels.topic:
-            raise ConfigurationError(JOINED_IN_ONE, "Or leave labels.topic out.")
-        if self.archive.directory is not None:
-            raise ConfigurationError(
-                "archive.directory is given, but this trainer reads no rows: it would record nothing",
-                "Leave out one of archive.directory and --from-coresets.",
-            )
-        return self.model_copy(update={"training": training})
+        training = self.training.model_copy(update={"from_coresets": True})
+        adopting = self.model_copy(update={"training": training})
+        adopting._require_combined({"training.from_coresets": "--from-coresets"})
+        return adopting
 
     def models(self) -> ModelConfig:
         """Return the part that decides what a model is.

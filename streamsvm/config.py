@@ -39,6 +39,15 @@ from streamsvm.features.zones import Transitions, transitions_of
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.described import label_fault
 from streamsvm.model.threshold import Figure
+from streamsvm.supports import (
+    FEATURES,
+    FOLLOWING,
+    HALF_LIFE_LENGTH,
+    LABELS,
+    WINDOW_LENGTH,
+    require,
+    without_effect,
+)
 
 Label = StrictBool | StrictInt | StrictStr
 
@@ -116,12 +125,6 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-_LENGTHS: Final = {"window": ("window_points", "window_s"), "decay": ("half_life_points", "half_life_s")}
-"""The options of which each memory needs one."""
-_INSTEAD: Final = {
-    "clip_sd": ", and no standard deviation of the rows before it",
-    "screening": " (coreset.span_rows says how long its rows are screened)",
-}
 LARGEST_EXPANSION: Final = 256
 """Default of `max_decoded_bytes`, per byte of `max_record_bytes`. Plain points take 10 to 70 bytes for each byte."""
 SectionType = TypeVar("SectionType", bound=Section)
@@ -135,8 +138,6 @@ def _with_defaults(section: SectionType, values: Mapping[str, object]) -> Sectio
 
 
 PointsFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
-OF_EVENTS_ONLY: Final = ("json-schema", "protobuf")
-"""Formats that are read by `[features]` only."""
 
 
 class PointsConfig(Section):
@@ -606,8 +607,7 @@ class CoresetConfig(Section):
 
     @model_validator(mode="after")
     def _one_budget(self) -> Self:
-        if self.memory_points is not None and self.memory_bytes is not None:
-            raise ValueError("coreset.memory_points and coreset.memory_bytes are both given; give only one")
+        require({"coreset.memory_points": self.memory_points, "coreset.memory_bytes": self.memory_bytes})
         return self
 
     @model_validator(mode="after")
@@ -616,47 +616,31 @@ class CoresetConfig(Section):
 
     def _rule_of_merging(self) -> Self:
         """Let `buckets` be none wherever another rule holds. If `structure` is not given, `settled` does this again."""
-        if self.forgets:
-            self._refuse_rules_of_remembering()
-            object.__setattr__(self, "buckets", None)
-            return self
-        asked = "buckets" in self.model_fields_set and self.buckets is not None
-        if asked and self.fan_in != type(self).model_fields["fan_in"].default:
-            raise ValueError("coreset.fan_in and coreset.buckets are both given; give only one")
+        asked = self.buckets if "buckets" in self.model_fields_set else None
+        changed = {f"coreset.{option}": self._unless_default(option) for option in ("fan_in", "screening", "clip_sd")}
+        rule = {"coreset.structure": self.structure, "coreset.reducer": self.reducer, "coreset.buckets": asked}
+        require({**rule, **changed, "coreset.memory": self.memory})
         is_tree = self.structure != "chain" and self.reducer == "calibrated"
-        if asked and not is_tree:
-            raise ValueError(
-                f"coreset.buckets = {self.buckets} is the rule of a `tree` with the reducer `calibrated`, not of a "
-                f"`{self.structure or 'tree'}` with `{self.reducer}`; remove it"
-            )
-        if not asked and ("fan_in" in self.model_fields_set or not is_tree):
+        if self.forgets or (asked is None and ("fan_in" in self.model_fields_set or not is_tree)):
             object.__setattr__(self, "buckets", None)
         return self
 
-    def _refuse_rules_of_remembering(self) -> None:
-        """Refuse options that have no meaning where something is forgotten."""
-        for option in ("structure", "buckets", "fan_in", "screening", "clip_sd"):
-            default = None if option == "buckets" else type(self).model_fields[option].default
-            if option in self.model_fields_set and getattr(self, option) != default:
-                raise ValueError(
-                    f"coreset.{option} = {getattr(self, option)} needs coreset.memory = all, but it is {self.memory}: "
-                    f"there every bucket depends on its own rows alone{_INSTEAD.get(option, '')}; remove {option}"
-                )
+    def _unless_default(self, option: str) -> object:
+        """Return the value of an option; None if it is the default."""
+        value = getattr(self, option)
+        return None if value == type(self).model_fields[option].default else value
 
     @model_validator(mode="after")
     def _lengths_of_the_memory(self) -> Self:
-        for kind, options in _LENGTHS.items():
-            given = [option for option in options if getattr(self, option) is not None]
-            if self.memory != kind and given:
-                raise ValueError(f"coreset.{given[0]} needs coreset.memory = {kind}, but it is {self.memory}")
-            if self.memory == kind and len(given) != 1:
-                which = "both are" if given else "neither is"
-                raise ValueError(
-                    f"coreset.memory = {kind} needs one of coreset.{options[0]} and coreset.{options[1]}, but {which} "
-                    "given"
-                )
-        if self.span_rows is not None and not self.forgets:
-            raise ValueError("coreset.span_rows needs coreset.memory = window, decay or adaptive, but it is all")
+        lengths = ("window_points", "window_s", "half_life_points", "half_life_s", "span_rows")
+        require(
+            {
+                "coreset.memory": self.memory,
+                **{f"coreset.{option}": getattr(self, option) for option in lengths},
+                WINDOW_LENGTH: self.window_points or self.window_s,
+                HALF_LIFE_LENGTH: self.half_life_points or self.half_life_s,
+            }
+        )
         return self
 
     @property
@@ -877,13 +861,9 @@ class CoresetConfig(Section):
             return _with_defaults(self, {"class_screening": False}).settled(points, kernel)
         if self.landmarks is None and points.classes == 2 and self._takes_landmarks(kernel):
             return self._with_landmarks()._settled(points, kernel)
-        if self.landmarks is not None and not (points.classes == 2 and self.may_have_landmarks(kernel)):
-            raise ValueError(
-                f"coreset.landmarks = {self.landmarks} needs two labels, svm.kernel = rbf, coreset.reducer = "
-                "calibrated, coreset.structure = chain and coreset.memory = all; remove coreset.landmarks"
-            )
-        if self.leaf_parts is not None and self.landmarks is None:
-            raise ValueError("coreset.leaf_parts is for machines with coreset.landmarks; remove it")
+        own = {f"coreset.{option}": getattr(self, option) for option in ("landmarks", "leaf_parts", "memory")}
+        made_by = {"coreset.reducer": self.reducer, "coreset.structure": self.structure}
+        require({**own, **made_by, LABELS: points.classes, "svm.kernel": kernel})
         return self._settled(points, kernel)
 
     def may_have_landmarks(self, kernel: str) -> bool:
@@ -1072,7 +1052,7 @@ class SvmConfig(Section):
     precision: Precision = Field(
         default="double",
         description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
-        "coefficients in 32, a quarter of the bytes, in a message of format 8; a machine is rounded before anything is "
+        "coefficients in 32, a quarter of the bytes; a machine is rounded before anything is "
         "measured of it, and no accuracy was seen to be lost. `double`: 64 bits. Default with coreset.landmarks: "
         "`half`; else `double`.",
     )
@@ -1136,48 +1116,12 @@ class SvmConfig(Section):
         return max(2, room // support_vector_bytes(dimension, precision=precision))
 
     @model_validator(mode="after")
-    def _cost_to_tune_by(self) -> Self:
-        if self.tune_scoring == "cost" and self.cost is None:
-            raise ValueError(
-                "svm.tune_scoring = cost needs svm.cost: give the cost of a missed positive and that of a false alarm"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _one_regulariser(self) -> Self:
-        if self.alpha is not None and self.C is not None:
-            raise ValueError("svm.alpha and svm.C are both given, but they set the same trade-off; give only one")
-        return self
-
-    @model_validator(mode="after")
-    def _one_goal(self) -> Self:
-        if self.cost is not None and self.target is not None:
-            raise ValueError("svm.cost and svm.target are both given, but they set the same threshold; give only one")
-        return self
-
-    @model_validator(mode="after")
-    def _kernel_of_the_solver(self) -> Self:
-        if self.kernel != "linear" and self.solver in ("liblinear", "pegasos"):
-            raise ValueError(
-                f"svm.solver = {self.solver} supports the linear kernel only, but svm.kernel is {self.kernel}; use "
-                "stda or libsvm"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _values_to_choose_among(self) -> Self:
-        if self.tune_alphas and self.C is not None:
-            raise ValueError("svm.tune_alphas and svm.C are both given; give only one")
-        if self.landmarks is not None and self.kernel == "linear":
-            raise ValueError(
-                "svm.landmarks is given, but a linear machine has no support vectors to write down; remove it"
-            )
-        if self.tune_gammas and self.kernel == "linear":
-            raise ValueError("svm.tune_gammas are given, but the linear kernel has no gamma; remove them")
-        if self.precision == "half" and self.kernel == "linear":
-            raise ValueError("svm.precision = half is given, but a linear machine has no support vectors; remove it")
-        if self.round_first and self.kernel == "linear":
-            raise ValueError("svm.round_first is given, but a linear machine has no support vectors; remove it")
+    def _go_together(self) -> Self:
+        trained = ("solver", "kernel", "alpha", "C", "cost", "target", "landmarks", "precision")
+        tuned = ("tune_scoring", "tune_alphas", "tune_gammas")
+        require({f"svm.{option}": getattr(self, option) for option in (*trained, *tuned)})
+        # Apart from the precision, whose default depends on the coreset.
+        require({"svm.kernel": self.kernel, "svm.round_first": self.round_first})
         return self
 
     def settled(self, classes: int) -> SvmConfig:
@@ -1218,44 +1162,29 @@ class SvmConfig(Section):
         return half / negative, half / positive
 
 
-def require_audit(svm: SvmConfig, coreset: CoresetConfig) -> None:
-    """Refuse probabilities and thresholds without an audit sample, to which they are fitted."""
-    if svm.goal is not None and not coreset.audit_points:
-        raise ValueError(
-            f"svm.{'target' if svm.cost is None else 'cost'} needs an audit sample, but coreset.audit_points is 0: "
-            "raise it, or raise coreset.memory_points, a twentieth of which is the audit sample"
-        )
-    if svm.probability is not None and not coreset.audit_points:
-        raise ValueError(
-            f"svm.probability = {svm.probability} needs an audit sample, but coreset.audit_points is 0: raise it, or "
-            "raise coreset.memory_points, a twentieth of which is the audit sample, or remove svm.probability"
-        )
+def require_trainable(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse options of the machine that do not go with the labels or the coreset, and sizes too small for the labels.
+
+    Raises
+    ------
+    ValueError
+    """
+    options = ("kernel", "C", "multiclass", "cost", "target", "probability", "precision", "tune_scoring")
+    own = {f"svm.{option}": getattr(svm, option) for option in options}
+    held = {"coreset.memory": coreset.memory, "coreset.audit_points": coreset.audit_points}
+    require({LABELS: classes, **own, **held})
+    _require_room_for(classes, svm, coreset)
 
 
-def require_two_labels(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:
-    """Refuse what is defined for two labels only, and sizes that cannot hold a point of each of more labels."""
+def _require_room_for(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse sizes that cannot hold a point of each label."""
     if isinstance(svm.class_weight, tuple) and len(svm.class_weight) != classes:
         raise ValueError(
             f"svm.class_weight has {len(svm.class_weight)} factors, but points.labels has {classes} labels: give a "
             "factor for each label, in their order"
         )
     if classes == 2:
-        if svm.multiclass is not None:
-            raise ValueError(f"svm.multiclass = {svm.multiclass} is for more than two labels: remove it")
         return
-    refused = (
-        ("svm.cost", svm.cost is not None, "a threshold is of one decision value: give svm.class_weight instead"),
-        ("svm.target", svm.target is not None, "a threshold is of one decision value: give svm.class_weight instead"),
-        (
-            f"svm.tune_scoring = {svm.tune_scoring}",
-            svm.tune_scoring not in ("accuracy", "balanced_accuracy"),
-            "it is of one decision value; give accuracy or balanced_accuracy",
-        ),
-        ("svm.precision = half", svm.precision == "half", "remove it"),
-    )
-    for option, given, remedy in refused:
-        if given:
-            raise ValueError(f"{option} supports two labels only, but points.labels has {classes}: {remedy}")
     for option in ("bucket_points", "train_points"):
         if (size := getattr(coreset, option)) < classes:
             raise ValueError(
@@ -1301,27 +1230,21 @@ class ModelConfig(Section):
     @property
     def no_totals(self) -> str:
         """Why there can be no totals whatever the option says; empty where there can."""
-        if self.points.classes != 2:
-            return f"there are {self.points.classes} labels, and totals are of two"
-        if self.svm.kernel != "linear":
-            return f"the kernel is {self.svm.kernel}: in its space the rows' sums cannot be held"
-        if self.coreset.forgets:
-            return f"coreset.memory is {self.coreset.memory}: totals are of all rows alike"
-        return ""
+        own = {LABELS: self.points.classes, "svm.kernel": self.svm.kernel, "coreset.memory": self.coreset.memory}
+        return without_effect({**own, "coreset.totals": True})
 
     @model_validator(mode="after")
     def _joined_points(self) -> Self:
         if self.labels is not None:
-            require_joinable(self.labels, self.features, self.coreset, self.points)
+            require_joinable(True, self.labels, self.features, self.coreset, self.points)
         return self
 
     @model_validator(mode="after")
     def _points_of_the_recipe(self) -> Self:
         for option, value in {} if self.features is None else points_of(self.features).items():
             if getattr(self.points, option) != value:
-                raise ValueError(f"points.{option} does not fit [features], from which it follows: remove it")
-        if self.features is None and self.points.format in OF_EVENTS_ONLY:
-            raise ValueError(f"points.format = {self.points.format} holds events: declare their fields in [features]")
+                require({FOLLOWING: option, FEATURES: self.features})
+        require({"points.format": self.points.format, FEATURES: self.features})
         return self
 
     @model_validator(mode="after")
@@ -1338,17 +1261,8 @@ class ModelConfig(Section):
             }
             missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
             object.__setattr__(self, "svm", _with_defaults(self.svm, missing))
-        if self.svm.round_first and self.svm.precision != "half":
-            raise ValueError(
-                "svm.round_first is given, but svm.precision is double: remove it, or give precision = half"
-            )
-        require_audit(self.svm, self.coreset)
-        require_two_labels(self.points.classes, self.svm, self.coreset)
-        if self.coreset.forgets and self.svm.C is not None:
-            raise ValueError(
-                f"svm.C is fixed, but coreset.memory is {self.coreset.memory}: C is the penalty of all rows of the "
-                "stream together, and what is held here is a part of them; give svm.alpha"
-            )
+        require({"svm.round_first": self.svm.round_first, "svm.precision": self.svm.precision})
+        require_trainable(self.points.classes, self.svm, self.coreset)
         return self
 
     def canonical(self) -> dict[str, Any]:
@@ -1413,28 +1327,28 @@ class ModelConfig(Section):
 
 
 def require_joinable(
-    labels: JoinConfig, features: Recipe | None, coreset: CoresetConfig, points: PointsConfig | None
+    topic: object, labels: JoinConfig, features: Recipe | None, coreset: CoresetConfig, points: PointsConfig | None
 ) -> None:
-    """Refuse what is not supported yet where labels come from a log of their own.
+    """Refuse what labels of a log of their own do not go with, as far as it decides what a model is.
+
+    Parameters
+    ----------
+    topic : str or True
+        `labels.topic`; True where only the rule of the join is known.
 
     Raises
     ------
     ValueError
     """
-    if not labels.horizon:
-        raise ValueError("labels.horizon is not given: say how long a row waits for its label, such as 36h")
-    if features is not None and features.label is not None:
-        raise ValueError(
-            "labels.topic and events.label are both given: labels come with the events, or later. Remove one of the two"
-        )
-    if coreset.memory != "all":
-        raise ValueError(
-            f"labels.topic is given, but coreset.memory is {coreset.memory}: joined points are learned under `all` only"
-        )
-    if points is not None and points.format not in ("auto", "json", "arrow"):
-        raise ValueError(
-            f"labels.topic is given, but points.format is {points.format}: labels are joined to json and arrow only"
-        )
+    require(
+        {
+            "labels.topic": topic,
+            "labels.horizon": labels.horizon or None,
+            "events.label": None if features is None else features.label,
+            "coreset.memory": coreset.memory,
+            "points.format": None if points is None else points.format,
+        }
+    )
 
 
 def toml_value(value: object) -> str:

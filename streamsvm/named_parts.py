@@ -11,8 +11,8 @@ The name of a part says what a reader that does not know the part must do:
 - Any other name belongs to a part without which the rest means something else. A reader that does not know the name
   refuses the whole by that name.
 
-A later release may therefore add a part without a new number of the format: an ``info_`` part where older readers may go
-on, another name where they must stop. A release that changes the trunk, or what a part means, takes the next number.
+A later release may therefore add a part without a new number of the format: an ``info_`` part where older readers may
+go on, another name where they must stop. A release that changes the trunk, or what a part means, takes the next number.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def named_parts(parts: Sequence[msgspec.Raw], known: Collection[str]) -> tuple[d
     """
     found: dict[str, msgspec.Raw] = {}
     passed_over: list[str] = []
-    before = ""
+    before: str | None = None
     for raw in parts:
         try:
             name = msgspec.json.decode(raw, type=_Named).part
@@ -68,7 +68,7 @@ def named_parts(parts: Sequence[msgspec.Raw], known: Collection[str]) -> tuple[d
             raise ValueError(f"an entry of `parts` has no name: {error}") from None
         if name == before:
             raise ValueError(f"the part {name!r} is there twice")
-        if name < before:
+        if before is not None and name < before:
             raise ValueError(f"the part {name!r} stands after {before!r}: parts are in ascending order of their names")
         before = name
         if name in known:

@@ -20,7 +20,7 @@ FOREIGN: Final = (
     b"",
     b"null",
     b"[]",
-    b'"streamsvm.model/4"',
+    b'"streamsvm.model/1"',
     b"\x00\x00\x00\x00\x2a\x02\x06foo",
     b"\x80\x04\x95\x10\x00",
     b"PAR1",
@@ -96,20 +96,37 @@ def _foreign(version: Version, value: bytes, random: Random) -> BadMessage:
     return _hashed("foreign", version, model_codec.encode(replace(version, **renamed)))  # type: ignore[arg-type]
 
 
-def _older(version: Version, value: bytes, random: Random) -> BadMessage:
-    """The fields of one format under the name of another, or a format that is none or none yet."""
+def _format(version: Version, value: bytes, random: Random) -> BadMessage:
+    """The name of another format, or a trunk that lacks a field or has one more."""
     fields = json.loads(value)
     number = fields["format"].rpartition("/")[2]
     choice = random.integers(4)
     if choice == 0:
-        fields["format"] = f"streamsvm.model/{random.choice(['0', '1', '2', '3', '5', '99', '', '-1', 'x'])}"
+        fields["format"] = f"streamsvm.model/{random.choice(['0', '2', '4', '01', '99', '', '-1', 'x'])}"
     elif choice == 1:
-        del fields[random.choice(["probes", "probability", "audit", "lineage", "training", "stream", "labels"])]
+        del fields[random.choice(["probes", "parts", "lineage", "training", "stream", "labels", "model"])]
     elif choice == 2:
         del fields["training"][random.choice(["duality_gap", "C", "objective", "solver"])]
     else:
         fields[str(random.choice(["probs", "Probes", "x", "classes_", ""]))] = number
-    return _hashed("older schema", version, _json(fields))
+    return _hashed("other format", version, _json(fields))
+
+
+def _parts(version: Version, value: bytes, random: Random) -> BadMessage:
+    """A part that must be known, that is there twice, out of order, without a name or its fields, or contradicts."""
+    fields = json.loads(value)
+    parts = fields["parts"]
+    unknown = [{"part": name} for name in ("calibration", "info", "inf_o", "Info_x", "")]
+    spoil: list[list[Fields]] = [
+        sorted([*parts, unknown[random.integers(len(unknown))]], key=lambda part: str(part["part"])),
+        [*parts, {"part": "info_x"}, {"part": "info_x"}],
+        [{"part": "threshold"}, *parts, {"part": "info_x"}],
+        [*parts, {"name": "info_x"}],
+        [{"part": random.choice(["classes", "probability", "recipe", "threshold", "info_memory"])}],
+        [{"part": "classes", "scheme": "one_vs_one", "machines": []}],
+    ]
+    fields["parts"] = spoil[random.integers(len(spoil))]
+    return _hashed("wrong parts", version, _json(fields))
 
 
 def _oversized(version: Version, value: bytes, random: Random) -> BadMessage:
@@ -131,7 +148,7 @@ def _oversized(version: Version, value: bytes, random: Random) -> BadMessage:
 
 def _lengthen(model: Fields, random: Random) -> None:
     if model["kernel"] == "linear":
-        model["coefficients"] = [0.0] * int(random.integers(1_000, 20_000))
+        model["coefficients"][0] = [0.0] * int(random.integers(1_000, 20_000))
     else:
         model["support_vectors"] = base64.b64encode(bytes(8 * int(random.integers(1_000, 20_000)) + 8)).decode()
 
@@ -158,17 +175,17 @@ def _probes(version: Version, value: bytes, random: Random) -> BadMessage:
     choice = random.integers(4)
     if choice == 0:
         at = int(np.argmax(np.abs(probes["decision"])))
-        probes["decision"][at] *= factor
+        probes["decision"][at][0] *= factor
     elif choice == 1:
         probes["decision"].pop()
     elif choice == 2:
-        fields["model"]["intercept"] += float(random.choice([1e-3, 1.0, -1e9]))
+        fields["model"]["intercepts"][0] += float(random.choice([1e-3, 1.0, -1e9]))
     else:
         fields["features"]["mean"][0] += float(random.choice([0.1, 5.0]))
     return _hashed("wrong probes", version, _json(fields))
 
 
-KINDS: Final = (_corrupt, _misnamed, _truncated, _foreign, _older, _oversized, _dimension, _probes)
+KINDS: Final = (_corrupt, _misnamed, _truncated, _foreign, _format, _parts, _oversized, _dimension, _probes)
 
 
 def bad_messages(good: list[Version], count: int, seed: int) -> Iterator[tuple[Version, BadMessage]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.points import Points, Position, Rows

@@ -103,14 +103,12 @@ class Topic:
         number = self.head.number + 1 if self.head else 1
         lineage = version_of(1).lineage
         if self.head is not None:
-            links = tuple(Ancestor(link.number, link.sha256) for link in self.head.next_links)
+            links = tuple(Ancestor(link.number, link.sha256) for link in self.head.next_links if self.links)
             lineage = msgspec.structs.replace(lineage, parent=self.head.sha256, links=links)
         return replace(version_of(1, weight=float(number)), number=number, lineage=lineage)
 
     def _message(self, version: Version) -> Message:
         value = model_codec.encode(version)
-        if not self.links:
-            value = model_codec.as_format(value, "streamsvm.model/3")
         digest, extra = model_codec.sha256(value), {}
         if self.links and self.head is not None:
             named = (self.head.alias, *self.head.next_links)
@@ -267,7 +265,7 @@ def test_numbers_and_offsets_that_lead_nowhere_cost_time_only(
         assert load(connection, topic, number).sha256 == topic.hashes[number]
 
 
-def test_a_topic_of_older_versions_is_followed_by_parents(connection: Connection, topic: Topic) -> None:
+def test_a_topic_without_links_is_followed_by_parents(connection: Connection, topic: Topic) -> None:
     """Without links, without offsets; and through the place where links begin."""
     topic.links = False
     topic.grow(20)

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
@@ -26,19 +26,31 @@ from hypothesis import strategies as st
 
 from streamsvm import private
 from streamsvm.checkpoint import format as codec
-from streamsvm.checkpoint.directory import CheckpointDirectory, model_of
+from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import Snapshot
-from streamsvm.checkpoint.partition_codec import PlacedClasses, PlacedCondensed, PlacedEpoch, PlacedFrame
+from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_of
+from streamsvm.checkpoint.framing import FORMAT
+from streamsvm.checkpoint.partition_codec import PlacedScreen
+from streamsvm.checkpoint.parts import forgetful, join, totals
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
+from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
+from tests.golden.checkpoint import (
+    HANDMADE,
+    as_json,
+    handmade,
+    handmade_classes,
+    handmade_forgetful,
+    handmade_taken,
+    with_join,
+)
 from tests.golden.checkpoint import HERE as GOLDEN
-from tests.golden.checkpoint import as_json, handmade, handmade_forgetful, handmade_joined, handmade_taken, with_join
 from tests.streams import gaussian, rows_of, small_config
 
 ROOT = Path(__file__).parent.parent
@@ -118,8 +130,6 @@ def test_a_join_comes_back_as_it_was() -> None:
     """Open rows, early labels, what waits to be learned and both logs' positions survive; the bytes are a function."""
     saved = with_join(snapshot())
     content = codec.encode(saved)
-    assert codec.encode(handmade_joined()) == (GOLDEN / f"checkpoint-{codec.JOINED_FORMAT}.ssvm").read_bytes()
-    assert content[8] == codec.JOINED_FORMAT
     found = codec.decode(content)
     assert codec.encode(found) == content
     assert found.joining is not None
@@ -138,59 +148,139 @@ def sealed(body: bytes) -> bytes:
     return body + hashlib.sha256(body).digest()
 
 
+@pytest.mark.parametrize("version", [0, 2, 8, 99])
+def test_another_format_is_named(version: int) -> None:
+    """A file of another build, checksum and all, says which format it has and what to do."""
+    told = (
+        rf"was written before the first release, or by a later one: its format is {version}, .*start under a new name"
+    )
+    with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(sealed(codec.FILE.magic + struct.pack("<I", version) + ENCODED[12:-32]))
+
+
+def test_number_1_of_before_the_first_release_is_named() -> None:
+    """It had no parts: refused in the same words, and not as a damaged file."""
+    header, arrays = parts(ENCODED)
+    del header["parts"]
+    with pytest.raises(CorruptCheckpoint, match=r"before the first release.*its header has no parts.*--reset"):
+        codec.decode(joined(header, arrays))
+
+
+@pytest.mark.parametrize("name", HANDMADE)
+def test_a_golden_file_is_what_is_written_and_read(name: str) -> None:
+    """Byte for byte, with every part; and it is read as what it means."""
+    content = (GOLDEN / f"{name}.ssvm").read_bytes()
+    assert codec.encode(HANDMADE[name]()) == content
+    found = codec.decode(content)
+    assert codec.encode(found) == content
+    assert as_json(found) == json.loads((GOLDEN / f"{name}.json").read_text())
+
+
+def places(header: Any) -> dict[str, Any]:
+    """Return an object of each kind that has parts."""
+    first, pending = header["partitions"][0], header["pending"]
+    found = {"snapshot": header, "partition": first, "bucket": first["buckets"][0], "screen": first["screened"]}
+    return found | ({"cut": pending} if pending else {"taken": header["taken"][0]})
+
+
+def with_parts(name: str, place: str, change: Callable[[list[Any]], object]) -> bytes:
+    """Return a golden file with other parts in an object of a kind."""
+    header, arrays = parts(codec.encode(HANDMADE[name]()))
+    change(places(header)[place]["parts"])
+    return joined(header, arrays)
+
+
+PLACES = [
+    *((place, "checkpoint-1") for place in ("snapshot", "partition", "bucket", "screen", "cut")),
+    ("taken", "checkpoint-1-taken"),
+]
+OWN_PARTS = [
+    ("snapshot", "joined", "join"),
+    ("cut", "joined", "join"),
+    ("partition", "joined", "join"),
+    ("partition", "forgetful", "forgetful"),
+    ("bucket", "forgetful", "forgetful"),
+    ("cut", "forgetful", "forgetful"),
+    ("bucket", "totals", "totals"),
+    ("screen", "totals", "totals"),
+    ("cut", "totals", "totals"),
+    ("screen", "classes", "classes"),
+]
+
+
+@pytest.mark.parametrize(("place", "name"), PLACES)
+def test_an_unknown_part_is_refused_by_its_name(place: str, name: str) -> None:
+    """Wherever parts may stand; the remedy names the build that is needed."""
+    told = "the file has the part 'secret', which this build does not know. Use the build that wrote it, or a newer one"
+    with pytest.raises(CorruptCheckpoint, match=told):
+        codec.decode(with_parts(name, place, lambda own: own.append({"part": "secret", "x": [1]})))
+
+
+@pytest.mark.parametrize(("place", "name"), PLACES)
+def test_a_part_that_may_be_passed_over_is(place: str, name: str) -> None:
+    """What is read is what stands there without it."""
+    content = with_parts(name, place, lambda own: own.append({"part": "info_remark", "x": [1]}))
+    assert codec.encode(codec.decode(content)) == (GOLDEN / f"{name}.ssvm").read_bytes()
+
+
+def test_a_part_that_is_passed_over_has_no_arrays() -> None:
+    """Whatever bytes it might claim are named by nobody."""
+    placed = {"at": 0, "dtype": "<f8", "shape": [1]}
+    content = with_parts("checkpoint-1", "snapshot", lambda own: own.append({"part": "info_remark", "x": placed}))
+    header, arrays = parts(content)
+    with pytest.raises(CorruptCheckpoint, match="the arrays end at byte"):
+        codec.decode(joined(header, arrays + bytes(8)))
+
+
+def shortened(own: list[Any]) -> None:
+    own[0].popitem()
+
+
+def lengthened(own: list[Any]) -> None:
+    own[0]["more"] = 1
+
+
+def nameless(own: list[Any]) -> None:
+    del own[0]["part"]
+
+
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("change", "told"),
     [
-        (0, r"format version is 0, which no build writes; this build reads the versions 1, 2, 3, 4, 5, 6, 7, 8"),
-        (
-            9,
-            r"is 9, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6, 7, 8\. "
-            r"Use the build that wrote the file, or a newer one\.",
-        ),
-        (10, r"format version is 10, newer than this build's; this build reads the versions 1, 2, 3, 4, 5, 6, 7, 8"),
+        (lambda own: own.append(own[0]), "the part '{}' is there twice"),
+        (shortened, "the part '{}' of the file is damaged: .*missing"),
+        (lengthened, "the part '{}' of the file is damaged: .*unknown field"),
+        (nameless, "an entry of `parts` has no name"),
     ],
 )
-def test_another_format_version_is_named(version: int, told: str) -> None:
-    """A file of another build, checksum and all, says which version it is and what to do."""
-    with pytest.raises(CorruptCheckpoint, match=told):
-        codec.decode(sealed(codec.MAGIC + struct.pack("<I", version) + ENCODED[12:-32]))
+@pytest.mark.parametrize(("place", "name", "part"), OWN_PARTS)
+def test_a_part_is_there_once_and_whole(
+    place: str, name: str, part: str, change: Callable[[list[Any]], object], told: str
+) -> None:
+    """Twice, without one of its fields, with one more, or without its name: refused in words that name it."""
+    with pytest.raises(CorruptCheckpoint, match=told.format(part)):
+        codec.decode(with_parts(f"checkpoint-1-{name}", place, change))
 
 
-@pytest.mark.parametrize("version", sorted(codec._DECODERS))
-def test_a_golden_file_loads(version: int) -> None:
-    """Every format that was ever written decodes to what it meant then; what it did not have yet is empty."""
-    found = codec.decode((GOLDEN / f"checkpoint-{version}.ssvm").read_bytes())
-    meant = json.loads((GOLDEN / f"checkpoint-{version}.json").read_text())
-    assert without_later_fields(as_json(found), meant) == meant
+@pytest.mark.parametrize(("place", "name", "part"), OWN_PARTS)
+def test_no_part_is_read_where_another_one_belongs(place: str, name: str, part: str) -> None:
+    """A part is known in its own kinds of object only."""
+    other = {"snapshot": "totals", "partition": "totals", "bucket": "join", "screen": "join", "cut": "classes"}[place]
+    assert other != part
+    with pytest.raises(CorruptCheckpoint, match=f"the file has the part '{other}', which this build does not know"):
+        codec.decode(with_parts(f"checkpoint-1-{name}", place, lambda own: own.__setitem__(0, {"part": other})))
 
 
-def test_a_cut_that_was_taken_is_golden() -> None:
-    """What it was made from is written, and read, byte for byte as in the golden file."""
-    content = (GOLDEN / "checkpoint-6-taken.ssvm").read_bytes()
-    assert codec.encode(handmade_taken()) == content
-    assert codec.encode(codec.decode(content)) == content
-    meant = json.loads((GOLDEN / "checkpoint-6-taken.json").read_text())
-    assert without_later_fields(as_json(codec.decode(content)), meant) == meant
-
-
-def without_later_fields(found: Any, meant: Any) -> Any:
-    """Return a decoded file without the fields that its format did not have: none of them holds anything."""
-    if not isinstance(meant, dict):
-        return found
-    assert not any(found[later] for later in found.keys() - meant.keys())
-    return {name: without_later_fields(found[name], value) for name, value in meant.items()}
-
-
-def test_the_present_format_is_the_golden_one() -> None:
-    """What is written today is, byte for byte, the golden file of the newest format."""
-    assert codec.encode(handmade()) == (GOLDEN / f"checkpoint-{codec.FORMAT}.ssvm").read_bytes()
-
-
-def test_a_partition_that_forgets_is_golden() -> None:
-    """Its own format is written for it, and for no other; what it knows besides comes back byte for byte."""
-    content = (GOLDEN / f"checkpoint-{codec.FORGETFUL_FORMAT}.ssvm").read_bytes()
-    assert codec.encode(handmade_forgetful()) == content
-    assert codec.encode(codec.decode(content)) == content
+def test_parts_must_fit_what_they_belong_to() -> None:
+    """A partition that forgets has buckets that do, too; a screen for more labels keeps no totals."""
+    state = handmade_forgetful().learner.partitions[0]
+    (bucket,) = state.buckets
+    unfit = replace(handmade(), learner=LearnerState({0: replace(state, buckets=(replace(bucket, before=None),))}, 0))
+    with pytest.raises(CorruptCheckpoint, match="has the part 'forgetful', and one of its buckets has not"):
+        codec.decode(codec.encode(unfit))
+    screened = handmade_classes().learner.partitions[0].screened
+    with pytest.raises(CorruptCheckpoint, match="a screen for more than two labels has the part 'totals'"):
+        totals.SCREEN.joined(screened, condensed=None)
 
 
 def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
@@ -199,10 +289,10 @@ def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
     return json.loads(content[20:end]), content[end:-32]
 
 
-def joined(header: Any, arrays: bytes, version: int = codec.FORMAT) -> bytes:
+def joined(header: Any, arrays: bytes, version: int = FORMAT) -> bytes:
     """Return a file with this header and these arrays, under a valid checksum."""
     text = json.dumps(header).encode()
-    return sealed(codec.MAGIC + struct.pack("<IQ", version, len(text)) + text + arrays)
+    return sealed(codec.FILE.magic + struct.pack("<IQ", version, len(text)) + text + arrays)
 
 
 @pytest.mark.parametrize(
@@ -280,7 +370,7 @@ def test_bytes_that_no_array_names_are_refused() -> None:
 def test_a_header_longer_than_the_file_is_refused() -> None:
     """The length in the prefix is compared with the bytes at hand."""
     with pytest.raises(CorruptCheckpoint, match="header is longer than the file"):
-        codec.decode(sealed(codec.MAGIC + struct.pack("<IQ", codec.FORMAT, 1 << 63) + ENCODED[20:-32]))
+        codec.decode(sealed(codec.FILE.magic + struct.pack("<IQ", FORMAT, 1 << 63) + ENCODED[20:-32]))
 
 
 @settings(max_examples=150, deadline=None)
@@ -716,7 +806,7 @@ def test_the_document_has_every_byte() -> None:
         at = end
     assert at == len(ENCODED)
     assert found[0] == b"SSVMCKPT"
-    assert int.from_bytes(found[1], "little") == codec.FORMAT
+    assert int.from_bytes(found[1], "little") == FORMAT
     assert int.from_bytes(found[2], "little") == text
     assert json.loads(found[3]) == header
     assert found[4] == arrays
@@ -726,7 +816,7 @@ def test_the_document_has_every_byte() -> None:
 def test_the_document_has_every_field() -> None:
     """Each object of the header is listed with the fields that the decoder wants, in their order."""
     objects: dict[str, type[msgspec.Struct]] = {
-        "header": codec._Header,
+        "snapshot": codec.PlacedSnapshot,
         "head": Head,
         "version": Alias,
         "tuning": TuningInForce,
@@ -735,25 +825,55 @@ def test_the_document_has_every_field() -> None:
         "part of a window": GatePart,
         "part of a cut": PartitionCut,
         "partition": codec.PlacedPartition,
-        "screened": codec.PlacedScreened,
-        "classes": PlacedClasses,
-        "condensed": PlacedCondensed,
-        "frame": PlacedFrame,
-        "totals": codec.PlacedTotals,
-        "epoch": PlacedEpoch,
-        "ledger": codec._Ledger,
-        "audit": codec.PlacedHeld,
         "bucket": codec.PlacedBucket,
+        "screened": codec.PlacedScreened,
+        "screen": PlacedScreen,
+        "audit": codec.PlacedHeld,
         "points": codec.PlacedPoints,
         "extent": codec.PlacedExtent,
         "moments": codec.PlacedMoments,
-        "pending": codec._Cut,
-        "taken": codec._Taken,
-        "sample": codec._Sampled,
-        "array": codec.PlacedArray,
+        "cut": codec.PlacedCut,
+        "taken": codec.PlacedTaken,
+        "sample": codec.PlacedSampled,
+        "array": PlacedArray,
+        "learned": PlacedLearned,
+        "voting": forgetful.PlacedVoting,
+        "expert": forgetful.PlacedExpert,
+        "shares": forgetful.PlacedShares,
+        "held of a partition": forgetful.PlacedHeldOfPartition,
+        "totals": totals.PlacedTotals,
+        "epoch": totals.PlacedEpoch,
+        "frame": totals.PlacedFrame,
+        "condensed": totals.PlacedCondensed,
+        "join": join.PlacedJoin,
+        "log": join.PlacedJoinLog,
+        "waiting": join.PlacedWaiting,
     }
     listed = {row[0]: [f for f in re.findall(r"`([^`]+)`", row[1]) if f.isidentifier()] for row in table("object")}
     assert listed == {name: list(kind.__struct_fields__) for name, kind in objects.items()}
+
+
+def test_the_document_has_every_part() -> None:
+    """Each part is listed with the object that it belongs to and its fields."""
+    objects: dict[str, type[Form]] = {
+        "snapshot": codec.PlacedSnapshot,
+        "partition": codec.PlacedPartition,
+        "taken": codec.PlacedTaken,
+        "bucket": codec.PlacedBucket,
+        "screened": codec.PlacedScreened,
+        "cut": codec.PlacedCut,
+    }
+    listed = {
+        (name, part.strip("`")): re.findall(r"`([^`]+)`", fields)
+        for part, of, fields in table("part")
+        for name in of.split(", ")
+    }
+    known = {
+        (name, part): list(own.form.__struct_fields__)
+        for name, form in objects.items()
+        for part, own in parts_of(form).items()
+    }
+    assert listed == known
 
 
 def test_the_document_has_every_crash_point() -> None:
@@ -819,15 +939,3 @@ def test_no_save_removes_another_models_checkpoint() -> None:
             directory.save(snapshot(sequence, incarnation=2))
     own = {f"checkpoint-000002-000000000000-{n:012d}.ssvm" for n in (4, 5)}
     assert set(disk.names()) == others.keys() | own
-
-
-def test_whose_checkpoints_a_directory_holds(tmp_path: Path) -> None:
-    """The newest valid one says so, without a lock; a missing directory or one without any says nothing."""
-    assert model_of(FileSystem(tmp_path / "missing")) is None
-    assert model_of(FileSystem(tmp_path)) is None
-    with CheckpointDirectory(FileSystem(tmp_path), 3) as directory:
-        directory.save(replace(snapshot(1), name="one"))
-        directory.save(replace(snapshot(2), name="two"))
-        assert model_of(FileSystem(tmp_path)) == "two"
-        max(tmp_path.glob("checkpoint-*")).write_bytes(b"damaged")
-        assert model_of(FileSystem(tmp_path)) == "one"

@@ -104,7 +104,10 @@ def test_what_differs_from_the_defaults_is_told_and_no_more() -> None:
         ({"corset": {}}, "corset: there is no such option (did you mean coreset?)"),
         ({"dimension": 8}, "dimension: there is no such option (did you mean points.dimension?)"),
         ({"xyzzy": {}}, "xyzzy: there is no such option."),
-        ({"svm": {"alpha": 0.1, "C": 1}}, "svm.alpha and svm.C are both given"),
+        (
+            {"svm": {"alpha": 0.1, "C": 1}},
+            "svm.alpha = 0.1, and svm.C = 1.0: both set the same trade-off. Give only one",
+        ),
         ({"svm": {"class_weight": "1,0"}}, "svm.class_weight"),
         ({"svm": {"class_weight": "fair"}}, "svm.class_weight"),
         ({"coreset": {"clip_sd": 1.0}}, "coreset.clip_sd"),
@@ -281,7 +284,7 @@ def test_bytes_that_hold_nothing_are_refused_with_what_would_do() -> None:
     enough = load({"points": {"dimension": 8}, "coreset": {"memory_bytes": int(found[1])}})
     assert enough.coreset == enough.models().coreset
     assert enough.coreset.bucket_points >= CoresetConfig.LEAST_BUCKET
-    with pytest.raises(ConfigurationError, match="both given"):
+    with pytest.raises(ConfigurationError, match=r"memory_points = 10000, and coreset\.memory_bytes = 1000000000"):
         load({"points": {"dimension": 8}, "coreset": {"memory_bytes": 10**9, "memory_points": 10_000}})
 
 
@@ -307,9 +310,9 @@ def test_a_base_of_the_counter_asks_for_the_counter() -> None:
     """Alg. 2 by its own option; both at once contradict each other, and so does a number of buckets of a chain."""
     assert CoresetConfig(fan_in=2).buckets is None
     assert CoresetConfig(reducer="sensitivity").buckets is None
-    with pytest.raises(ValueError, match=r"coreset\.fan_in and coreset\.buckets are both given"):
+    with pytest.raises(ValueError, match=r"coreset\.fan_in = 3, and coreset\.buckets = 4: both say when buckets merge"):
         CoresetConfig(fan_in=3, buckets=4)
-    with pytest.raises(ValueError, match=r"coreset\.buckets = 4 is the rule of a `tree`"):
+    with pytest.raises(ValueError, match=r"coreset\.buckets = 4, but coreset\.structure = chain: "):
         CoresetConfig(structure="chain", buckets=4)
 
 
@@ -381,7 +384,7 @@ def test_probabilities_without_an_audit_sample_are_refused(coreset: dict[str, ob
     """At the start, with both options named: there would be nothing to fit them to."""
     options = {"points": {"dimension": 2}, "coreset": {"structure": "chain", **coreset}}
     load(options)
-    with pytest.raises(ConfigurationError, match=r"svm\.probability = sigmoid .* coreset\.audit_points is 0"):
+    with pytest.raises(ConfigurationError, match=r"svm\.probability = sigmoid, but coreset\.audit_points = 0: "):
         load({**options, "svm": {"probability": "sigmoid"}})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.moments import Moments
 from streamsvm.delivery import (
     TRANSITIONS,

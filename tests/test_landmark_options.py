@@ -55,13 +55,13 @@ def test_what_is_given_stays() -> None:
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
-        ({"svm": {}, "coreset": {"landmarks": 64}}, "coreset.landmarks = 64 needs two labels, svm.kernel = rbf"),
-        ({"coreset": {"landmarks": 64, "structure": "tree"}}, "coreset.landmarks = 64 needs"),
-        ({"coreset": {"leaf_parts": 8, "landmarks": "none"}}, "coreset.leaf_parts is for machines with coreset.landm"),
-        ({"svm": {"round_first": True}}, "svm.round_first is given, but a linear machine has no support vectors"),
-        ({"svm": {"kernel": "rbf", "precision": "double", "round_first": True}}, "svm.precision is double: remove it"),
-        ({"svm": {"landmarks": 64}}, "svm.landmarks is given, but a linear machine has no support vectors"),
-        ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost needs svm.cost"),
+        ({"svm": {}, "coreset": {"landmarks": 64}}, "coreset.landmarks = 64, but svm.kernel = linear: "),
+        ({"coreset": {"landmarks": 64, "structure": "tree"}}, "coreset.landmarks = 64, but coreset.structure = tree: "),
+        ({"coreset": {"leaf_parts": 8, "landmarks": "none"}}, "leaf_parts = 8, but coreset.landmarks is not given: "),
+        ({"svm": {"round_first": True}}, "svm.round_first is given, but svm.kernel = linear: "),
+        ({"svm": {"kernel": "rbf", "precision": "double", "round_first": True}}, "svm.precision = double: "),
+        ({"svm": {"landmarks": 64}}, "svm.landmarks = 64, but svm.kernel = linear: "),
+        ({"svm": {"kernel": "rbf", "tune_scoring": "cost"}}, "svm.tune_scoring = cost, but svm.cost is not given"),
         ({"coreset": {"memory_bytes": 1_000}}, "coreset.memory_bytes = 1000 is too little"),
     ],
 )

@@ -18,6 +18,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS: list[set[str]] = [
     {
         "streamsvm.choices",
+        "streamsvm.supports",
         "streamsvm.errors",
         "streamsvm.points",
         "streamsvm.private",

@@ -37,15 +37,18 @@ def test_the_canonical_form_is_complete(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"memory": "window"}, "needs one of coreset.window_points and coreset.window_s, but neither is given"),
-        ({"memory": "decay", "half_life_points": 9_999, "half_life_s": 1.0}, "but both are given"),
-        ({"memory": "adaptive", "window_points": 16_000}, "coreset.window_points needs coreset.memory = window"),
-        ({"span_rows": 2_000}, "coreset.span_rows needs coreset.memory = window, decay or adaptive"),
+        ({"memory": "window"}, "neither coreset.window_points nor coreset.window_s is given"),
+        (
+            {"memory": "decay", "half_life_points": 9_999, "half_life_s": 1.0},
+            "points = 9999, and coreset.half_life_s = 1.0",
+        ),
+        ({"memory": "adaptive", "window_points": 16_000}, "window_points = 16000, but coreset.memory = adaptive"),
+        ({"span_rows": 2_000}, "span_rows = 2000, but coreset.memory = all: "),
         ({"memory": "window", "window_points": 1_000}, "give 16000 or more, or lower coreset.leaf_rows"),
         ({"memory": "adaptive", "span_rows": 3_000}, "not a multiple of coreset.leaf_rows = 2000: give 4000"),
         ({"memory": "adaptive", "clip_sd": 4.0}, "depends on its own rows alone"),
-        ({"memory": "adaptive", "structure": "chain"}, "remove structure"),
-        ({"memory": "adaptive", "fan_in": 3}, "remove fan_in"),
+        ({"memory": "adaptive", "structure": "chain"}, "Remove coreset.structure"),
+        ({"memory": "adaptive", "fan_in": 3}, "Remove coreset.fan_in"),
         (
             {"memory": "window", "window_points": 100_000, "memory_points": 60, "max_partitions": 1},
             r"takes \d+ a partition",
@@ -98,5 +101,5 @@ def test_a_budget_is_kept_whatever_is_screened(memory: dict[str, Any], dimension
 
 def test_a_fixed_penalty_is_refused() -> None:
     """C is of all rows together; alpha is not."""
-    with pytest.raises(ValidationError, match=r"svm.C is fixed, but coreset.memory is adaptive.*give svm.alpha"):
+    with pytest.raises(ValidationError, match=r"svm.C = 1.0, but coreset.memory = adaptive.*Give svm.alpha"):
         model(SvmConfig(C=1.0), memory="adaptive")

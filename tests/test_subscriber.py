@@ -415,7 +415,7 @@ def truncate(trainer: Trainer) -> None:
 
 
 def use_another_format(trainer: Trainer) -> None:
-    changed = model_codec.encode(version_of(2)).replace(b"streamsvm.model/4", b"streamsvm.model/9")
+    changed = model_codec.encode(version_of(2)).replace(model_codec.FORMAT.encode(), b"streamsvm.model/9")
     trainer.publish_hashed(changed, 2)
 
 

@@ -81,7 +81,8 @@ def test_a_primal_solver_gives_no_bound(solver: str) -> None:
 def test_a_linear_solver_with_another_kernel_is_refused(solver: str) -> None:
     """The configuration says which solvers would do."""
     with pytest.raises(
-        ValidationError, match=f"svm.solver = {solver} supports the linear kernel only, but svm.kernel is rbf"
+        ValidationError,
+        match=f"svm.solver = {solver}, but svm.kernel = rbf: this solver supports the linear kernel only. Give svm.s",
     ):
         SvmConfig(solver=solver, kernel="rbf")
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,6 +28,7 @@ from streamsvm.choices import ReducerName
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.secrecy import is_secret
+from streamsvm.supports import FOREIGN_COLUMNS, require
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
@@ -133,7 +135,6 @@ def train(
     ] = False,
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
-    from consumers.host.checkpoint_places import with_old_checkpoint
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
@@ -148,7 +149,6 @@ def train(
     settings.models()
     if from_coresets:
         settings = settings.from_coresets()
-    settings = with_old_checkpoint(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
@@ -318,12 +318,14 @@ def replay_command(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
         )
     cluster, stop, labels = Cluster(connect(settings, "replay")), stop_on_signals(), Labels()
+    foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
+    foreign |= {"dimension": dimension, "header": header}
     if events:
         _replay_events(
             settings,
             cluster,
             topic,
-            _event_file(file, label, weight, id_, columns, dimension, header),
+            _event_file("--events", file, foreign),
             format_=format_,
             delimiter=delimiter,
             unlabeled=unlabeled,
@@ -517,8 +519,7 @@ def evaluate_command(
         )
     if plot_file is not None:
         check_plot(plot_file)
-    if not prequential and (lag is not None or leaf_rows is not None):
-        raise ConfigurationError("--lag and --leaf-rows are options of --prequential", "Add --prequential.")
+    require({"--prequential": prequential, "--lag": lag, "--leaf-rows": leaf_rows})
     plan = Plan(
         memory_points=memory_points,
         alpha=alpha,
@@ -536,11 +537,12 @@ def evaluate_command(
         against=tuple(against or ()),
     )
     left_out = LeftOut()
+    foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
+    foreign |= {"dimension": dimension, "header": header}
     with in_flags(sys.argv[1:]), progress_bar() as step:
         on_incomplete = left_out if skip_incomplete else None
         if config is not None:
-            chosen = _event_file(file, label, weight, id_, columns, dimension, header)
-            source = events_of(chosen, config, format_, delimiter, on_incomplete)
+            source = events_of(_event_file("--config", file, foreign), config, format_, delimiter, on_incomplete)
         else:
             source = source_of(
                 file,
@@ -581,17 +583,14 @@ def evaluate_command(
         typer.echo(line)
 
 
-def _event_file(file: Path | None, *foreign: object) -> Path:
+def _event_file(asked: str, file: Path | None, foreign: Mapping[str, object]) -> Path:
     """Return the file of raw events; options that choose columns are for points."""
     if file is None:
         raise ConfigurationError(
             "--events needs a file", "For example: streamsvm replay payments.csv --events --topic t"
         )
-    if any(option is not None for option in foreign):
-        raise ConfigurationError(
-            "--label, --weight, --id, --columns, --dimension and --header do not apply to raw events",
-            "Remove them. [events] and [features] in the configuration choose the columns.",
-        )
+    given = [f"--{name}" for name, value in foreign.items() if value is not None]
+    require({"--events": True, FOREIGN_COLUMNS: ", ".join(given)}, {"--events": asked})
     return file
 
 
@@ -613,15 +612,8 @@ def _replay_events(
     from streamsvm.ingest.files.opening import format_of
 
     recipe = settings.features
-    if unlabeled and (recipe is None or recipe.label is None):
-        raise ConfigurationError(
-            "--unlabeled cannot know which field is the label", "Give --config with a file that has events.label."
-        )
-    if recipe is not None and recipe.envelope != "none":
-        raise ConfigurationError(
-            f"events.envelope is {recipe.envelope}, but a file's events are sent as they are",
-            "Remove it from the configuration of this command, and of the trainer that reads what is sent.",
-        )
+    require({"--unlabeled": unlabeled, "events.label": None if recipe is None else recipe.label})
+    require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
     with in_flags(sys.argv[1:]):
         events = events_in(file, format_of(file, format_), recipe, delimiter)
         if unlabeled and recipe is not None and recipe.label is not None:
@@ -638,10 +630,10 @@ def _replay_events(
 
 def _goal(cost: str | None, target: str | None) -> dict[str, Any]:
     """Return what a threshold is chosen for, as `CoresetSVC` takes it."""
+    from consumers.evaluate.plan import FLAGS
     from streamsvm.config import one_target, split_at_commas, target_in_words, two_costs
 
-    if cost is not None and target is not None:
-        raise ConfigurationError("--cost and --target are both given", "Both set the same threshold: give only one.")
+    require({"svm.cost": cost, "svm.target": target}, FLAGS)
     option = ""
     try:
         if cost is not None:
@@ -790,18 +782,8 @@ def verify_command(
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
-    if all_ and version is not None:
-        raise ConfigurationError("--version and --all are both given", "Keep one.")
-    if all_ and certificate:
-        raise ConfigurationError(
-            "--certificate and --all are both given", "A certificate is of one version: give its --version."
-        )
-    if not certificate and (keep is not None or reads is not None):
-        raise ConfigurationError(
-            "--keep and --reads are of a certificate, and none is asked for", "Give --certificate, too."
-        )
-    if all_ and proof is not None:
-        raise ConfigurationError("--proof and --all are both given", "A proof is of one version: give its --version.")
+    which = {"--version": version, "--all": all_, "--proof": proof}
+    require({**which, "--certificate": certificate, "--keep": keep, "--reads": reads})
     if proof is not None:
         require_new(proof)
     rows_to_keep = 0
@@ -872,8 +854,7 @@ def dead_letters_command(
         for line in told.lines(source, resend):
             typer.echo(line)
         return
-    if mended is not None:
-        raise ConfigurationError("--mended is given without --resend", "Give the topic to send to: --resend TOPIC.")
+    require({"--mended": mended, "--resend": resend})
     found = read_letters(Cluster(connect(settings, "cli")), source, last, wanted)
     for line in (json.dumps(plain(letter)) for letter in found.letters) if as_json else report(found):
         typer.echo(line)

@@ -15,6 +15,7 @@ import typer
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -72,8 +73,7 @@ def build_command(
 
     asked = _stretch(from_, to, except_ or [], where)
     configure_logging(settings.log)
-    if (as_ is None) == (every is None):
-        raise ConfigurationError("give one of --as and --every", "--as publishes a model; --every prints a table.")
+    require({"--as": as_, "--every": every})
     if every is not None and every not in STEPS:
         raise ConfigurationError(f"--every {every} is unknown", f"Choose one of {', '.join(STEPS)}.")
     if as_ is not None:
@@ -205,7 +205,6 @@ def forget_command(
     rejected when they came. Without --yes nothing is changed. Exit status: 0, done; 1, not done, for want of --yes, or
     some of the rows could not be looked at, or were never learned.
     """
-    from consumers.host.checkpoint_places import with_old_checkpoint
     from consumers.host.runtime import configure_logging, connect, schemas_of
     from consumers.verify.erasing import erase
     from consumers.verify.forgetting import forget, note_versions, report_of
@@ -223,7 +222,6 @@ def forget_command(
     connection = connect(settings, "forget")
     cluster = Cluster(connection)
     with schemas_of(settings) as schemas, cluster.keeping():
-        settings = settings if archive_only else with_old_checkpoint(settings)
         unmet: list[str] = []
         if id_ or key:
             positions, unmet = _found(settings, cluster, positions, id_ or [], key or [], schemas, archive_only)

@@ -13,6 +13,7 @@ import typer
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
@@ -79,8 +80,7 @@ def infer_topic(
     """
     from consumers.streams.sampling import newest_events
 
-    if format_ == "protobuf" and envelope != "none":
-        raise ConfigurationError("infer-topic reads Protobuf without an envelope only", "Leave out --envelope.")
+    require({"--format": format_, "--envelope": envelope})
     events, unreadable = newest_events(settings, topic, format_, envelope, rows)
     if not events:
         why = ", ".join(f"{reason}: {count}" for reason, count in unreadable.most_common(3)) or "it is empty"

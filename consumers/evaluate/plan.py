@@ -12,9 +12,12 @@ from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
+from streamsvm.supports import require
 from streamsvm.svm.fit_probability import Method
 
 DEFAULT_TRAIN_POINTS: Final = 20_000
+FLAGS: Final = {"svm.alpha": "--alpha", "svm.C": "--C", "svm.cost": "--cost", "svm.target": "--target"}
+"""Options of the configuration that `streamsvm evaluate` has, too."""
 LEAST_MEMORY: Final = 16
 
 Step = Callable[[str, int, int | None], None]
@@ -100,8 +103,7 @@ class Plan:
         ------
         ConfigurationError
         """
-        if self.alpha is not None and self.C is not None:
-            raise ConfigurationError("--alpha and --C are both given", "Both set the same trade-off: give only one.")
+        require({"svm.alpha": self.alpha, "svm.C": self.C}, FLAGS)
         if not 0.0 < self.test_share < 1.0:
             raise ConfigurationError(f"--test-share is {self.test_share}", "Give a share above 0 and below 1.")
         for name, value in (("--alpha", self.alpha), ("--C", self.C), ("--gamma", self.gamma)):
@@ -115,10 +117,7 @@ class Plan:
             raise ConfigurationError(f"--memory-points is {self.memory_points}", f"Give {LEAST_MEMORY} or more.")
         if self.seed < 0:
             raise ConfigurationError(f"--seed is {self.seed}", "Give 0 or more.")
-        if curve and self.find_optimum is False:
-            raise ConfigurationError(
-                "--plot shows gaps, but --no-optimum leaves the gaps out", "Give only one of the two."
-            )
+        require({"--plot": curve, "--no-optimum": self.find_optimum is False})
 
 
 @dataclass(frozen=True, slots=True)

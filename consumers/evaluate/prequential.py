@@ -34,6 +34,7 @@ from streamsvm.learning.recipe import make
 from streamsvm.learning.training import train
 from streamsvm.model.machine import Model
 from streamsvm.points import Points, Position, Rows
+from streamsvm.supports import LABELS, require
 
 AT_ONCE: Final = 1
 """A lag of one row: each label is known before the next row comes."""
@@ -187,10 +188,7 @@ def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = s
         If the source has not two labels, or is too short.
     """
     points, labels = load(source, step)
-    if len(labels) != 2:
-        raise ConfigurationError(
-            f"--prequential supports two labels only, but {source.name} has {len(labels)}", "Leave --prequential out."
-        )
+    require({"--prequential": True, LABELS: len(labels)}, {LABELS: source.name})
     plan.check(len(points))
     if plan.rows_of_lag % plan.leaf_rows and plan.leaf_rows % plan.rows_of_lag:
         raise ConfigurationError(

@@ -13,7 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
-from consumers.evaluate.plan import REMARK, AtThreshold, EvaluationReport, EvaluationRow, Plan, Step, label_of, silent
+from consumers.evaluate.plan import (
+    FLAGS,
+    REMARK,
+    AtThreshold,
+    EvaluationReport,
+    EvaluationRow,
+    Plan,
+    Step,
+    label_of,
+    silent,
+)
 from consumers.evaluate.reading import check_parts, load
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
@@ -39,6 +49,7 @@ from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold, described
 from streamsvm.points import Points
+from streamsvm.supports import LABELS, require
 from streamsvm.svm.fit_threshold import judge
 
 T = TypeVar("T")
@@ -82,14 +93,8 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     points, labels = load(source, step)
     train, test = split(points, plan.test_share, plan.seed)
     check_parts(source, train, test, len(labels))
-    if plan.probability is not None and len(labels) > 2:
-        raise ConfigurationError(
-            f"--probability supports two labels only, but {source.name} has {len(labels)}", "Leave --probability out."
-        )
-    if (plan.cost is not None or plan.target is not None) and len(labels) > 2:
-        raise ConfigurationError(
-            f"--cost and --target support two labels only, but {source.name} has {len(labels)}", "Leave them out."
-        )
+    goal = {"svm.cost": plan.cost, "svm.target": plan.target, "--probability": plan.probability}
+    require({**goal, LABELS: len(labels)}, {**FLAGS, LABELS: source.name})
     _check_class_weight(plan, labels)
     without = _without_optimum(plan, train, curve=curve)
     if without:

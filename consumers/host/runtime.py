@@ -18,8 +18,8 @@ import structlog
 
 from consumers.host import last_words
 from consumers.settings import LogConfig, Settings
-from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Connection, SchemaRegistry
+from streamsvm.supports import require
 
 STALE_AFTER_S: Final = 10.0
 """Age at which a status is too old to answer /readyz: the main loop may hang on a broker that is gone."""
@@ -216,9 +216,6 @@ def schemas_of(settings: Settings) -> Iterator[SchemaRegistry | None]:
         finally:
             registry.close()
         return
-    if settings.points is not None and settings.points.format in ("avro", "protobuf"):
-        raise ConfigurationError(
-            f"points.format is {settings.points.format}, but no schema registry is configured",
-            "Set registry.url to the registry's base address.",
-        )
+    if settings.points is not None:
+        require({"points.format": settings.points.format, "registry.url": settings.registry.url})
     yield None

@@ -13,6 +13,7 @@ import typer
 from consumers.host.untrusted_text import json_for, printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from consumers.models.moving import Records
@@ -128,8 +129,7 @@ def export(
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:
     """Write a published version to a file. JSON: exactly the record's bytes, with the version's SHA-256."""
-    if events and format_ != "onnx":
-        raise ConfigurationError("--events is for a graph", "Add --format onnx: the JSON always holds the features.")
+    require({"--events": events, "--format": format_})
     loaded, value = load(settings, version, alias)
     if format_ == "onnx":
         from streamsvm.registry.onnx_copy import export as export_onnx
@@ -216,8 +216,7 @@ def load(settings: Settings, version: str | None, alias: str | None) -> tuple[Lo
     from streamsvm.registry.loading import load_record
     from streamsvm.registry.signing import TrustedKeys
 
-    if version is not None and alias is not None:
-        raise ConfigurationError("--version and --alias are both given", "Give only one of the two.")
+    require({"--version": version, "--alias": alias})
     return load_record(
         connect(settings, "cli"),
         settings.name,

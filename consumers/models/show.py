@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from msgspec import UnsetType
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell
@@ -210,9 +209,9 @@ def _events(recipe: Recipe | None) -> str:
     return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
 
 
-def _labels_log(labels: LabelsLog | UnsetType) -> list[tuple[str, str]]:
+def _labels_log(labels: LabelsLog | None) -> list[tuple[str, str]]:
     """Say which topic labels came from, and up to where; nothing where they came with the points."""
-    if isinstance(labels, UnsetType):
+    if labels is None:
         return []
     topic = labels.topic + (f" (id {labels.topic_id})" if labels.topic_id else "")
     return [("labels", f"{topic} up to {_cut(labels.cut)}")]

@@ -30,6 +30,7 @@ from streamsvm.ingest.decoder import CONTENT_TYPE_HEADER, encode
 from streamsvm.ingest.files.array_files import shuffled
 from streamsvm.ingest.files.source import Id, Source, SourceBatch
 from streamsvm.kafka import Cluster, Message, PublishRefused, TopicSpec
+from streamsvm.supports import require
 
 BURST_S: Final = 0.1
 """After a stall at most this much time's points are caught up at once."""
@@ -211,10 +212,7 @@ def replay(
     """
     rows_per_record = sending.get("rows_per_record", 1)
     _check(source, sending.get("rate_per_s"), rows_per_record, limit, labeled=labeled, key=key)
-    if format == "avro" and register is None:
-        raise ConfigurationError(
-            "Avro needs a schema registry, but registry.url is not configured", "Set registry.url."
-        )
+    require({"--record-format": format, "registry.url": register is not None})
     if shuffle_seed is not None and shuffle_seed < 0:
         raise ConfigurationError(f"shuffle_seed is {shuffle_seed}", "Give 0 or more.")
     points = _points(source if shuffle_seed is None else shuffled(source, shuffle_seed), labeled=labeled, key=key)
@@ -305,8 +303,7 @@ def _check(
         raise ConfigurationError(f"{source.name} has no labels", "Replay the file as unlabeled points (--unlabeled).")
     if key not in (None, "id"):
         raise ConfigurationError(f"key is {key!r}", "Give id, or leave it out.")
-    if key is not None and rows_per_record > 1:
-        raise ConfigurationError("a record of several points cannot have an id as its key", "Give only one of the two.")
+    require({"key": key, "rows_per_record": rows_per_record})
 
 
 def _check_numbers(rate_per_s: float | None, rows_per_record: int, limit: int | None) -> None:

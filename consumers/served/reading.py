@@ -16,12 +16,12 @@ import numpy as np
 
 from consumers.settings import Settings, Start
 from streamsvm.config import ModelConfig
-from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import LabelDecoder
 from streamsvm.ingest.score_records import ScoreDecoder, labels_by_place
 from streamsvm.joining.served import Served, ServedLabels, ServedScores, gathered, served
 from streamsvm.kafka import Cluster, Record
+from streamsvm.supports import LABELS, SERVED, TOPICS_APART, require
 
 PORTION: Final = 2_000
 TIMEOUT_S: Final = 30.0
@@ -88,17 +88,7 @@ def logs_of(settings: Settings) -> Logs:
         If no label can be found.
     """
     models = settings.models()
-    if models.points.classes > 2:
-        raise ConfigurationError(
-            f"quality as served is of two labels, and points.labels has {models.points.classes}",
-            "For more labels see the quality before learning, on the trainer's page.",
-        )
-    if models.labels is None and settings.scoring.topic != settings.input.topic:
-        raise ConfigurationError(
-            f"the scorer reads {settings.scoring.topic}, the labels are in {settings.input.topic} with other points",
-            "Give labels.topic if labels come later; or scoring.topic = input.topic if the scorer scores the very "
-            "points that have labels.",
-        )
+    require({SERVED: True, LABELS: models.points.classes, TOPICS_APART: settings.topics_apart})
     return Logs(
         name=settings.name,
         models=models,

@@ -23,6 +23,7 @@ from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.stretches import archived
 from streamsvm.points import Position, Positions, Rows
+from streamsvm.supports import LABELS, require
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -40,11 +41,7 @@ def archive_config(config: ModelConfig, archive: ArchiveConfig) -> ModelConfig:
     ConfigurationError
         If nothing can be archived of such a model.
     """
-    if config.points.classes > 2:
-        raise ConfigurationError(
-            f"archive.directory is given, but points.labels has {config.points.classes} labels: an archive is of two",
-            "Remove archive.directory.",
-        )
+    require({"archive.directory": archive.directory or True, LABELS: config.points.classes})
     try:
         return archived(
             config, leaf_rows=archive.leaf_rows, span_rows=archive.span_rows, bucket_points=archive.bucket_points

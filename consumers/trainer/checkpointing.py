@@ -12,7 +12,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import CheckpointConfig
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import DirectoryTaken, TransientError
 
 LOOK_INTERVAL_S: Final = 1.0

@@ -19,7 +19,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.joined_source import OF_FEATURES, Came, JoinedSource, Log
 from consumers.streams.rejection_limits import RejectionLimits
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
-from streamsvm.checkpoint.join_codec import Joining
+from streamsvm.checkpoint.snapshot import Joining
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends

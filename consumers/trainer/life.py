@@ -41,7 +41,7 @@ from consumers.trainer.workers.crew import Crew, Hands
 from streamsvm.archive.store import Identity
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.join_codec import Joining
+from streamsvm.checkpoint.snapshot import Joining
 from streamsvm.config import ModelConfig
 from streamsvm.delivery import Delivery
 from streamsvm.delivery.pipeline import Pipeline

@@ -20,8 +20,7 @@ from consumers.streams.topics import KnownPointers, check_input, check_names, ch
 from consumers.trainer.session import Session
 from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.format import Snapshot
-from streamsvm.checkpoint.join_codec import Joining
+from streamsvm.checkpoint.snapshot import Joining, Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import (
@@ -46,12 +45,16 @@ from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
+from streamsvm.supports import ERASURE, require
 
 log = structlog.get_logger("streamsvm.trainer")
 
 MOST_FEATURES: Final = 2_000
 """Of dense points. Half as many take 15,000 points a bucket, 60 MB, and a second a pilot."""
 RESET_REMEDY: Final = "no reset was needed; remove the option"
+RESTORE_REMEDY: Final = (
+    "Restore a good copy, or move the directory away and start again: the trainer then says how to begin anew."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,6 +421,7 @@ class _Checkpoints:
         self._unread = directory.generations()
         self._read: list[tuple[str, Snapshot]] = []
         self._faults: list[str] = []
+        self._remedies: list[str] = []
 
     @property
     def newest_sequence(self) -> int:
@@ -440,8 +444,7 @@ class _Checkpoints:
         if self._faults and not self._read:
             raise StateError(
                 f"no checkpoint in {self._where} can be used: {'; '.join(self._faults)}",
-                "Restore a good copy, or move the directory away and start again: the trainer then says how to begin "
-                "anew.",
+                next(filter(None, self._remedies), RESTORE_REMEDY),
             )
 
     def reject_newer_than(self, chosen: Snapshot) -> None:
@@ -457,7 +460,9 @@ class _Checkpoints:
                 self._read.append((generation.name, self._adopted(generation.snapshot)))
                 return True
             self._faults.append(f"{generation.name}: {generation.fault}")
-            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault)
+            self._remedies.append(generation.remedy)
+            remedy = {"remedy": generation.remedy} if generation.remedy else {}
+            log.warning("checkpoint_unusable", file=generation.name, why=generation.fault, **remedy)
         return False
 
 
@@ -481,18 +486,7 @@ def refuse_erasure(settings: Settings, why: str) -> None:
     ------
     ConfigurationError
     """
-    training = settings.training
-    for used, what in (
-        (training.workers > 1, f"training.workers = {training.workers}"),
-        (training.from_coresets, "training.from_coresets"),
-        (bool(settings.labels.topic), f"labels.topic = {settings.labels.topic}"),
-    ):
-        if used:
-            raise ConfigurationError(
-                f"{why}, but with {what} rows cannot be passed over: this is not supported",
-                "Use one process with labels in the records; or remove the records from the input topic, and begin "
-                "anew with --reset.",
-            )
+    require({ERASURE: why, **settings.training.combined, "labels.topic": settings.labels.topic})
 
 
 def check_dimension(config: ModelConfig) -> None:

@@ -40,6 +40,7 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.version import Built, BuiltOf, Version
 from streamsvm.points import Position
 from streamsvm.registry.loading import Loaded
+from streamsvm.supports import require
 from streamsvm.verification.recomputation import configuration_of
 
 SESSION: Final = "build-"
@@ -407,8 +408,8 @@ def as_plain(made: Made, names: Sequence[str]) -> Mapping[str, float]:
         If the machine is not linear.
     """
     machine, scaler = made.trained.model.machine, made.trained.model.scaler
-    if not isinstance(machine, LinearMachine):
-        raise ConfigurationError("a kernel machine has no coefficients", "Build its versions one by one with --as.")
+    require({"--every": True, "svm.kernel": "linear" if isinstance(machine, LinearMachine) else "rbf"})
+    assert isinstance(machine, LinearMachine)
     raw = machine.coefficients / scaler.scale
     named = names or [f"x[{index}]" for index in range(len(raw))]
     return {"intercept": machine.intercept - float(raw @ scaler.mean), **dict(zip(named, map(float, raw), strict=True))}

@@ -30,7 +30,7 @@ from consumers.verify.forgetting import Checkpoint, Report
 from consumers.verify.stretches import Log, Ranges
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.delivery import Delivery
 from streamsvm.delivery.erasure import emptied

@@ -28,7 +28,6 @@ from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.recipe import Made, Origin, remade, version_of
-from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.certified import gap_of, percent
 from streamsvm.model.machine import LinearMachine
@@ -163,8 +162,7 @@ def _memory(version: Version, asked: Request) -> str:
 
 def _compare(recomputation: Recomputation, made: Made, version: Version, value: bytes, say: Say) -> None:
     """See that the log gives the version again: what is refined must be what people know by its name."""
-    form = model_codec.format_of(value)
-    parts = differences(value, recomputation.encoded(made, version, version.lineage), form)
+    parts = differences(value, recomputation.encoded(made, version, version.lineage))
     if parts and version.lineage.build == build():
         raise StateError(
             f"the log gives another {version.key} than the published one: {'; '.join(parts)}",

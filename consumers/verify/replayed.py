@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Final
 
 import msgspec
-from msgspec import UnsetType
 
 from consumers.streams.joined_source import JoinedSource
 from consumers.verify.erased_rows import ErasedRows
@@ -222,7 +221,7 @@ class Replayed:
 
     def _missing_labels(self, version: Version) -> str:
         labels = version.lineage.labels
-        if isinstance(labels, UnsetType):
+        if labels is None:
             return ""
         self._look(labels.topic)
         return missing_labels(version, self._ids[labels.topic], self._logs[labels.topic])
@@ -242,7 +241,7 @@ class Replayed:
     def _forget(self, version: Version) -> None:
         labels = version.lineage.labels
         self._ids.pop(version.lineage.topic)
-        if not isinstance(labels, UnsetType):
+        if labels is not None:
             self._ids.pop(labels.topic)
 
     def _drop(self) -> None:

@@ -28,7 +28,6 @@ from streamsvm.build import build
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model import certified
-from streamsvm.model.message import format_of
 from streamsvm.model.version import Built, Refined, Version, version_number
 from streamsvm.registry.aliases import Aliases, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
@@ -104,7 +103,7 @@ def verify(
             replayed.last = None
             version = _judge(record, auditor, replayed, keep, reads)
             if proof is not None and version is not None and version.number == number:
-                is_right = auditor.rows[-1].outcome in (Outcome.IDENTICAL, Outcome.OLDER_FORMAT)
+                is_right = auditor.rows[-1].outcome is Outcome.IDENTICAL
                 written = write_proof(proof, version, record, replayed.last if is_right else None)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
@@ -209,8 +208,7 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
             recomputed = replayed.built(version, placed)
         else:
             recomputed = replayed.value(version, placed, certifier)
-        form = format_of(record.value)
-        parts = differences(record.value, recomputed, form)
+        parts = differences(record.value, recomputed)
         parts += certificate_difference(
             dict(record.headers).get(certified.HEADER), replayed.last.certified if replayed.last else None
         )
@@ -220,7 +218,7 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error), erased=isinstance(error, RowsErased))
     else:
-        auditor.close(number, record.offset, faults, version=version, parts=parts, form=form, certificate=certificate)
+        auditor.close(number, record.offset, faults, version=version, parts=parts, certificate=certificate)
     return version
 
 

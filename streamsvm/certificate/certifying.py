@@ -26,6 +26,7 @@ from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Points
+from streamsvm.supports import CERTIFICATE, require
 
 KEEP: Final = 10_000
 """Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in
@@ -106,11 +107,9 @@ class Certifier:
     def __init__(
         self, model: Model, fit: Fit, partitions: Iterable[int], dtype: np.dtype[np.floating], keep: int = KEEP
     ) -> None:
-        if not isinstance(model.machine, LinearMachine):
-            raise ConfigurationError(
-                "only a linear model has a certificate: in a kernel's space the rows' sums cannot be held",
-                "An audit of the objective, an estimate, is in every version.",
-            )
+        kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
+        require({CERTIFICATE: True, "svm.kernel": kernel})
+        assert isinstance(model.machine, LinearMachine)
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
         self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)

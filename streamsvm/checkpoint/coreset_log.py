@@ -21,23 +21,21 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
-from streamsvm.checkpoint.partition_codec import PlacedArray, PlacedPoints, StateWriter
+from streamsvm.checkpoint.forms import Form, Parts, PlacedArray, PlacedParts, PlacedPoints, StateWriter, describes
+from streamsvm.checkpoint.forms import Part as NamedPart
+from streamsvm.checkpoint.framing import CHECKSUM_BYTES, Frame
 from streamsvm.checkpoint.records import (
-    CHECKSUM_BYTES,
     BucketName,
     decode_bucket,
     decode_partition,
     encode_bucket,
     encode_partition,
-    framed,
-    header_of,
-    unframed,
 )
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
@@ -56,7 +54,7 @@ LARGEST_SMALL: Final = 1 << 20
 NEWEST_ROWS: Final = 1_000
 """Newest rows that manifests of all `coreset.max_partitions` partitions carry together: a gate's window."""
 LEAST_NEWEST_ROWS: Final = 16
-ROWS: Final = b"SSVMROWS"
+ROWS: Final = Frame(b"SSVMROWS")
 
 Kind = TypeVar("Kind")
 
@@ -181,16 +179,29 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return msgspec.json.encode(self, order="deterministic")
 
 
-class _NewestHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _PassedOver(Form, tag_field="part", tag="passed_over"):
+    passed_over: PlacedArray
+
+
+_PASSED_OVER: Final = NamedPart(
+    form=_PassedOver,
+    has=lambda rows: rows.passed_over is not None and rows.passed_over.any(),
+    of=lambda rows: {"passed_over": rows.passed_over.astype(np.int8)},
+    joined=lambda rows, passed_over: replace(rows, passed_over=passed_over.astype(np.bool_)),
+)
+
+
+@describes(None, make=Rows, parts=Parts(_PASSED_OVER))
+class _NewestHeader(Form):
+    last: PlacedArray
+    accepted: PlacedArray
     partition: int
     offset: PlacedArray
     row: PlacedArray
-    last: PlacedArray
     time_ms: PlacedArray
-    accepted: PlacedArray
-    passed_over: PlacedArray | None
     leader_epoch: PlacedArray
     points: PlacedPoints
+    parts: PlacedParts
 
 
 def newest_rows(config: ModelConfig) -> int:
@@ -204,19 +215,13 @@ def encode_rows(rows: Rows) -> bytes:
     X, y, weight = points.X.copy(), np.asarray(points.y, np.int8).copy(), np.asarray(points.weight, np.float64).copy()
     for array in (X, y, weight):
         array[~rows.accepted] = 0
-    passed_over = rows.passed_over if rows.passed_over is not None and rows.passed_over.any() else None
-    header = _NewestHeader(
-        partition=rows.partition,
-        offset=writer.array(rows.offset.astype(np.int64)),
-        row=writer.array(rows.row.astype(np.int64)),
+    header = writer.described(
+        _NewestHeader,
+        replace(rows, points=type(points)(X, y, weight)),
         last=writer.array(rows.last.astype(np.int8)),
-        time_ms=writer.array(rows.time_ms.astype(np.int64)),
         accepted=writer.array(rows.accepted.astype(np.int8)),
-        passed_over=None if passed_over is None else writer.array(passed_over.astype(np.int8)),
-        leader_epoch=writer.array(rows.leader_epoch.astype(np.int64)),
-        points=writer.points(type(points)(X, y, weight)),
     )
-    return framed(ROWS, header, writer)
+    return ROWS.framed(header, writer)
 
 
 def decode_rows(value: bytes) -> Rows:
@@ -227,28 +232,15 @@ def decode_rows(value: bytes) -> Rows:
     CorruptCheckpoint
         If a byte is damaged or missing, or arrays differ in length.
     """
-    header_bytes, rest = unframed(ROWS, value)
-    header, reader = header_of(rest, header_bytes, _NewestHeader)
-    offset, row, last, time_ms, accepted = (
-        reader.array(one) for one in (header.offset, header.row, header.last, header.time_ms, header.accepted)
-    )
-    passed_over = None if header.passed_over is None else reader.array(header.passed_over).astype(np.bool_)
-    leader_epoch, points = reader.array(header.leader_epoch), reader.points(header.points)
+    header, reader = ROWS.opened(value, _NewestHeader)
+    rows = reader.made(header)
+    assert isinstance(rows, Rows)
     reader.end()
-    columns = (offset, row, last, time_ms, accepted, leader_epoch, *(() if passed_over is None else (passed_over,)))
-    if any(column.shape != (len(points),) for column in columns):
+    columns = [rows.offset, rows.row, rows.last, rows.time_ms, rows.accepted, rows.leader_epoch]
+    columns += [] if rows.passed_over is None else [rows.passed_over]
+    if any(column.shape != (len(rows.points),) for column in columns):
         raise CorruptCheckpoint("the newest rows have arrays of different lengths")
-    return Rows(
-        partition=header.partition,
-        offset=offset,
-        row=row,
-        last=last.astype(np.bool_),
-        time_ms=time_ms,
-        accepted=accepted.astype(np.bool_),
-        points=points,
-        leader_epoch=leader_epoch,
-        passed_over=passed_over,
-    )
+    return replace(rows, last=rows.last.astype(np.bool_), accepted=rows.accepted.astype(np.bool_))
 
 
 # --------------------------------------------------------------------- writing

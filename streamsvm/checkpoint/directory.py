@@ -20,7 +20,8 @@ from types import TracebackType
 from typing import Final, Self
 
 from streamsvm.checkpoint.disk import Disk, LockLost
-from streamsvm.checkpoint.format import Snapshot, decode, encode
+from streamsvm.checkpoint.format import decode, encode
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 
@@ -30,11 +31,12 @@ _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|parti
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One checkpoint file: a snapshot, or why it cannot be used."""
+    """One checkpoint file: a snapshot, or why it cannot be used, and what to do about it if that is known."""
 
     name: str
     snapshot: Snapshot | None
     fault: str
+    remedy: str = ""
 
 
 class CheckpointDirectory:
@@ -185,7 +187,7 @@ class CheckpointDirectory:
                 raise CorruptCheckpoint(f"the file has more than {LARGEST_FILE_BYTES} bytes")
             return Generation(name, decode(self._disk.read(name)), "")
         except CorruptCheckpoint as error:
-            return Generation(name, None, str(error))
+            return Generation(name, None, error.what, error.remedy)
         except OSError as error:
             return Generation(name, None, f"the file cannot be read: {error.strerror}")
 
@@ -244,17 +246,6 @@ class CheckpointDirectory:
 
     def _files(self, suffix: str) -> list[str]:
         return _files(self._disk, suffix)
-
-
-def model_of(disk: Disk) -> str | None:
-    """Return whose the newest valid checkpoint of a directory is, which need not be locked; None if there is none."""
-    try:
-        for name in _files(disk, "ssvm"):
-            with suppress(CorruptCheckpoint):
-                return decode(disk.read(name)).name
-    except OSError:
-        return None
-    return None
 
 
 def _files(disk: Disk, suffix: str) -> list[str]:

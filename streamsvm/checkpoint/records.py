@@ -2,52 +2,37 @@
 
 A *bucket record* holds one bucket. Its name is its place in the structure, with the SHA-256 of its bytes: whoever has a
 record of that name has that bucket. A *partition record* holds everything else of a partition, the open leaf, its
-screen and the audit sample among it, and names its buckets. Both are framed alike:
-
-======  ====  ===========================================================================
-offset  size  content
-======  ====  ===========================================================================
-0       8     ``SSVMBUCK`` of a bucket, ``SSVMPART`` of a partition
-8       4     format version, unsigned, little-endian
-12      8     H, the header's length in bytes, unsigned, little-endian
-20      H     header: JSON (UTF-8) that names every array, as in a checkpoint
-20 + H  B     arrays one after another, little-endian, C order
-end-32  32    SHA-256 of everything before
-======  ====  ===========================================================================
+screen and the audit sample among it, and names its buckets. Both have the frame of `streamsvm.checkpoint.framing`, with
+``SSVMBUCK`` or ``SSVMPART``, and the trunks and parts of checkpoints.
 
 Invariant: the same state gives the same bytes, whoever encodes it. A partition is decoded only with all of its buckets.
 """
 
 from __future__ import annotations
 
-import hashlib
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import msgspec
 
-from streamsvm.checkpoint.partition_codec import (
-    PlacedBucket,
+from streamsvm.checkpoint.forms import (
+    Form,
     PlacedExtent,
-    PlacedForgetful,
     PlacedHeld,
-    PlacedOwnBucket,
+    PlacedParts,
     PlacedPoints,
-    PlacedScreened,
-    StateReader,
     StateWriter,
+    describes,
 )
+from streamsvm.checkpoint.framing import CHECKSUM_BYTES, Frame
+from streamsvm.checkpoint.partition_codec import PARTITION_PARTS, PlacedBucket, PlacedScreened, partition_state
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition import PartitionState
 
-FORMAT: Final = 1
-BUCKET: Final = b"SSVMBUCK"
-PARTITION: Final = b"SSVMPART"
-_PREFIX: Final = struct.Struct("<8sIQ")
-CHECKSUM_BYTES: Final = 32
+BUCKET: Final = Frame(b"SSVMBUCK")
+PARTITION: Final = Frame(b"SSVMPART")
 
 
 class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,19 +46,17 @@ class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"b/{self.level}/{self.index}#{self.sha256}"
 
 
-class _PartitionHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+@describes(None, make=partition_state, parts=PARTITION_PARTS)
+class _PartitionHeader(Form):
     partition: int
+    buckets: tuple[BucketName, ...]
     sealed: int
     leader_epoch: int
-    buckets: tuple[BucketName, ...]
     leaf_points: PlacedPoints
     leaf_extent: PlacedExtent
     screened: PlacedScreened | None
     audit: tuple[PlacedHeld, ...]
-    forgetful: PlacedForgetful | None = None
-
-
-Header = TypeVar("Header")
+    parts: PlacedParts
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +70,8 @@ class BucketRecord:
 def encode_bucket(bucket: Bucket) -> BucketRecord:
     """Encode a bucket."""
     writer = StateWriter()
-    value = framed(BUCKET, writer.bucket(bucket), writer)
-    return BucketRecord(BucketName(bucket.level, bucket.index, value[-CHECKSUM_BYTES:].hex()), value)
+    value = BUCKET.framed(writer.described(PlacedBucket, bucket), writer)
+    return BucketRecord(_name_of(bucket, value), value)
 
 
 def decode_bucket(value: bytes) -> tuple[BucketName, Bucket]:
@@ -97,35 +80,24 @@ def decode_bucket(value: bytes) -> tuple[BucketName, Bucket]:
     Raises
     ------
     CorruptCheckpoint
-        If a byte is damaged or missing, or the format is of another build.
+        If a byte is damaged or missing, or another build wrote it.
     """
-    header_bytes, rest = unframed(BUCKET, value)
-    # Which kind it is stands in the header: only the buckets of partitions that forget say what was before them.
-    kind = PlacedOwnBucket if b'"before":' in bytes(rest[:header_bytes]) else PlacedBucket
-    header, reader = header_of(rest, header_bytes, kind)
-    bucket = reader.bucket(header)
+    header, reader = BUCKET.opened(value, PlacedBucket)
+    bucket = reader.value(header)
+    assert isinstance(bucket, Bucket)
     reader.end()
-    return BucketName(bucket.level, bucket.index, value[-CHECKSUM_BYTES:].hex()), bucket
+    return _name_of(bucket, value), bucket
+
+
+def _name_of(bucket: Bucket, value: bytes) -> BucketName:
+    return BucketName(bucket.level, bucket.index, value[-CHECKSUM_BYTES:].hex())
 
 
 def encode_partition(partition: int, state: PartitionState, buckets: Iterable[BucketName]) -> bytes:
     """Encode what a partition is besides its buckets, which are named in their order."""
     writer = StateWriter()
-    return framed(
-        PARTITION,
-        _PartitionHeader(
-            partition=partition,
-            sealed=state.sealed,
-            leader_epoch=state.leader_epoch,
-            buckets=tuple(buckets),
-            leaf_points=writer.points(state.leaf_points),
-            leaf_extent=writer.extent(state.leaf_extent),
-            screened=None if state.screened is None else writer.screened(state.screened),
-            audit=tuple(writer.held(held) for held in state.audit),
-            **writer.forgotten(state.forgetful),
-        ),
-        writer,
-    )
+    header = writer.described(_PartitionHeader, state, partition=partition, buckets=tuple(buckets))
+    return PARTITION.framed(header, writer)
 
 
 def decode_partition(value: bytes, buckets: Mapping[BucketName, Bucket]) -> tuple[int, PartitionState]:
@@ -134,25 +106,17 @@ def decode_partition(value: bytes, buckets: Mapping[BucketName, Bucket]) -> tupl
     Raises
     ------
     CorruptCheckpoint
-        If a byte is damaged or missing, the format is of another build, or a bucket that it names is not there.
+        If a byte is damaged or missing, another build wrote it, or a bucket that it names is not there.
     """
-    header, reader = _partition_header(value)
+    header, reader = PARTITION.opened(value, _PartitionHeader)
     missing = [name for name in header.buckets if name not in buckets]
     if missing:
         raise CorruptCheckpoint(
             f"partition {header.partition} consists of {len(header.buckets)} buckets, but {len(missing)} of them are "
             f"not there, such as {missing[0]}"
         )
-    state = PartitionState(
-        sealed=header.sealed,
-        leader_epoch=header.leader_epoch,
-        buckets=tuple(buckets[name] for name in header.buckets),
-        leaf_points=reader.points(header.leaf_points),
-        leaf_extent=reader.extent(header.leaf_extent),
-        screened=None if header.screened is None else reader.screened(header.screened),
-        audit=tuple(reader.held(held) for held in header.audit),
-        forgetful=None if header.forgetful is None else reader.forgetful(header.forgetful),
-    )
+    state = reader.made(header, buckets=tuple(buckets[name] for name in header.buckets))
+    assert isinstance(state, PartitionState)
     reader.end()
     return header.partition, state
 
@@ -164,7 +128,7 @@ def buckets_named(value: bytes) -> tuple[BucketName, ...]:
     ------
     CorruptCheckpoint
     """
-    return _partition_header(value)[0].buckets
+    return PARTITION.opened(value, _PartitionHeader)[0].buckets
 
 
 class Sender:
@@ -211,51 +175,3 @@ class Receiver:
             raise CorruptCheckpoint(f"the record is of partition {found}, not of partition {partition}")
         self._buckets[partition] = dict(zip(buckets_named(value), state.buckets, strict=True))
         return state
-
-
-def framed(magic: bytes, header: Any, writer: StateWriter) -> bytes:
-    """Return a header and arrays as a record of a kind that eight bytes name."""
-    described = msgspec.json.encode(header, order="deterministic")
-    body = b"".join([_PREFIX.pack(magic, FORMAT, len(described)), described, *writer.parts])
-    return body + hashlib.sha256(body).digest()
-
-
-def unframed(magic: bytes, value: bytes) -> tuple[int, memoryview]:
-    """Return the header's length, and header and arrays; the checksum is checked first.
-
-    Raises
-    ------
-    CorruptCheckpoint
-    """
-    if len(value) < _PREFIX.size + CHECKSUM_BYTES:
-        raise CorruptCheckpoint(f"the record has only {len(value)} bytes")
-    found, version, header_bytes = _PREFIX.unpack_from(value)
-    if found != magic:
-        raise CorruptCheckpoint(f"the record does not begin with {magic.decode()}")
-    body = memoryview(value)[:-CHECKSUM_BYTES]
-    if hashlib.sha256(body).digest() != value[-CHECKSUM_BYTES:]:
-        raise CorruptCheckpoint("the record's checksum does not match: bytes were lost or changed")
-    if version != FORMAT:
-        raise CorruptCheckpoint(f"the record's format version is {version}; this build reads version {FORMAT}")
-    if header_bytes > len(body) - _PREFIX.size:
-        raise CorruptCheckpoint("the record's header is longer than the record")
-    return header_bytes, body[_PREFIX.size :]
-
-
-def header_of(rest: memoryview, header_bytes: int, kind: type[Header]) -> tuple[Header, StateReader]:
-    """Return a record's header and what reads its arrays.
-
-    Raises
-    ------
-    CorruptCheckpoint
-    """
-    try:
-        header = msgspec.json.decode(rest[:header_bytes], type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CorruptCheckpoint(f"the record's header is damaged: {error}") from None
-    return header, StateReader(rest[header_bytes:])
-
-
-def _partition_header(value: bytes) -> tuple[_PartitionHeader, StateReader]:
-    header_bytes, rest = unframed(PARTITION, value)
-    return header_of(rest, header_bytes, _PartitionHeader)

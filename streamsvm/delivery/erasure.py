@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.model.erased import Erased

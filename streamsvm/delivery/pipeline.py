@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamsvm.checkpoint.format import Snapshot
-from streamsvm.checkpoint.join_codec import Joining
+from streamsvm.checkpoint.snapshot import Joining, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken
 from streamsvm.delivery.machine import Delivery

@@ -42,6 +42,7 @@ from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold
 from streamsvm.points import Points
+from streamsvm.supports import CERTIFICATE, LABELS, require
 
 AUDIT_POINTS = 1_000
 """Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
@@ -50,6 +51,8 @@ PARAMETERS: Final = {"tolerance": "tol", "tune_alphas": "alphas", "tune_gammas":
 """Parameters whose option has another name."""
 SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
 """Sections of the configuration before an option's name, which the estimator does not have."""
+SPELLED: Final = {"svm.cost": "cost", "svm.target": "target", "svm.multiclass": "multiclass", LABELS: "y"}
+"""Parameters by the names of the options in the table of combinations."""
 ALLOWED: Final = {
     "memory_points": "a whole number, at least 16",
     "alpha": "a number from 1e-30 to 1, or None",
@@ -518,8 +521,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If there are more than two classes, or the kernel is not linear, or as `partial_fit`.
         """
         check_is_fitted(self)
-        if len(self.classes_) != 2:
-            raise ValueError(f"a certificate is of two classes, not of {len(self.classes_)}")
+        require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
             certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
@@ -580,8 +582,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = np.unique(labels if classes is None else classes)
         if not 2 <= len(found) <= MOST_CLASSES:
             raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
-        if len(found) == 2 and self.multiclass is not None:
-            raise ValueError(f"multiclass = {self.multiclass!r} is for more than two classes: leave it None")
+        require({"svm.multiclass": self.multiclass, LABELS: len(found)}, SPELLED)
         self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
         config = self._configuration(features.shape[1], dtype, recipe)
@@ -623,8 +624,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> ModelConfig:
         weights: Any = self._class_weights()
         goal = self.cost is not None or self.target is not None
-        if goal and len(self.classes_) != 2:
-            raise ValueError(f"cost and target are for two classes, but there are {len(self.classes_)}")
+        require({"svm.cost": self.cost, "svm.target": self.target, LABELS: len(self.classes_)}, SPELLED)
         # Machines that share a structure have pilots of their own, over all of their support vectors.
         several: dict[str, Any] = {"landmarks": None} if len(self.classes_) > 2 else {}
         try:
@@ -675,7 +675,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
         place = [str(part) for part in error["loc"]]
         name = PARAMETERS.get(place[0], place[0]) if place else ""
-        own = SECTION.sub("", error["msg"].removeprefix("Value error, ").replace("labels of points.labels", "classes"))
+        own = error["msg"].removeprefix("Value error, ").replace("labels of points.labels", "classes").removesuffix(".")
+        own = SECTION.sub("", own)
         for option, parameter in PARAMETERS.items():
             own = own.replace(option, parameter)
         if error["type"] == "value_error" or name not in ALLOWED:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
@@ -88,7 +88,8 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Machines | None
     try:
         snapshot = checkpoint.decode(plain["learned"])
     except CorruptCheckpoint as error:
-        raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error}") from None
+        remedy = "Load it with the build that saved it, or fit it again."
+        raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error.what}. {remedy}") from None
     config = ModelConfig.model_validate(snapshot.configuration)
     return config, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
 

@@ -17,6 +17,7 @@ import msgspec
 
 from streamsvm.features.paths import Path, checked
 from streamsvm.features.zones import UTC_NAME, Transitions, check_transitions
+from streamsvm.supports import require
 
 MOST_COLUMNS: Final = 2_000
 """Every bucket keeps 16 bytes of moments a column, a pilot some matrices of columns by columns."""
@@ -322,8 +323,7 @@ def _check_number(feature: Number, _: Recipe) -> None:
         raise ValueError(f"unit is {feature.unit:g}; give a number above 0")
     if feature.clip is not None and not feature.clip[0] < feature.clip[1]:
         raise ValueError(f"clip is {list(feature.clip)}; give the least value and a larger one")
-    if feature.log1p and feature.buckets:
-        raise ValueError("log1p and buckets are both given; give only one, because a bucket stays the same")
+    require({"log1p": feature.log1p, "buckets": feature.buckets})
     if len(feature.buckets) > MOST_BUCKETS:
         raise ValueError(f"buckets has {len(feature.buckets)} borders; give at most {MOST_BUCKETS}")
     if any(not one < other for one, other in pairwise(feature.buckets)):
@@ -354,8 +354,7 @@ def _check_hash(feature: Hash, _: Recipe) -> None:
 def _check_time(feature: Time, recipe: Recipe) -> None:
     if not feature.parts or len(set(feature.parts)) < len(feature.parts):
         raise ValueError("parts must name each of hour, weekday, month and age at most once, and at least one of them")
-    if ("age" in feature.parts) != (feature.since is not None):
-        raise ValueError("the part age and the option since must be given together, but one of them is missing")
+    require({"the part age": "age" in feature.parts, "since": feature.since})
     if feature.since is not None:
         checked(feature.since)
     _check_zone(feature.zone, recipe)

@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from streamsvm.config import OF_EVENTS_ONLY, Label, PointsConfig, PointsFormat
+from streamsvm.choices import OF_EVENTS_ONLY
+from streamsvm.config import Label, PointsConfig, PointsFormat
 from streamsvm.errors import InvalidMessage
 from streamsvm.features.paths import path_of
 from streamsvm.features.recipe import Envelope

@@ -14,10 +14,10 @@ from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import examples_of
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
-from streamsvm.model import probability_part
 from streamsvm.model.classes import machines_of
+from streamsvm.model.parts import probability as probability_part
+from streamsvm.model.parts.probability import NUMBER_BYTES
 from streamsvm.model.pointers import Head
-from streamsvm.model.probability_part import NUMBER_BYTES
 from streamsvm.model.probes import count_of
 from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
 from streamsvm.model.version import (
@@ -85,10 +85,10 @@ def _summary(learned: Learned) -> StreamSummary:
     )
 
 
-def memory_of(cut: Cut, config: ModelConfig) -> Memory | msgspec.UnsetType:
-    """Write what a cut is of, for the lineage; unset where that is everything."""
+def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
+    """Write what a cut is of, for the lineage; None where that is everything."""
     if cut.held is None:
-        return msgspec.UNSET
+        return None
     return Memory(
         kind=config.coreset.memory,
         partitions=tuple(

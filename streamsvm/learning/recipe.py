@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from msgspec import UNSET
-
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
@@ -295,9 +293,9 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         build=dict(origin.build),
         links=origin.links,
         memory=memory_of(cut, config),
-        refined=UNSET if origin.refined is None else origin.refined,
-        labels=UNSET if origin.labels is None else origin.labels.at(cut.labels_offsets),
-        built=UNSET if origin.built is None else origin.built,
+        refined=origin.refined,
+        labels=None if origin.labels is None else origin.labels.at(cut.labels_offsets),
+        built=origin.built,
     )
     return Version(
         name=origin.name,

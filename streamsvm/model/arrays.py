@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import re
 from typing import Final, Literal
 
 import numpy as np
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.kernels import Float
+
+SHA256: Final = re.compile("[0-9a-f]{64}")
+"""A hash as messages spell it."""
 
 Bits = Literal[16, 32, 64]
 
@@ -48,3 +52,10 @@ def from_base64(text: str, name: str, bits: Bits = 64) -> Float:
     if not np.isfinite(array).all():
         raise InvalidMessage(f"an entry of {name} is not finite")
     return array
+
+
+def table(rows: list[list[float]], count: int, entries: int, name: str, of: str) -> Float:
+    """Return rows as a matrix, shape (count, entries), of finite numbers; raises `InvalidMessage`."""
+    if len(rows) != count:
+        raise InvalidMessage(f"{name} has {len(rows)} entries for {count} probes")
+    return np.array([vector(row, entries, f"an entry of {name}", of) for row in rows]).reshape(count, entries)

@@ -176,24 +176,8 @@ class LabelsLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     base: tuple[PartitionCut, ...]
 
 
-class LineageOfFormat1(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A lineage as formats 1 to 3 write it: without links."""
-
-    parent: str | None
-    topic: str
-    topic_id: str
-    cut: tuple[PartitionCut, ...]
-    base: tuple[PartitionCut, ...]
-    configuration: dict[str, Any]
-    configuration_sha256: str
-    seed: int
-    training_set_sha256: str
-    tuned_at: tuple[PartitionCut, ...] | None
-    build: dict[str, str]
-
-
-class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which data and which configuration made a version.
+class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which data and which configuration made a version: what every version says of it.
 
     Attributes
     ----------
@@ -213,39 +197,49 @@ class Lineage(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only
     build : mapping of str to str
         Library versions and CPU target. Recomputing gives the same bytes only on the same build.
     links : tuple of Ancestor
-        The versions of `streamsvm.model.ancestry.linked` whose hashes were known: all, unless the chain is older than
-        format 4.
-    memory : Memory, or unset
-        What the version is of; left out where nothing is forgotten.
-    refined : Refined, or unset
-        What it was refined from; left out of what a trainer publishes.
-    labels : LabelsLog, or unset
-        Where the labels come from; left out where they come with the features. With it, a position in `cut` is the
-        offset of the newest features record merged, and how many points were joined since.
-    built : Built, or unset
-        Of which stretch it is, where that is not everything up to the cut; left out of what a trainer publishes.
+        The versions of `streamsvm.model.ancestry.linked` whose hashes were known.
+    """
+
+    parent: str | None
+    topic: str
+    topic_id: str
+    cut: tuple[PartitionCut, ...]
+    base: tuple[PartitionCut, ...]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+    seed: int
+    training_set_sha256: str
+    tuned_at: tuple[PartitionCut, ...] | None
+    build: dict[str, str]
+    links: tuple[Ancestor, ...]
+
+
+class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The lineage of a version, with what its message keeps in named parts.
+
+    Attributes
+    ----------
+    memory : Memory or None
+        What the version is of; None where nothing is forgotten.
+    refined : Refined or None
+        What it was refined from; None of what a trainer publishes.
+    labels : LabelsLog or None
+        Where the labels come from; None where they come with the features. With it, a position in `cut` is the offset
+        of the newest features record merged, and how many points were joined since.
+    built : Built or None
+        Of which stretch it is, where that is not everything up to the cut; None of what a trainer publishes.
     """
 
     links: tuple[Ancestor, ...] = ()
-    memory: Memory | msgspec.UnsetType = msgspec.UNSET
-    refined: Refined | msgspec.UnsetType = msgspec.UNSET
-    labels: LabelsLog | msgspec.UnsetType = msgspec.UNSET
-    built: Built | msgspec.UnsetType = msgspec.UNSET
+    memory: Memory | None = None
+    refined: Refined | None = None
+    labels: LabelsLog | None = None
+    built: Built | None = None
 
     @property
     def ancestors(self) -> tuple[str, ...]:
         """Every hash that it names, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
         return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
-
-
-class LineageOfFormat4(LineageOfFormat1, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A lineage as format 4 writes it: links must be there, even if there are none; the rest only where needed."""
-
-    links: tuple[Ancestor, ...]
-    memory: Memory | msgspec.UnsetType = msgspec.UNSET
-    refined: Refined | msgspec.UnsetType = msgspec.UNSET
-    labels: LabelsLog | msgspec.UnsetType = msgspec.UNSET
-    built: Built | msgspec.UnsetType = msgspec.UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,6 +266,8 @@ class Version:
         Of more than two labels, how each machine was fitted; empty of two.
     recipe : Recipe or None
         What raw events become; None of a version that learned points.
+    passed_over : tuple of str
+        Names of parts of its message that this build does not know, and that no answer depends on.
     """
 
     name: str
@@ -286,6 +282,7 @@ class Version:
     audit: Audit | None = None
     machines: tuple[MachineFit, ...] = ()
     recipe: Recipe | None = None
+    passed_over: tuple[str, ...] = ()
 
     @property
     def missing_labels(self) -> tuple[Label, ...]:

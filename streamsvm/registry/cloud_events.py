@@ -9,7 +9,7 @@ from cloudevents.core.bindings.kafka import to_binary
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from streamsvm.model.message import CONTENT_TYPE, EVENT_TYPE, SHA256_HEADER, schema_of
+from streamsvm.model.message import CONTENT_TYPE, EVENT_TYPE, SCHEMA, SHA256_HEADER
 from streamsvm.model.version import Version
 
 
@@ -27,7 +27,7 @@ def headers(
     extra : mapping
         Timings, incarnation and the like.
     """
-    described = {"datacontenttype": CONTENT_TYPE, "dataschema": schema_of(version)}
+    described = {"datacontenttype": CONTENT_TYPE, "dataschema": SCHEMA}
     attributes = {"id": version.key, "type": EVENT_TYPE, **described}
     return cloudevent(version, time, attributes, {SHA256_HEADER: value_sha256, **extra})
 

@@ -17,11 +17,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.errors import ConfigurationError
 from streamsvm.features.paths import shown
 from streamsvm.features.recipe import LARGEST_NUMBER, MISSING, Category, Constant, Cross, Flag, Number, OfField, Recipe
 from streamsvm.model.version import Version
 from streamsvm.registry.onnx_graph import ML_DOMAIN, Graph
+from streamsvm.supports import FEATURES, GRAPH_OF_EVENTS, UNKNOWN_TO_ONNX, require
 
 _LARGEST_UNITS: Final = 1e300
 """As `streamsvm.features.columns` has it: a number in tiny units beyond this counts as 0."""
@@ -55,11 +55,8 @@ def columns_by(graph: Graph, version: Version) -> Taken:
         If the version has no recipe, or one that ONNX cannot evaluate; naming the features.
     """
     recipe = version.recipe
-    if recipe is None:
-        raise ConfigurationError(
-            f"{version.key} has no recipe, because it learned points and not raw events",
-            "Export it without events: the graph then takes the features as X.",
-        )
+    require({GRAPH_OF_EVENTS: True, FEATURES: recipe}, {FEATURES: f"the recipe of {version.key}"})
+    assert recipe is not None
     _require_known(recipe, version.key)
     made = _Columns(graph)
     for feature in recipe.features:
@@ -82,11 +79,8 @@ def _require_known(recipe: Recipe, key: str) -> None:
         kind = str if isinstance(feature, Category) else float
         if kinds.setdefault(shown(feature.field), kind) is not kind:
             unknown.append(f"{feature.name} (a field that is both text and number)")
-    if unknown:
-        raise ConfigurationError(
-            f"ONNX cannot evaluate these features of {key}: {', '.join(unknown)}",
-            "Export it without events: the graph then takes the columns as X, which loaded.features(events) makes.",
-        )
+    have = f"{key} has {', '.join(unknown)}" if unknown else ""
+    require({GRAPH_OF_EVENTS: True, UNKNOWN_TO_ONNX: have})
 
 
 class _Columns:

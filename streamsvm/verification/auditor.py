@@ -75,7 +75,6 @@ class Auditor:
             return number, None, (*faults, str(error)), ""
         if version.key.encode() != key:
             faults.append(f"the value says that it is {version.key}")
-        form = model_codec.format_of(value)
         faults += self._chain.faults(
             ChainLink(
                 number=number,
@@ -83,9 +82,11 @@ class Auditor:
                 incarnation=incarnation_in(headers),
                 lineage=version.lineage,
                 rows=version.stream.rows,
-                form=form,
             )
         )
+        if version.passed_over:
+            unknown = ", ".join(version.passed_over)
+            return number, None, tuple(faults), f"the message has parts that this build does not know: {unknown}"
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:
@@ -114,7 +115,6 @@ class Auditor:
         version: Version | None = None,
         parts: tuple[str, ...] | None = None,
         note: str = "",
-        form: str = model_codec.FORMAT,
         certificate: Certificate | None = None,
         erased: bool = False,
     ) -> None:
@@ -130,15 +130,11 @@ class Auditor:
             In what it differs from its recomputation; None if there was none.
         note : str
             Why there was none.
-        form : str
-            The format of its message.
         certificate : Certificate, optional
         erased : bool
             Whether there was none because rows of it were erased.
         """
         outcome = Outcome.ERASED if erased else self._outcome(number, parts)
-        if outcome is Outcome.IDENTICAL and form not in model_codec.WRITTEN:
-            outcome, note = Outcome.OLDER_FORMAT, form
         if outcome is Outcome.RETIRED:
             note = f"by the tombstone at offset {self._survey.retired[number]}"
         if parts and version is not None and version.lineage.build != build():

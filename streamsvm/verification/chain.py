@@ -6,7 +6,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from streamsvm.learning.tuning import is_due
-from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor, chosen
 from streamsvm.model.version import Lineage, positions, version_key
 from streamsvm.points import Position, Positions, precedes
@@ -26,8 +25,6 @@ class ChainLink:
     lineage : Lineage
     rows : int
         Rows of the input up to its cut.
-    form : str
-        The format of its message.
     """
 
     number: int
@@ -35,7 +32,6 @@ class ChainLink:
     incarnation: int | None
     lineage: Lineage
     rows: int
-    form: str = model_codec.FORMAT
 
     @property
     def cut(self) -> dict[int, Position]:
@@ -144,7 +140,7 @@ class ChainCheck:
                 named = f"the version links to {self._key(ancestor.number)} as {ancestor.sha256}"
                 faults.append(f"{named}, but that version has the SHA-256 {', '.join(sorted(known))}")
         before = self._before
-        if before is None or before.number != link.number - 1 or link.form in model_codec.WITHOUT_LINKS:
+        if before is None or before.number != link.number - 1:
             return faults
         found, due = ([ancestor.number for ancestor in links] for links in (link.lineage.links, links_after(before)))
         if found != due:
@@ -186,8 +182,6 @@ class ChainCheck:
 
 def links_after(parent: ChainLink) -> tuple[Ancestor, ...]:
     """Return what the version after another links to."""
-    if parent.form in model_codec.WITHOUT_LINKS:
-        return ()
     lineage, before = parent.lineage, parent.number - 1
     known = [(link.number, link) for link in lineage.links]
     if lineage.parent is not None:

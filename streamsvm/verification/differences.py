@@ -8,26 +8,17 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from streamsvm.model import certified
-from streamsvm.model import message as model_codec
 from streamsvm.model.certified import Certified
 
 PARTS_SHOWN: Final = 6
 """Differing parts of a version that are named one by one."""
 
 
-def differences(published: bytes, recomputed: bytes, form: str = model_codec.FORMAT) -> tuple[str, ...]:
-    """Name the parts in which two values of versions differ; none if they are the same bytes.
-
-    What was published in an older format `form`, which lacks what the newest says, is compared in what it holds. A
-    version with a threshold is not: its format is as old as the first threshold.
-    """
+def differences(published: bytes, recomputed: bytes) -> tuple[str, ...]:
+    """Name the parts in which two values of versions differ; none if they are the same bytes."""
     if published == recomputed:
         return ()
-    if form not in model_codec.WRITTEN and model_codec.format_of(recomputed) == model_codec.FORMAT:
-        published, recomputed = model_codec.as_format(published, form), model_codec.as_format(recomputed, form)
-        if published == recomputed:
-            return ()
-    was, found = dict(_leaves(json.loads(published))), dict(_leaves(json.loads(recomputed)))
+    was, found = dict(_leaves(_by_part(published))), dict(_leaves(_by_part(recomputed)))
     parts = [path for path in dict.fromkeys([*found, *was]) if _exact(was, path) != _exact(found, path)]
     if not parts:
         return ("the bytes, but not their meaning: the version was encoded in another way",)
@@ -59,6 +50,13 @@ _FIRST: Final = ("lineage.training_set_sha256", "stream", "features", "training.
 def _weight(path: str) -> int:
     """Order parts from cause to consequence."""
     return next((rank for rank, part in enumerate(_FIRST) if path.startswith(part)), len(_FIRST))
+
+
+def _by_part(value: bytes) -> dict[str, object]:
+    """Return a version's value with each named part under its name."""
+    trunk = json.loads(value)
+    parts = trunk.pop("parts")
+    return {**trunk, **{part["part"]: part for part in parts}}
 
 
 def _leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:

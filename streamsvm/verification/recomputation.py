@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 
-from msgspec import UnsetType
 from pydantic import ValidationError
 
 from streamsvm.certificate.certifying import Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Learned
-from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.errors import StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, make, version_of
@@ -23,6 +22,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.version import Built, Lineage, Memory, PartitionCut, Refined, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
+from streamsvm.supports import CERTIFICATE, LABELS, STRETCH, require
 
 
 class NotRecomputable(StateError):
@@ -75,7 +75,7 @@ class Recomputation:
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
-        if (self.config.labels is None) != isinstance(lineage.labels, UnsetType):
+        if (self.config.labels is None) != (lineage.labels is None):
             raise NotRecomputable("the version's configuration and lineage.labels do not fit together")
         self.topic = lineage.topic
         self._topic_id = topic_id
@@ -242,14 +242,14 @@ class Recomputation:
 def _input_of(lineage: Lineage) -> tuple[object, ...]:
     """Return what two versions have in common that can be recomputed one after the other."""
     labels = lineage.labels
-    of_labels = None if isinstance(labels, UnsetType) else (labels.topic, labels.topic_id, labels.base)
+    of_labels = None if labels is None else (labels.topic, labels.topic_id, labels.base)
     return lineage.topic, lineage.topic_id, lineage.configuration_sha256, of_labels
 
 
 def _labels_of(lineage: Lineage) -> LabelsOrigin | None:
     """Return the log of a version's labels; None where they come with the features."""
     labels = lineage.labels
-    if isinstance(labels, UnsetType):
+    if labels is None:
         return None
     return LabelsOrigin(topic=labels.topic, topic_id=labels.topic_id, base=positions(labels.base))
 
@@ -274,21 +274,10 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     config, model, fit = configuration_of(version.lineage), version.model, version.fit
     if model.dimension != config.points.dimension or not 0.0 < fit.C < math.inf:
         return None
-    if isinstance(model, ClassModel):
-        raise ConfigurationError(
-            f"{version.key} has {model.classes} labels: a certificate is of two",
-            "An audit of the objective, an estimate, is in every version.",
-        )
-    if isinstance(version.lineage.built, Built):
-        raise ConfigurationError(
-            f"{version.key} is of a stretch of the past: a certificate is of all rows up to a cut",
-            "Certify a version of a trainer's model.",
-        )
-    if config.coreset.forgets:
-        raise ConfigurationError(
-            f"{version.key} forgets (coreset.memory = {config.coreset.memory}): a certificate is of all rows alike",
-            "Certify a version of a model that forgets nothing.",
-        )
+    stretch = isinstance(version.lineage.built, Built)
+    own = {LABELS: config.points.classes, STRETCH: stretch, "coreset.memory": config.coreset.memory}
+    require({CERTIFICATE: True, **own}, {LABELS: version.key, STRETCH: version.key})
+    assert not isinstance(model, ClassModel)
     partitions = [part.partition for part in version.lineage.cut]
     if made is not None:
         model, fit = made.trained.model, made.trained.fit
@@ -335,7 +324,7 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
 def missing_labels(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
     """Say which part of a version's labels their log does not hold, or nothing; parameters as of `missing_input`."""
     labels = version.lineage.labels
-    if isinstance(labels, UnsetType):
+    if labels is None:
         return ""
     if topic_id is None:
         return f"the topic {labels.topic} of the labels no longer exists"

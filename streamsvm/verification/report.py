@@ -23,7 +23,6 @@ class Outcome(StrEnum):
     """What was found out about one record of a version."""
 
     IDENTICAL = "identical"
-    OLDER_FORMAT = "older_format"
     DIFFERS = "differs"
     FOREIGN = "foreign"
     UNAVAILABLE = "unavailable"
@@ -34,7 +33,6 @@ class Outcome(StrEnum):
 
 MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.IDENTICAL: "recomputed, and identical to the last byte",
-    Outcome.OLDER_FORMAT: "recomputed, and identical in everything that its older message format holds",
     Outcome.DIFFERS: "contradicts its lineage, its place in the topic or its own hash",
     Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU, so no verdict is "
     "possible",

@@ -24,7 +24,8 @@ from rich.table import Table
 
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import Snapshot, decode, encode
+from streamsvm.checkpoint.format import decode, encode
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.cutting import LearnerState

@@ -234,9 +234,12 @@ def test_a_machine_far_from_all_gets_a_weaker_bound() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"svm": SvmConfig(kernel="rbf")}, "the kernel is rbf"),
-        ({"coreset": CoresetConfig(memory="window", window_points=100_000)}, "coreset.memory is window"),
-        ({"points": PointsConfig(dimension=4, labels=("a", "b", "c"))}, "there are 3 labels"),
+        ({"svm": SvmConfig(kernel="rbf")}, "svm.kernel = rbf: in a kernel's space"),
+        ({"coreset": CoresetConfig(memory="window", window_points=100_000)}, "coreset.memory = window: "),
+        (
+            {"points": PointsConfig(dimension=4, labels=("a", "b", "c"))},
+            "has 3 labels: totals are of two",
+        ),
     ],
 )
 def test_where_there_are_none_the_reason_has_a_name(changed: dict[str, object], why: str) -> None:

@@ -105,12 +105,12 @@ def test_a_lineage_with_other_links_is_refused(links: tuple[tuple[int, str], ...
         codec.decode(codec.encode(replace(version, lineage=lineage)))
 
 
-def test_a_place_is_read_from_every_format() -> None:
-    """Parent first; messages before format 4 have no links."""
-    for number in golden.FORMATS:
-        place = codec.place_of(golden.path_of(number, "linear").read_bytes())
-        assert (place.name, place.version) == ("pulsar", 42)
-        assert [one.number for one in place.ancestors] == ([41, 40, 32] if number > 3 else [41])
+@pytest.mark.parametrize("kind", golden.KINDS)
+def test_a_place_is_read_from_every_kind_of_version(kind: str) -> None:
+    """Parent first, then the links."""
+    place = codec.place_of(golden.path_of(kind).read_bytes())
+    assert (place.name, place.version) == ("pulsar", 42)
+    assert [one.number for one in place.ancestors] == [41, 40, 32]
 
 
 def test_retired_versions_are_those_below_and_those_that_people_name() -> None:

@@ -1,4 +1,4 @@
-"""Machines in half precision: a format of its own, a quarter of the bytes, and what rounding does to a machine."""
+"""Machines in half precision: a part of their own, a quarter of the bytes, and what rounding does to a machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
@@ -20,56 +19,44 @@ from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, Model, Scaler
-from streamsvm.model.schemas import model_schema
 from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.svm.objective import primal_objective
 from tests.brokers.jvm import CannotRun
 from tests.golden import model as golden
-from tests.golden.checkpoint import as_json
 from tests.interop.inputs import answers_by
 
-NUMBER = golden.WITH_HALF
-VALIDATOR = jsonschema.Draft202012Validator(model_schema(NUMBER))
 
-
-def value_of(kind: str = "rbf") -> Any:
-    return json.loads(golden.path_of(NUMBER, kind).read_bytes())
+def value_of(kind: str = "rbf-half") -> Any:
+    return json.loads(golden.path_of(kind).read_bytes())
 
 
 def made(support: Any, dual: Any, gamma: float = 0.25) -> Version:
     """Return the golden version with another machine, of three features that are taken as they are."""
-    version = golden.in_half("rbf")
+    version = golden.handmade("rbf-half")
     machine = KernelMachine(RbfKernel(gamma), np.asarray(support, float), np.asarray(dual, float), 0.125).halved()
     assert isinstance(version.model, Model)
     return replace(version, model=replace(version.model, scaler=Scaler.identity(3), machine=machine))
 
 
-@pytest.mark.parametrize("kind", golden.IN_HALF)
-def test_golden_bytes(kind: str) -> None:
-    """Of points and of raw events, with and without a threshold."""
-    value, version = golden.path_of(NUMBER, kind).read_bytes(), golden.in_half(kind)
-    assert codec.encode(version) == value
-    assert as_json(codec.decode(value)) == as_json(version)
-    VALIDATOR.validate(json.loads(value))
-    assert codec.schema_of(version) == model_schema(NUMBER)["$id"]
-    assert codec.as_format(value, codec.HALF_FORMAT) == value
-    older = codec.RECIPE_FORMAT if kind == "events" else codec.FORMAT
-    machine = codec.decode(codec.as_format(value, older)).model.machine
-    own = version.model.machine
-    assert isinstance(machine, KernelMachine)
-    assert isinstance(own, KernelMachine)
-    assert (machine.precision, machine.support.tolist()) == ("double", own.support.tolist())
+@pytest.mark.parametrize("kind", ["rbf-half", "events-half"])
+def test_without_its_part_it_is_refused(kind: str) -> None:
+    """16 bits are never read as 64: the part is not one that a reader may pass over."""
+    value = value_of(kind)
+    value["parts"] = [part for part in value["parts"] if part["part"] != "half_precision"]
+    with pytest.raises(InvalidMessage, match=r"not base64 of float64 values|do not fit"):
+        codec.decode(json.dumps(value).encode())
 
 
-@pytest.mark.parametrize("form", [codec.FORMAT, codec.THRESHOLD_FORMAT, codec.RECIPE_FORMAT])
-def test_older_readers_refuse_it(form: str) -> None:
-    """They know neither the number nor the fields: none takes 16 bits for 64."""
-    for kind in golden.IN_HALF:
-        value = value_of(kind)
-        assert not jsonschema.Draft202012Validator(model_schema(int(form[-1]))).is_valid(value)
-        with pytest.raises(InvalidMessage):
-            codec.decode(json.dumps(value | {"format": form}).encode())
+@pytest.mark.parametrize(
+    ("kind", "what"), [("linear", "is for rbf machines"), ("rbf-classes", "is for two labels"), ("rbf", "float16|fit")]
+)
+def test_with_its_part_another_machine_is_refused(kind: str, what: str) -> None:
+    """Linear ones, those of more than two labels, and one in double precision."""
+    value = value_of(kind)
+    value["parts"] = sorted([*value["parts"], {"part": "half_precision"}], key=lambda part: part["part"])
+    with pytest.raises(InvalidMessage, match=what):
+        codec.decode(json.dumps(value).encode())
 
 
 def test_every_number_comes_back() -> None:
@@ -108,7 +95,7 @@ def test_what_float32_does_not_hold_stays_whole() -> None:
         ("dual_coefficients", base64.b64encode(b"\x00\x00\xc0\x7f" * 2).decode(), "dual_coefficients is not finite"),
         ("precision", "double", "precision"),
         ("gamma", 2.5, "probe 0"),
-        ("kernel", "linear", "linear"),
+        ("kernel", "linear", "unknown field `gamma`"),
     ],
 )
 def test_what_is_wrong_is_named(field: str, to: Any, what: str) -> None:
@@ -195,8 +182,8 @@ def test_every_language_reads_it(tmp_path: Path) -> None:
     support = np.concatenate((drawn, [[6e-8, -3e-5, 6.1e-5], [65_504.0, 1.0, -0.0]]))
     value = codec.encode(made(support, np.append(drawn[:, 0], [1e-40, -2.5]), 1e-4))
     points = {"near": "[0.1, -0.2, 0.3]", "far": "[60000.0, 1.0, 0.0]", "zero": "[0.0, 0.0, 0.0]"}
-    for kind in ("drawn", "rbf"):
-        given = value if kind == "drawn" else golden.path_of(NUMBER, kind).read_bytes()
+    for kind in ("drawn", "rbf-half"):
+        given = value if kind == "drawn" else golden.path_of(kind).read_bytes()
         try:
             found = answers_by(tmp_path, given, points)
         except CannotRun as missing:

@@ -69,11 +69,22 @@ def in_names(value: Any) -> None:
 
 
 def in_coefficients(value: Any) -> None:
-    value["model"]["coefficients"] = "MARK"
+    value["model"]["coefficients"] = ["MARK"]
 
 
 def in_probes(value: Any) -> None:
     value["probes"]["x"] = "MARK"
+
+
+def in_parts(value: Any) -> None:
+    value["parts"] = "MARK"
+
+
+def many_parts(size: int) -> bytes:
+    """Return a good message with thousands of parts that are passed over."""
+    value = json.loads(codec.encode(version_of(1)))
+    value["parts"] += [{"part": f"info_z{number:08}"} for number in range(size // 27)]
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,8 @@ MESSAGES = {
     "empty objects": Large(lambda size: filled(in_configuration, "{}", size), 28.0, True),
     "names": Large(lambda size: filled(in_names, '"a"', size), 28.0, False),
     "coefficients": Large(lambda size: filled(in_coefficients, "1", size), 28.0, False),
+    "parts without a name": Large(lambda size: filled(in_parts, "{}", size), 28.0, False),
+    "parts that are passed over": Large(many_parts, 28.0, True),
     "probes": Large(lambda size: filled(in_probes, "[]", size), 28.0, False),
 }
 

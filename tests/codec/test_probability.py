@@ -13,9 +13,10 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
-from streamsvm.model import probability_part as part_codec
+from streamsvm.model.parts import probability as part_codec
 from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
 from tests.codec.test_model import version_of
+from tests.golden import model as golden
 from tests.streams import gaussian
 
 SIGMOID = Sigmoid(-1.0 / 3.0, 1e-300)
@@ -38,7 +39,8 @@ def value_of(probability: Probability | None) -> bytes:
 def test_probabilities_survive_their_bytes(probability: Probability | None, written: object) -> None:
     """They stand in the message as plain numbers, and come back to the last bit."""
     value = value_of(probability)
-    assert json.loads(value)["probability"] == written
+    part = golden.parts_of(json.loads(value)).get("probability")
+    assert (None if part is None else part["functions"]) == (None if written is None else [written])
     back = codec.decode(value)
     assert codec.encode(back) == value
     if probability is not None:
@@ -66,9 +68,27 @@ def test_probabilities_survive_their_bytes(probability: Probability | None, writ
 )
 def test_what_is_no_probability_is_refused_by_name(part: dict[str, object], named: str) -> None:
     """No reader serves a probability that decreases, leaves 0 to 1, or is of a kind it does not know."""
-    plain = json.loads(value_of(None))
+    value = json.loads(value_of(SIGMOID))
+    golden.parts_of(value)["probability"]["functions"] = [part]
     with pytest.raises(InvalidMessage, match=named):
-        codec.decode(json.dumps({**plain, "probability": part}).encode())
+        codec.decode(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("kind", ["linear", "linear-classes", "rbf-classes"])
+def test_there_is_a_function_for_each_machine_and_a_probability_for_each_probe(kind: str) -> None:
+    """Of two labels one, of more one for each label; one less, one more or another one is refused."""
+    for field, change, named in (
+        ("functions", lambda entries: entries[:-1], "functions for"),
+        ("functions", lambda entries: [*entries, entries[0]], "functions for"),
+        ("probes", lambda entries: entries[:-1], "probability.probes has 7 entries for 8 probes"),
+        ("probes", lambda entries: [*entries[:-1], [*entries[-1], 0.5]], "an entry of probability.probes has"),
+        ("probes", lambda entries: [*entries[:-1], [0.999 for _ in entries[-1]]], "computes the probability"),
+    ):
+        value = json.loads(golden.path_of(kind).read_bytes())
+        part = golden.parts_of(value)["probability"]
+        part[field] = change(part[field])
+        with pytest.raises(InvalidMessage, match=named):
+            codec.decode(json.dumps(value).encode())
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
@@ -77,7 +97,7 @@ def test_the_size_bound_counts_probabilities(method: str) -> None:
     most = -2.2250738585072014e-308
     x = np.nextafter(most, 0.0) * np.arange(2 * MOST_KNOTS, MOST_KNOTS, -1)
     isotonic = Isotonic(x, np.full(MOST_KNOTS, -most))
-    part = part_codec.encode(isotonic if method == "isotonic" else Sigmoid(most, most))
+    part = part_codec.encoded(isotonic if method == "isotonic" else Sigmoid(most, most))
     assert len(msgspec.json.encode(part)) <= part_codec.largest_bytes(method)
     points = PointsConfig(dimension=3)
     plain, with_it = (ModelConfig(points=points, svm=SvmConfig(probability=one)) for one in (None, method))

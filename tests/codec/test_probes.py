@@ -16,8 +16,8 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import probes
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.parts.probability import NUMBER_BYTES
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
-from streamsvm.model.probability_part import NUMBER_BYTES
 from streamsvm.model.probes import count_of
 from tests.codec.test_model import version_of
 
@@ -167,7 +167,11 @@ def test_probes_take_no_more_than_foreseen(model: Model) -> None:
     """In JSON, their names and brackets included."""
     found = probes.probes_of(model)
     part = {
-        "probes": {"x": found.X.tolist(), "decision": found.decision.tolist(), "tolerance": found.tolerance.tolist()}
+        "probes": {
+            "x": found.X.tolist(),
+            "decision": found.decision[:, None].tolist(),
+            "tolerance": found.tolerance[:, None].tolist(),
+        }
     }
     foreseen = probes.count_of(model.dimension) * (model.dimension + 3) * NUMBER_BYTES
     assert len(msgspec.json.encode(part)) <= foreseen
@@ -197,7 +201,7 @@ def test_more_probes_than_a_model_has_are_refused_before_they_are_evaluated(
     model = Model(Scaler(np.zeros(dimension), np.ones(dimension)), LinearMachine(np.ones(dimension), 0.5))
     plain = json.loads(model_codec.encode(replace(version_of(), model=model)))
     for count in (count_of(dimension) + 1, 2_000):
-        plain["probes"] = {"x": [[0.0] * dimension] * count, "decision": [0.0] * count, "tolerance": [0.0] * count}
+        plain["probes"] = {"x": [[0.0] * dimension] * count, "decision": [[0.0]] * count, "tolerance": [[0.0]] * count}
         with pytest.raises(InvalidMessage, match=f"there are {count} probes"):
             model_codec.decode(json.dumps(plain).encode())
 

@@ -1,4 +1,4 @@
-"""The recipe in a message: a format of its own, checked before anybody scores by it."""
+"""The recipe in a message: a part of its own, checked before anybody scores by it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import msgspec
 import numpy as np
 import pytest
@@ -18,76 +17,28 @@ from streamsvm.features.examples import disagreement, examples_of
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model.features import InvalidFeatures
-from streamsvm.model.schemas import model_schema
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.features.recipes import payments
 from tests.golden import model as golden
-from tests.golden.checkpoint import as_json
-
-NUMBER = golden.WITH_RECIPE
-VALIDATOR = jsonschema.Draft202012Validator(model_schema(NUMBER))
 
 
 def value_of(kernel: str = "linear") -> Any:
-    return json.loads(golden.path_of(NUMBER, kernel).read_bytes())
+    return json.loads(golden.path_of(f"{kernel}-events").read_bytes())
+
+
+def part_of(value: Any) -> Any:
+    return golden.parts_of(value)["recipe"]
 
 
 def loaded(kernel: str = "linear") -> Loaded:
-    return Loaded(version=golden.handmade(kernel, NUMBER), sha256="", offset=0, loaded_at=0.0)
-
-
-@pytest.mark.parametrize("kernel", golden.KERNELS)
-def test_golden_bytes(kernel: str) -> None:
-    """A version with a recipe has these bytes, and the bytes are this version."""
-    value, version = golden.path_of(NUMBER, kernel).read_bytes(), golden.handmade(kernel, NUMBER)
-    assert codec.encode(version) == value
-    assert as_json(codec.decode(value)) == as_json(version)
-    VALIDATOR.validate(json.loads(value))
-    assert codec.schema_of(version) == model_schema(NUMBER)["$id"]
-
-
-@pytest.mark.parametrize("kernel", golden.KERNELS)
-def test_without_a_recipe_nothing_changes(kernel: str) -> None:
-    """The formats before are written, byte for byte."""
-    for number in (golden.FORMATS[-1], golden.WITH_THRESHOLD):
-        version = golden.handmade(kernel, number)
-        assert version.recipe is None
-        assert codec.encode(version) == golden.path_of(number, kernel).read_bytes()
-        assert not VALIDATOR.is_valid(json.loads(codec.encode(version)))
-
-
-def test_older_readers_refuse_it() -> None:
-    """A reader of format 5 knows neither the format's number nor the fields."""
-    value = value_of("rbf")
-    assert not jsonschema.Draft202012Validator(model_schema(5)).is_valid(value)
-    with pytest.raises(InvalidMessage, match=r"examples|recipe"):
-        codec.decode(json.dumps(value | {"format": codec.THRESHOLD_FORMAT}).encode())
-
-
-def test_every_field_is_needed_and_no_other_is_allowed() -> None:
-    """By the codec and by the schema."""
-    for name in ("threshold", "recipe", "examples"):
-        value = value_of()
-        del value[name]
-        assert not VALIDATOR.is_valid(value)
-        with pytest.raises(InvalidMessage, match=name):
-            codec.decode(json.dumps(value).encode())
-    for place in ("recipe", "recipe.label", "examples.0", "recipe.features.0"):
-        value = value_of()
-        inside = value
-        for step in place.split("."):
-            inside = inside[int(step) if step.isdigit() else step]
-        inside["surplus"] = 1
-        assert not VALIDATOR.is_valid(value)
-        with pytest.raises(InvalidMessage, match="surplus"):
-            codec.decode(json.dumps(value).encode())
+    return Loaded(version=golden.handmade(f"{kernel}-events"), sha256="", offset=0, loaded_at=0.0)
 
 
 def changed(path: str, to: Any, *, also_configured: bool = True) -> bytes:
     """Return the golden value with something else in its recipe, and in its configuration."""
     value = value_of()
-    for root in (value["recipe"], value["lineage"]["configuration"]["features"])[: 1 + also_configured]:
+    for root in (part_of(value)["recipe"], value["lineage"]["configuration"]["features"])[: 1 + also_configured]:
         *steps, last = path.split(".")
         inside = root
         for step in steps:
@@ -127,7 +78,7 @@ def test_a_recipe_that_the_lineage_does_not_hold_is_refused() -> None:
 def test_examples_are_checked_as_far_as_they_go() -> None:
     """No more than a few, and each column within a hair."""
     value = value_of()
-    value["examples"] *= 2
+    part_of(value)["examples"] *= 2
     with pytest.raises(InvalidMessage, match="there are 8 examples; a recipe has at most 4"):
         codec.decode(json.dumps(value).encode())
     columns = columns_of(payments())
@@ -174,8 +125,8 @@ def test_an_event_that_cannot_be_scored_says_which_field() -> None:
 
 
 def test_a_version_that_lost_its_recipe_differs() -> None:
-    """The comparison of a recomputed version looks at all of the format."""
-    version = golden.handmade("linear", NUMBER)
+    """The comparison of a recomputed version looks at every part."""
+    version = golden.handmade("linear-events")
     whole, lost = codec.encode(version), codec.encode(replace(version, recipe=None))
-    assert any("recipe" in one for one in differences(lost, whole, codec.FORMAT))
-    assert differences(whole, whole, codec.RECIPE_FORMAT) == ()
+    assert any("recipe" in one for one in differences(lost, whole))
+    assert differences(whole, whole) == ()

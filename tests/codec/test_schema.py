@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import resources
 from typing import Any, Final
 
 import jsonschema
@@ -18,24 +19,32 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.machine import Model
-from streamsvm.model.schemas import model_schema
+from streamsvm.model.parts import PARTS
+from streamsvm.model.schemas import assembled, model_schema, shown
 from tests.codec.test_probes import models
 from tests.golden import model as golden
 
 VALIDATOR: Final = jsonschema.Draft202012Validator(model_schema())
-OPEN: Final = ("lineage.configuration", "lineage.build")
+OPEN: Final = re.compile(r"lineage\.(configuration|build)|parts\.\w+\.(recipe\.zones|examples\.\d+\.(event|columns))")
 """Objects whose fields are not the format's."""
 
 
-def golden_value(kernel: str) -> Any:
-    return json.loads(golden.path_of(golden.FORMATS[-1], kernel).read_bytes())
+def golden_value(kind: str) -> Any:
+    """Return a golden value with its parts by their names, so that a path names the part."""
+    value = json.loads(golden.path_of(kind).read_bytes())
+    return value | {"parts": golden.parts_of(value)}
+
+
+def as_message(value: Any) -> Any:
+    parts = value.get("parts")
+    return value | {"parts": list(parts.values())} if parts and isinstance(parts, dict) else value
 
 
 def objects(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield every object of a value whose fields are the format's, with its path."""
-    if path in OPEN or not isinstance(value, dict | list):
+    if OPEN.fullmatch(path) or not isinstance(value, dict | list):
         return
-    if isinstance(value, dict):
+    if isinstance(value, dict) and path != "parts":
         yield path, value
     for name, part in value.items() if isinstance(value, dict) else enumerate(value):
         yield from objects(part, f"{path}.{name}".lstrip("."))
@@ -47,22 +56,30 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
-ADDED: Final = ("probes", "probability")
-"""What the first messages of the format lack."""
-FIELDS: Final = [
-    (kernel, path, name)
-    for kernel in golden.KERNELS
-    for path, found in objects(golden_value(kernel))
-    for name in found
-    if (kernel == "linear" or path in ("model", "probability")) and (path, name) != ADDED
-]
+def places() -> list[tuple[str, str]]:
+    """Return kind and path of every object of any kind of version, each once.
+
+    Of a list of like objects the first stands for all; an entry of a list of unlike ones is named with what it is.
+    """
+    found: dict[tuple[str, ...], tuple[str, str]] = {}
+    for kind in golden.KINDS:
+        for path, inside in objects(golden_value(kind)):
+            like = re.sub(r"\.\d+", ".0", path)
+            said = [str(inside[name]) for name in ("kernel", "method", "as") if name in inside]
+            found.setdefault((like, *said, *sorted(inside)), (kind, path))
+    return list(found.values())
+
+
+PLACES: Final = places()
+FIELDS: Final = [(kind, path, name) for kind, path in PLACES for name in at(golden_value(kind), path)]
 
 
 def refused(value: Any) -> None:
     """Require that the schema and the codec refuse a value."""
-    assert not VALIDATOR.is_valid(value)
+    message = as_message(value)
+    assert not VALIDATOR.is_valid(message)
     with pytest.raises(InvalidMessage):
-        codec.decode(json.dumps(value).encode())
+        codec.decode(json.dumps(message).encode())
 
 
 def test_the_schema_is_one() -> None:
@@ -72,19 +89,19 @@ def test_the_schema_is_one() -> None:
     assert model_schema()["properties"]["format"]["const"] == codec.FORMAT
 
 
-@pytest.mark.parametrize("kernel", golden.KERNELS)
-def test_golden_messages_are_valid(kernel: str) -> None:
-    """Those of the newest format; an older one is not."""
-    VALIDATOR.validate(golden_value(kernel))
-    for older in golden.FORMATS[:-1]:
-        assert not VALIDATOR.is_valid(json.loads(golden.path_of(older, kernel).read_bytes()))
+def test_the_schema_is_assembled_of_trunk_and_parts() -> None:
+    """The file is what ``python -m streamsvm.model.schemas`` prints."""
+    assert assembled() == model_schema()
+    kept = resources.files("streamsvm.model.schemas").joinpath("model-1.schema.json").read_text("utf-8")
+    assert kept == shown(assembled()) + "\n"
 
 
-def test_the_first_messages_of_the_format_are_valid() -> None:
-    """Without the field that came later."""
-    value = golden_value("linear")
-    del value["probes"]["probability"]
-    VALIDATOR.validate(value)
+def test_every_part_has_its_fields_in_the_schema() -> None:
+    """As the codec has them, all of them required."""
+    definitions = model_schema()["$defs"]
+    for part in PARTS:
+        names = {"part", *part.form.__struct_fields__}
+        assert set(definitions[part.name]["required"]) == definitions[part.name]["properties"].keys() == names
 
 
 @settings(max_examples=100, deadline=None)
@@ -102,31 +119,45 @@ def test_whatever_is_written_is_valid(model: Model, number: int, parent: str | N
     VALIDATOR.validate(json.loads(value))
 
 
-@pytest.mark.parametrize(("kernel", "path", "name"), FIELDS)
-def test_a_field_removed_renamed_or_of_another_type_is_refused(kernel: str, path: str, name: str) -> None:
+@pytest.mark.parametrize(("kind", "path", "name"), FIELDS)
+def test_a_field_removed_renamed_or_of_another_type_is_refused(kind: str, path: str, name: str) -> None:
     """By the schema and by the codec alike."""
-    was = at(golden_value(kernel), path)[name]
+    was = at(golden_value(kind), path)[name]
+    was = list(was.values()) if (path, name) == ("", "parts") else was
     changes = {
         "removed": {},
         "renamed": {f"{name}_": was},
         "object or list": {name: [] if isinstance(was, dict) else {}},
         "text or list": {name: [was] if isinstance(was, str) else "text"},
     }
-    for instead in changes.values():
-        value = golden_value(kernel)
+    for change, instead in changes.items():
+        value = golden_value(kind)
         parent = at(value, path)
+        if change == "removed" and has_default(path, name, parent):
+            continue
         del parent[name]
         parent |= instead
         refused(value)
 
 
-@pytest.mark.parametrize("kernel", golden.KERNELS)
-def test_a_field_more_is_refused_wherever_it_stands(kernel: str) -> None:
+def has_default(path: str, name: str, parent: Any) -> bool:
+    """Tell whether a field of a recipe may be left out."""
+    if not path.startswith("parts.recipe.recipe"):
+        return False
+    definitions = model_schema()["$defs"]
+    schema = definitions["recipe"]["properties"]["recipe"]
+    if "as" in parent:
+        schema = definitions[parent["as"]]
+    elif path != "parts.recipe.recipe":
+        return False
+    return name not in schema["required"]
+
+
+def test_a_field_more_is_refused_wherever_it_stands() -> None:
     """In every object whose fields are the format's."""
-    places = [path for path, _ in objects(golden_value(kernel))]
-    assert len(places) > 10
-    for path in places:
-        value = golden_value(kernel)
+    assert len(PLACES) > 40
+    for kind, path in PLACES:
+        value = golden_value(kind)
         at(value, path)["surprise"] = 1
         refused(value)
 
@@ -140,13 +171,19 @@ def test_a_field_more_is_refused_wherever_it_stands(kernel: str) -> None:
         ("features", "dimension", 0),
         ("features", "scale", [1.0, 0.0, 1.0]),
         ("training", "class_weight", [0.0, 1.0]),
+        ("model", "coefficients", []),
+        ("model", "intercepts", []),
         ("probes", "x", []),
-        ("audit", "points", 0),
-        ("probability", "method", "beta"),
+        ("parts.info_audit.whole", "points", 0),
+        ("parts.probability.functions.0", "method", "beta"),
+        ("parts.probability", "functions", []),
+        ("parts.info_refined", "reads", 0),
+        ("parts.info_refined", "sha256", "ab"),
+        ("parts.info_built", "parts", []),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(path: str, name: str, wrong: object) -> None:
     """What the schema can see without counting entries, it sees."""
-    value = copy.deepcopy(golden_value("linear"))
+    value = golden_value("linear-lineage")
     at(value, path)[name] = wrong
     refused(value)

@@ -1,4 +1,4 @@
-"""The threshold in a message: a format of its own, which readers that know no thresholds refuse."""
+"""The threshold in a message: a part without which the labels would be others."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import msgspec
 import numpy as np
 import pytest
@@ -16,51 +15,33 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model import threshold as part
-from streamsvm.model.schemas import model_schema
 from streamsvm.model.threshold import described
 from streamsvm.registry import onnx_copy
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.golden import model as golden
-from tests.golden.checkpoint import as_json
-
-NUMBER = golden.WITH_THRESHOLD
-VALIDATOR = jsonschema.Draft202012Validator(model_schema(NUMBER))
 
 
 def value_of(kernel: str = "linear") -> Any:
-    return json.loads(golden.path_of(NUMBER, kernel).read_bytes())
+    return json.loads(golden.path_of(f"{kernel}-threshold").read_bytes())
 
 
 @pytest.mark.parametrize("kernel", golden.KERNELS)
-def test_golden_bytes(kernel: str) -> None:
-    """A version with a threshold has these bytes, and the bytes are this version."""
-    value, version = golden.path_of(NUMBER, kernel).read_bytes(), golden.handmade(kernel, NUMBER)
-    assert codec.encode(version) == value
-    assert as_json(codec.decode(value)) == as_json(version)
-    VALIDATOR.validate(json.loads(value))
+def test_without_a_threshold_there_is_no_part(kernel: str) -> None:
+    """The rest is the same, byte for byte."""
+    version = golden.handmade(f"{kernel}-threshold")
+    plain = codec.encode(replace(version, model=replace(version.model, threshold=None)))
+    assert plain == codec.encode(golden.handmade(kernel))
+    value = value_of(kernel)
+    value["parts"] = [part for part in value["parts"] if part["part"] != "threshold"]
+    assert codec.encode(codec.decode(json.dumps(value).encode())) == plain
 
 
-@pytest.mark.parametrize("kernel", golden.KERNELS)
-def test_without_a_threshold_nothing_changes(kernel: str) -> None:
-    """The format before is written, byte for byte; the schema of thresholds refuses it."""
-    version = golden.handmade(kernel, NUMBER)
-    plain = replace(version, model=replace(version.model, threshold=None))
-    assert codec.encode(plain) == golden.path_of(golden.FORMATS[-1], kernel).read_bytes()
-    assert not VALIDATOR.is_valid(json.loads(codec.encode(plain)))
-    assert codec.schema_of(plain) == model_schema()["$id"]
-    assert codec.schema_of(version) == model_schema(NUMBER)["$id"]
-
-
-def test_older_readers_refuse_it() -> None:
-    """A reader of format 4 knows neither the format's number nor the field."""
-    value = value_of()
-    assert not jsonschema.Draft202012Validator(model_schema()).is_valid(value)
-    disguised = json.dumps(value | {"format": codec.FORMAT}).encode()
-    with pytest.raises(InvalidMessage, match="threshold"):
-        codec.decode(disguised)
-    del value["threshold"]
-    with pytest.raises(InvalidMessage, match="threshold"):
+def test_it_is_for_two_labels() -> None:
+    """A version of more with a threshold is refused."""
+    value = json.loads(golden.path_of("linear-classes").read_bytes())
+    value["parts"].append(golden.parts_of(value_of())["threshold"])
+    with pytest.raises(InvalidMessage, match="the part 'threshold' is for two labels"):
         codec.decode(json.dumps(value).encode())
 
 
@@ -81,19 +62,9 @@ def test_older_readers_refuse_it() -> None:
 def test_what_is_no_threshold_is_refused(change: dict[str, Any]) -> None:
     """By name."""
     value = value_of()
-    value["threshold"] |= change
+    golden.parts_of(value)["threshold"] |= change
     with pytest.raises(InvalidMessage, match="threshold"):
         codec.decode(json.dumps(value).encode())
-
-
-def test_a_missing_field_is_refused() -> None:
-    """By the codec and by the schema."""
-    for name in value_of()["threshold"]:
-        value = value_of()
-        del value["threshold"][name]
-        assert not VALIDATOR.is_valid(value)
-        with pytest.raises(InvalidMessage, match=name):
-            codec.decode(json.dumps(value).encode())
 
 
 def test_it_fits_into_the_bound_of_a_message() -> None:
@@ -120,7 +91,7 @@ def test_it_fits_into_the_bound_of_a_message() -> None:
 def test_labels_are_those_above_the_threshold(kernel: str) -> None:
     """Of a loaded version and of its ONNX copy; decision values are as they were."""
     ort = pytest.importorskip("onnxruntime")
-    version = golden.handmade(kernel, NUMBER)
+    version = golden.handmade(f"{kernel}-threshold")
     model = replace(version.model, scaler=type(version.model.scaler).identity(3))
     X = np.random.default_rng(0).normal(scale=3.0, size=(500, 3))
     decision = model.decision_function(X)
@@ -136,17 +107,15 @@ def test_labels_are_those_above_the_threshold(kernel: str) -> None:
 
 
 def test_a_version_that_lost_its_threshold_differs() -> None:
-    """A comparison in what an older format holds would let it pass."""
-    version = golden.handmade("linear", NUMBER)
+    """And one that has another value of it."""
+    version = golden.handmade("linear-threshold")
     whole = codec.encode(version)
     lost = codec.encode(replace(version, model=replace(version.model, threshold=None)))
-    assert differences(whole, whole, codec.THRESHOLD_FORMAT) == ()
-    assert any("threshold" in one for one in differences(lost, whole, codec.FORMAT))
-    older = codec.as_format(lost, "streamsvm.model/3")
-    assert any("threshold" in one for one in differences(older, whole, "streamsvm.model/3"))
+    assert differences(whole, whole) == ()
+    assert any("threshold" in one for one in differences(lost, whole))
     moved = msgspec.structs.replace(golden.THRESHOLDS["linear"], value=0.25)
     other = codec.encode(replace(version, model=replace(version.model, threshold=moved)))
-    assert any("threshold.value" in one for one in differences(other, whole, codec.THRESHOLD_FORMAT))
+    assert any("threshold.value" in one for one in differences(other, whole))
 
 
 def test_it_is_told_in_a_sentence() -> None:

@@ -200,8 +200,8 @@ MISTAKES: Final = (
         "C and alpha",
         "train --points-dimension 2 --svm-c 1 --svm-alpha 0.1",
         78,
-        r"svm.alpha and svm.C are both given",
-        "give only one",
+        r"svm.alpha = 0.1, and svm.C = 1.0: both set the same trade-off",
+        "Give only one",
     ),
     _one("one label", "train --points-dimension 2 --points-labels 1", 78, r"holds 1 label", "there must be 2 to 128"),
     _one(
@@ -355,7 +355,11 @@ MISTAKES: Final = (
         "Give one of empty_record",
     ),
     _one(
-        "mended letters, and nowhere to send them", "dead-letters --mended x", 78, r"without --resend", "--resend TOPIC"
+        "mended letters, and nowhere to send them",
+        "dead-letters --mended x",
+        78,
+        r"--resend is not given",
+        "--resend TOPIC",
     ),
     _one(
         "mended letters that are not there",

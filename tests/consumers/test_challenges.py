@@ -386,12 +386,15 @@ def test_a_trainer_killed_around_a_challenge_goes_on_with_it(
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"input": {"topic": "a"}, "scoring": {"topic": "b"}}, "let the scorer score the input, or give labels.topic"),
-        ({"output": {"gate": "shadow", "gate_figure": "cost"}}, "needs svm.cost"),
-        ({"output": {"gate": "shadow", "gate_figure": "log_loss"}}, "needs svm.probability"),
-        ({"output": {"gate": "shadow", "gate_margin": "none"}}, "needs output.gate_margin"),
-        ({"points": {"dimension": 2, "labels": ["a", "b", "c"]}}, "supports two labels only"),
-        ({"registry": {"url": "http://registry:8081"}}, "registry.url are both given"),
+        ({"input": {"topic": "a"}, "scoring": {"topic": "b"}}, "Let the scorer score the input, or give labels.topic"),
+        ({"output": {"gate": "shadow", "gate_figure": "cost"}}, "gate_figure = cost, but svm.cost is not given"),
+        (
+            {"output": {"gate": "shadow", "gate_figure": "log_loss"}},
+            "gate_figure = log_loss, but svm.probability is not given",
+        ),
+        ({"output": {"gate": "shadow", "gate_margin": "none"}}, "gate = shadow, but output.gate_margin is not given"),
+        ({"points": {"dimension": 2, "labels": ["a", "b", "c"]}}, "points.labels has 3 labels: .* not supported yet"),
+        ({"registry": {"url": "http://registry:8081"}}, "gate = shadow, .* registry.url = http://registry:8081: "),
     ],
 )
 def test_what_a_challenge_cannot_be_decided_by_is_refused(given: dict[str, Any], what: str) -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 import pytest
-from msgspec import UNSET
 from numpy.typing import NDArray
 from structlog.testing import capture_logs
 
@@ -194,7 +193,7 @@ def test_memories_that_forget_know_seven_labels(memory: dict[str, Any], broker: 
     produce(broker.connection, settings.input.topic, [*records_of(before)[700:], *records_of(turned)])
     run_until(settings, broker.connection, 2_300)
     newest = versions(broker.connection, settings)[-1]
-    assert newest.lineage.memory is not UNSET
+    assert newest.lineage.memory is not None
     assert isinstance(newest.model, ClassModel)
     test = several(500, seed=5)
     assert np.mean(newest.model.predict_codes(test.X) == (test.y + 3) % len(LABELS)) > 0.7
@@ -336,9 +335,9 @@ def _counted(running: test_scorer.Running) -> dict[str, int]:
     ("options", "what"),
     [
         ({"svm": {"multiclass": "one_vs_all"}}, "svm.multiclass"),
-        ({"svm": {"cost": (1, 2)}}, "svm.cost supports two labels only, but points.labels has 3"),
-        ({"svm": {"target": {"recall": 0.9}}}, "svm.target supports two labels only"),
-        ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc supports two labels only"),
+        ({"svm": {"cost": (1, 2)}}, "svm.cost = 1.0,2.0, but points.labels has 3 labels: "),
+        ({"svm": {"target": {"recall": 0.9}}}, "svm.target = recall=0.9, but points.labels has 3 labels: "),
+        ({"svm": {"tune": "auto", "tune_scoring": "auc"}}, "svm.tune_scoring = auc, but points.labels has 3 labels: "),
         ({"svm": {"tune": "auto", "tune_points": 16}, "points": {"labels": [1, 2, 3, 4]}}, "svm.tune_points = 16 is"),
         ({"svm": {"class_weight": (1, 2)}}, "svm.class_weight has 2 factors, but points.labels has 3 labels"),
         ({"coreset": {"bucket_points": 2}}, "coreset.bucket_points = 2 is too little for the 3 labels"),
@@ -410,23 +409,29 @@ def test_codes_of_labels_are_the_same_in_every_format() -> None:
 def test_a_message_of_seven_labels_is_checked() -> None:
     """A reader refuses one whose machines, probes or weights are of another number of labels, or another answer."""
     for kernel in golden.KERNELS:
-        value = json.loads(golden.path_of(golden.WITH_CLASSES, kernel).read_bytes())
+        value = json.loads(golden.path_of(f"{kernel}-classes").read_bytes())
         assert model_codec.encode(model_codec.decode(json.dumps(value).encode())) is not None
+        machines, probability = (golden.parts_of(value)[name] for name in ("classes", "probability"))
         for change in (
             {"labels": value["labels"][:3]},
             {"labels": [*value["labels"][:3], value["labels"][0]]},
             {"labels": [*value["labels"][:3], 4]},
-            {"machines": value["machines"][:3]},
-            {"probability": value["probability"][:3]},
+            with_part(value, machines, "machines", machines["machines"][:3]),
+            with_part(value, probability, "functions", probability["functions"][:3]),
+            with_part(value, probability, "probes", probability["probes"][::-1]),
             {"training": {**value["training"], "class_weight": [1.0, 2.0]}},
             {"stream": {**value["stream"], "class_weight": [1.0, 2.0]}},
             {"probes": {**value["probes"], "decision": value["probes"]["decision"][::-1]}},
-            {"probes": {**value["probes"], "probability": value["probes"]["probability"][::-1]}},
             {"model": {**value["model"], "intercepts": [0.0, 0.0, 0.0, 0.0]}},
-            {"format": model_codec.FORMAT},
+            {"parts": [part for part in value["parts"] if part["part"] != "classes"]},
         ):
             with pytest.raises(model_codec.InvalidMessage):
                 model_codec.decode(json.dumps({**value, **change}).encode())
+
+
+def with_part(value: dict[str, Any], part: dict[str, Any], field: str, other: object) -> dict[str, Any]:
+    """Return the parts of a value with another field in one of them."""
+    return {"parts": [{**one, field: other} if one is part else one for one in value["parts"]]}
 
 
 def test_a_message_that_may_be_too_large_is_refused_at_the_start(connection: Connection, settings: Settings) -> None:

@@ -125,7 +125,11 @@ def test_effective_configuration_masks_secrets() -> None:
     [
         (["train"], 78, "points.dimension is not given"),
         (["train", "--points-dimension", "0"], 78, "points.dimension"),
-        (["train", "--points-dimension", "2", "--svm-c", "1", "--svm-alpha", "0.1"], 78, "svm.alpha and svm.C"),
+        (
+            ["train", "--points-dimension", "2", "--svm-c", "1", "--svm-alpha", "0.1"],
+            78,
+            "svm.alpha = 0.1, and svm.C",
+        ),
         (["train", "--config", "absent.toml"], 78, "absent.toml does not exist"),
         (["train", "--kafka", "sasl.password=x"], 78, "would show a secret"),
         (["train", "--points-dimension", "2", "--kafka", "no.such.option=1", "--http-port", "0"], 78, "no.such.option"),

@@ -20,7 +20,8 @@ from consumers.verify.forgetting import Report, forget, report_of
 from consumers.verify.verify import verify
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.format import Snapshot, encode
+from streamsvm.checkpoint.format import encode
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -189,7 +190,7 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     assert state.incarnation == 2
     assert sum(held.rows_accepted for held in state.learner.partitions.values()) == 88
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
-    with pytest.raises(ConfigurationError, match=r"training\.workers = 2 rows cannot be passed over"):
+    with pytest.raises(ConfigurationError, match=r"training\.workers = 2: .* not supported yet"):
         run_until(
             elsewhere.model_copy(update={"training": own.training.model_copy(update={"workers": 2})}), connection, 1
         )
@@ -244,7 +245,7 @@ def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_pa
     run_until(own, connection, 50)
     for training in ({"workers": 2}, {"from_coresets": True}):
         other = own.model_copy(update={"training": own.training.model_copy(update=training)})
-        with pytest.raises(ConfigurationError, match="rows are to be erased, but with training"):
+        with pytest.raises(ConfigurationError, match=r"rows are to be erased, .* training"):
             forgotten(connection, other, 30)
     nowhere = own.model_copy(
         update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "nowhere"})}

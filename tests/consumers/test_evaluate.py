@@ -219,7 +219,7 @@ def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
 @pytest.mark.parametrize(
     ("plan", "named"),
     [
-        (Plan(C=1.0, alpha=0.1), "--alpha and --C are both given"),
+        (Plan(C=1.0, alpha=0.1), "--alpha = 0.1, and --C = 1.0: "),
         (Plan(C=-1.0), "--C is -1.0"),
         (Plan(kernel="rbf", gamma=0.0), "--gamma is 0.0"),
         (Plan(memory_points=3), "--memory-points is 3"),

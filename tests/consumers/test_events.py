@@ -24,7 +24,6 @@ from streamsvm.features.columns import columns_of
 from streamsvm.ingest.events import Absences
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from streamsvm.model import message as model_codec
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
@@ -201,12 +200,19 @@ def record(value: bytes, offset: int = 0) -> Record:
     return Record("events", 0, offset, None, value, (), None, None)
 
 
+def example_event() -> dict[str, Any]:
+    """Return an event that the golden recipe accepts."""
+    value = json.loads(golden.path_of("linear-events").read_bytes())
+    event: dict[str, Any] = golden.parts_of(value)["recipe"]["examples"][0]["event"]
+    return event
+
+
 def test_passed_fields_are_those_of_the_scores_own_event() -> None:
     """In an array with a bad row between them, and null where an event has none."""
     recipe = golden.RECIPE
-    example = json.loads(golden.path_of(golden.WITH_RECIPE, "linear").read_bytes())["examples"][0]["event"]
+    example = example_event()
     rows = [{**example, "a": {"b": 1}}, {"a": {"b": 2}}, {**example, "a": 3}, {**example, "a": {"b": [None, "x"]}}]
-    version = golden.handmade("linear", golden.WITH_RECIPE)
+    version = golden.handmade("linear-events")
     scorer = BatchScorer(
         version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000, passed=("a.b",)
     )
@@ -251,9 +257,8 @@ def test_a_renamed_field_is_said_once_and_since_when() -> None:
 
 def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
     """What it remembers of hashes is shared, and changes no answer."""
-    version = golden.handmade("linear", golden.WITH_RECIPE)
-    value = json.loads(model_codec.encode(version))
-    event = value["examples"][0]["event"]
+    version = golden.handmade("linear-events")
+    event = example_event()
     loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
     events = [{**event, "beams": [f"b{index}"]} for index in range(500)]
     expected = loaded.features(events)

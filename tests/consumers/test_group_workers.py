@@ -343,9 +343,12 @@ def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, clie
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: TrainingConfig(policy="every", from_coresets=True), "training.policy is every, but"),
+        (
+            lambda: TrainingConfig(policy="every", from_coresets=True),
+            "training.policy = every, and training.from_coresets is given",
+        ),
         (lambda: TrainingConfig(workers=2, from_coresets=True), "Give only one of the two"),
-        (lambda: WorkerConfig(ordinal=2), "one of them is missing"),
+        (lambda: WorkerConfig(ordinal=2), "worker.ordinal = 2, but worker.of is not given"),
         (lambda: WorkerConfig(ordinal=2, of=2), "must be below worker.of = 2"),
         (
             lambda: Settings.model_validate(
@@ -371,7 +374,7 @@ def test_the_short_flag_is_the_option() -> None:
         app, ["train", "--from-coresets", "--training-policy", "every", "--points-dimension", "2"]
     )
     assert isinstance(found.exception, ConfigurationError)
-    assert "training.policy is every, but training.from_coresets is set" in str(found.exception)
+    assert "training.policy = every, and --from-coresets is given" in str(found.exception)
 
 
 def test_newest_rows_are_the_last_ones() -> None:

@@ -15,9 +15,9 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability
-from streamsvm.model import probability_part as part_codec
-from streamsvm.model.probability import Isotonic, Sigmoid
-from streamsvm.model.probability_part import ProbabilityPart
+from streamsvm.model.parts import probability as part_codec
+from streamsvm.model.parts.probability import IsotonicForm, SigmoidForm
+from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.version import Version
 from streamsvm.points import Position
 from streamsvm.registry.loading import load_version
@@ -48,7 +48,14 @@ def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest)
     return made
 
 
-def oracle(config: ModelConfig, n: int) -> list[ProbabilityPart | None]:
+Form = SigmoidForm | IsotonicForm
+
+
+def form_of(probability: Probability | None) -> Form | None:
+    return None if probability is None else part_codec.encoded(probability)
+
+
+def oracle(config: ModelConfig, n: int) -> list[Form | None]:
     """Fit the same stream's probabilities without broker, batches or daemon."""
     learner, rows, found = Learner(config, {0: Position(0)}, 1), rows_of(gaussian(n)), []
     while len(rows):
@@ -56,12 +63,12 @@ def oracle(config: ModelConfig, n: int) -> list[ProbabilityPart | None]:
         if learner.cut_due:
             cut = learner.cut()
             trained = with_probability(train(cut.points, cut.moments, config.svm), cut.audit, config.svm)
-            found.append(part_codec.encode(trained.model.probability))
+            found.append(form_of(trained.model.probability))
     return found
 
 
-def parts(found: list[Version]) -> list[ProbabilityPart | None]:
-    return [part_codec.encode(version.model.probability) for version in found]
+def parts(found: list[Version]) -> list[Form | None]:
+    return [form_of(version.model.probability) for version in found]
 
 
 def with_one(found: list[Version]) -> Version:

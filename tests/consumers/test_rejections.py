@@ -25,7 +25,7 @@ def test_a_letter_reads_as_it_was_written() -> None:
     value = b"x" * 900_000
     letter = letter_of(7, value, Rejection(3, "not_finite", "x[2] is NaN"), rows=20)
     read = deadletter.decode(letter.value, letter.headers)
-    assert (read.id, read.rejected, read.value_bytes) == ("in/0/7", "1 of 20", 900_000)
+    assert (read.id, read.rejected, read.value_bytes) == ("m/in/0/7", "1 of 20", 900_000)
     assert read.rows == (RejectedRow(3, "not_finite", "x[2] is NaN"),)
     assert read.value is not None
     assert value.startswith(read.value)

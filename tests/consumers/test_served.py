@@ -275,7 +275,7 @@ def test_the_order_in_which_scores_are_read_changes_nothing() -> None:
 def test_no_labels_of_the_scored_points_is_said_in_a_line() -> None:
     """Without labels.topic, and with points of another topic, there is nothing to join."""
     settings = Settings(points=PointsConfig(dimension=2))
-    with pytest.raises(ConfigurationError, match="the scorer reads points, the labels are in labeled"):
+    with pytest.raises(ConfigurationError, match=r"input\.topic = labeled, and scoring\.topic = points"):
         logs_of(settings)
     with pytest.raises(ConfigurationError, match="of two labels"):
         logs_of(Settings(points=PointsConfig(dimension=2, labels=("a", "b", "c"))))

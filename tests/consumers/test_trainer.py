@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -289,6 +291,34 @@ def test_damaged_checkpoints_are_named(settings: Settings, connection: Connectio
         file.write_bytes(b"damaged")
     with pytest.raises(StateError, match=r"no checkpoint in .* can be used: checkpoint-000001-.*only 7 bytes"):
         run_until(settings, connection, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda content: content[:8] + (8).to_bytes(4, "little") + content[12:-32],
+            r"its format is 8, .*\. Use the build that wrote it; or start under a new name; or move .*the --reset that",
+        ),
+        (
+            lambda content: content[:-32].replace(b'"parts":[]', b'"party":[]', 1),
+            r"header is damaged: .*\. Restore a good copy, or move the directory away",
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_build_is_never_passed_over_as_if_there_was_none(
+    settings: Settings, connection: Connection, change: Callable[[bytes], bytes], told: str
+) -> None:
+    """Refused, with what to do about it, and left where it is."""
+    produce(connection, settings.input.topic, records(100))
+    run_until(settings, connection, 100)
+    files = list(settings.checkpoint.directory.glob("checkpoint-*"))
+    for file in files:
+        changed = change(file.read_bytes())
+        file.write_bytes(changed + hashlib.sha256(changed).digest())
+    with pytest.raises(StateError, match=told):
+        run_until(settings, connection, 0)
+    assert all(file.exists() for file in files)
 
 
 def test_too_many_partitions_are_refused(settings: Settings, connection: Connection) -> None:

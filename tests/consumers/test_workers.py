@@ -238,7 +238,7 @@ def test_a_wrong_stream_is_refused_by_the_worker_that_reads_it(settings: Setting
 
 def test_every_cut_needs_one_process() -> None:
     """Refused by name."""
-    with pytest.raises(ValueError, match=r"training.policy is every, but training.workers is above 1"):
+    with pytest.raises(ValueError, match=r"training.policy = every, but training.workers = 2: where each cut falls"):
         TrainingConfig(policy="every", workers=2)
 
 
@@ -246,7 +246,7 @@ def test_workers_have_a_short_flag() -> None:
     """`--workers` is `--training-workers`."""
     found = CliRunner().invoke(app, ["train", "--workers", "2", "--training-policy", "every"])
     assert isinstance(found.exception, ConfigurationError)
-    assert "training.policy is every, but training.workers is above 1" in str(found.exception)
+    assert "training.policy = every, but training.workers = 2: where each cut falls" in str(found.exception)
 
 
 def test_settings_reach_a_worker_as_they_are() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.checkpoint import format as codec
-from streamsvm.checkpoint.partition_codec import PlacedScreened, StateReader, StateWriter
+from streamsvm.checkpoint.forms import StateReader, StateWriter
+from streamsvm.checkpoint.partition_codec import PlacedScreened
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.class_screening import (
     ClassScreen,
@@ -374,13 +374,13 @@ def test_a_state_whose_arrays_do_not_fit_is_corrupt() -> None:
 
 def _written(state: ClassScreened) -> tuple[PlacedScreened, bytes]:
     writer = StateWriter()
-    return writer.screened(state), b"".join(writer.parts)
+    return writer.described(PlacedScreened, state), b"".join(writer.arrays)
 
 
 def _read(placed: PlacedScreened, arrays: bytes) -> ClassScreened:
-    placed = msgspec.convert(json.loads(msgspec.json.encode(placed)), PlacedScreened)
+    placed = msgspec.json.decode(msgspec.json.encode(placed), type=PlacedScreened)
     reader = StateReader(memoryview(arrays))
-    state = reader.screened(placed)
+    state = reader.value(placed)
     reader.end()
     assert isinstance(state, ClassScreened)
     return state

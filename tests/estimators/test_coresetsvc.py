@@ -403,7 +403,7 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
     """A wrong parameter, a label from nowhere and other classes are refused by name; nothing is learned of them."""
     X, y = htru2[0][:50], htru2[1][:50]
     for options, said in [
-        ({"alpha": 1e-4, "C": 1.0}, "alpha and C are both given"),
+        ({"alpha": 1e-4, "C": 1.0}, "^alpha = 0.0001, and C = 1.0: "),
         ({"tol": -1.0}, "^tol = -1.0: give "),
         ({"kernel": "poly"}, "kernel"),
         ({"memory_points": 3}, "^memory_points = 3: give "),

@@ -57,5 +57,5 @@ def test_more_classes_share_the_horizons() -> None:
 def test_what_is_missing_is_named() -> None:
     """In the estimator's own words."""
     X, y = turning(100)
-    with pytest.raises(ValueError, match="memory = window needs one of window_points and window_s"):
+    with pytest.raises(ValueError, match="memory = window, but neither window_points nor window_s is given"):
         CoresetSVC(memory="window").fit(X, y)

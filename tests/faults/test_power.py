@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner

@@ -19,7 +19,20 @@ from typing import Any
 READERS = (
     *(f"ingest.{name}" for name in ("json_rows", "arrow", "avro", "decoder", "dead_letter")),
     *(f"model.{name}" for name in ("message", "pointers", "probes")),
-    *(f"checkpoint.{name}" for name in ("format", "partition_codec", "records")),
+    *(
+        f"checkpoint.{name}"
+        for name in (
+            "forms",
+            "framing",
+            "format",
+            "partition_codec",
+            "records",
+            "parts.forgetful",
+            "parts.totals",
+            "parts.join",
+            "parts.classes",
+        )
+    ),
 )
 LOOKED_INTO = (*(f"streamsvm.{name}" for name in READERS), "consumers.host.web.head")
 """Modules whose branches guide atheris; none of them is compiled by numba."""

@@ -45,6 +45,7 @@ from tests.codec.test_model import version_of
 from tests.codec.test_points import BAD
 from tests.features.recipes import payment
 from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
+from tests.golden.model import KINDS, path_of
 from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = [
@@ -126,28 +127,13 @@ def cloud_events() -> list[bytes]:
 
 
 def models() -> list[bytes]:
-    """Return versions of each machine, with and without probabilities."""
+    """Return versions of each machine, with and without probabilities, and with every part."""
     scaler = Scaler(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
     linear = Model(scaler, LinearMachine(np.array([1.0, -2.0]), 0.5))
     rbf = Model(scaler, KernelMachine(RbfKernel(0.5), X, np.array([1.0, -1.0]), 0.1))
     found = [linear, rbf, replace(linear, probability=Sigmoid(-1.5, 0.25))]
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
-    golden = [
-        (GOLDEN / f"model-{form}.json").read_bytes()
-        for form in (
-            "1-linear",
-            "2-rbf",
-            "3-linear",
-            "4-rbf",
-            "5-linear",
-            "5-rbf",
-            "6-linear",
-            "6-rbf",
-            "7-linear",
-            "7-rbf",
-            "8-rbf",
-        )
-    ]
+    golden = [path_of(kind).read_bytes() for kind in KINDS if kind not in ("rbf-events", "rbf-threshold")]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
 
@@ -194,7 +180,7 @@ def corpora() -> dict[str, list[bytes]]:
         "retired": [encode_retired(Retired(9, (2, 5), ()))],
         "letter": letters(),
         "label": [b'{"id": "a", "y": 1}', b'[{"id": 7, "y": -1}, {"y": 1}]', b"-1", b'{"y": 1, "more": {"id": []}}'],
-        "checkpoint": [(GOLDEN / f"checkpoint-{form}.ssvm").read_bytes() for form in (1, 4, 5, 8)],
+        "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1*.ssvm"))],
         "state-record": state_records(),
         "archive": archives(),
         "http": [

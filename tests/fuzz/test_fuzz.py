@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from consumers.host.web import head, server
-from streamsvm.checkpoint import format as checkpoint_codec
+from streamsvm.checkpoint import forms
 from streamsvm.ingest import arrow, arrow_events, arrow_stream, avro, envelopes, json_rows
 from streamsvm.ingest import decoder as points
 from streamsvm.ingest.row import Point
@@ -123,8 +123,8 @@ def unchecked_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def unchecked_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not look where arrays end."""
-    monkeypatch.setattr(checkpoint_codec._Reader, "end", lambda _: None)
-    monkeypatch.setattr(checkpoint_codec.msgspec.json, "decode", lambda value, type: json.loads(bytes(value)))  # noqa: A006
+    monkeypatch.setattr(forms.StateReader, "end", lambda _: None)
+    monkeypatch.setattr(forms.msgspec.json, "decode", lambda value, type: json.loads(bytes(value)))  # noqa: A006
 
 
 def unbounded_methods(monkeypatch: pytest.MonkeyPatch) -> None:

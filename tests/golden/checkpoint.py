@@ -1,13 +1,14 @@
-"""The golden checkpoint: a snapshot made by hand that has every field filled, and its rendering as JSON.
+"""The golden checkpoints: snapshots made by hand that have every field filled, and their rendering as JSON.
 
-``python -m tests.golden.checkpoint`` writes the files of the present format where there are none. It never changes one:
-what was once released stays as it is.
+``python -m tests.golden.checkpoint`` writes the files where there are none. It never changes one: what was once
+released stays as it is.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.checkpoint.format import FORGETFUL_FORMAT, FORMAT, JOINED_FORMAT, Snapshot, encode
-from streamsvm.checkpoint.join_codec import Joining
+from streamsvm.checkpoint.format import encode
+from streamsvm.checkpoint.snapshot import Joining, Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
+from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Extent, Learned
+from streamsvm.coreset.totals import Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
 from streamsvm.learning.partition import Forgetful, PartitionState
 from streamsvm.learning.voting import Expert, Voting
-from streamsvm.model.pointers import Gate, GatePart, GateRival, Head
+from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Points, Position
 
@@ -108,6 +112,7 @@ def handmade() -> Snapshot:
         build={"numpy": "2.0"},
         tuning=tuning,
         gate=gate,
+        links=(Alias(40, "ef" * 32, 55), Alias(32, "01" * 32, 40)),
     )
     return Snapshot(
         name="model",
@@ -249,15 +254,94 @@ def screened() -> Screened:
     )
 
 
+def handmade_totals() -> Snapshot:
+    """Return the same with totals of all rows: of the bucket, of the screen, and of the cut."""
+    made = handmade()
+    now, pending = made.learner.partitions[0], made.pending
+    assert isinstance(pending, Cut)
+    assert isinstance(now.screened, Screened)
+    frame = Frame(
+        scaling=np.array([[0.1, -2.5], [1e-3, 7.0]]),
+        machine=np.array([0.5, -0.25, 1e-17]),
+        factor=np.eye(3, dtype=np.float32),
+    )
+    epoch = Epoch(
+        frame=frame,
+        rows=7,
+        stratum=np.array([0, 95]),
+        weight=np.array([3.0, 4.5]),
+        length=np.array([1.0, 1e300]),
+        nearest=np.array([0.0, 0.25]),
+        sums=np.array([[1.0, 2.0], [-0.0, 1e-300]]),
+        error=np.array([0.0, 1e-12]),
+    )
+    totals = Totals(np.array([1.0, 0.0]), pending.points.take(slice(1)), (epoch,))
+    condensed = Condensed(
+        frame=frame,
+        rows=3,
+        weight=np.zeros(STRATA),
+        length=np.ones(STRATA),
+        nearest=np.full(STRATA, 2.0),
+        sums=np.arange(2.0 * STRATA).reshape(STRATA, 2),
+        spread=np.array([0.5, 1e9]),
+        own=np.array([1.0, 2.0, 3.0]),
+        held_beside=(pending.points,),
+        border=0.125,
+        most=9,
+    )
+    (bucket,) = now.buckets
+    first = replace(now, buckets=(replace(bucket, totals=totals),), screened=replace(now.screened, condensed=condensed))
+    return replace(
+        made,
+        learner=replace(made.learner, partitions={**made.learner.partitions, 0: first}),
+        pending=replace(pending, ledger=Ledger(pending.points, totals)),
+    )
+
+
+def handmade_classes() -> Snapshot:
+    """Return the same with a screen for three labels, of which two have a problem."""
+    made = handmade()
+    d, classes, problems = 2, 3, 2
+    screen = ClassScreen(
+        rows=16,
+        rate=0.1,
+        scaling=np.array([[0.1, -2.5], [1e-3, 7.0]]),
+        class_weight=np.array([1.0, 2.0, 1e-9]),
+        labels=np.array([0, 2]),
+        coefficients=np.arange(4.0).reshape(problems, d),
+        intercepts=np.array([0.5, -0.0]),
+        label_mean=np.arange(8.0).reshape(problems, 2, d),
+        terms=np.arange(24.0).reshape(problems, 2, 6),
+        projection=np.arange(24, dtype=np.float32).reshape(problems, 4, 3),
+    )
+    screened = ClassScreened(
+        screen=screen,
+        thinnings=1,
+        counts=np.array([4, 0, 5]),
+        sums=np.linspace(0.0, 0.99, classes * BINS).reshape(classes, BINS),
+        weight=np.array([1.5, 0.0, 1e9]),
+        active=np.array([[1.0, 2.0], [3.0, 4.0]]),
+        moments_sums=np.array([[1.0, 2.0], [3.0, 4.0]]),
+        gradient=np.array([[-1.0, 0.25], [1e-300, 8.0]]),
+    )
+    first = replace(made.learner.partitions[0], screened=screened)
+    return replace(made, learner=replace(made.learner, partitions={**made.learner.partitions, 0: first}))
+
+
+HANDMADE: dict[str, Callable[[], Snapshot]] = {
+    "checkpoint-1": handmade,
+    "checkpoint-1-taken": handmade_taken,
+    "checkpoint-1-forgetful": handmade_forgetful,
+    "checkpoint-1-joined": handmade_joined,
+    "checkpoint-1-totals": handmade_totals,
+    "checkpoint-1-classes": handmade_classes,
+}
+"""What makes the snapshot of each golden file."""
+
+
 def as_json(found: object) -> Any:
     """Return a snapshot, or a model version, as plain JSON values; floats keep all their bits."""
     return json.loads(json.dumps(_plain(found)))
-
-
-NOT_JOINED: dict[str, object] = {"labels_offset": -1, "labels_offsets": {}, "joining": None}
-"""What is left out where labels come with the features."""
-OF_TOTALS = {"totals", "condensed", "ledger"}
-"""What is left out where nobody keeps totals; `Screened.totals` is an array, and always there."""
 
 
 def _plain(found: Any) -> Any:
@@ -266,13 +350,7 @@ def _plain(found: Any) -> Any:
     if isinstance(found, dict):
         return {str(key): _plain(value) for key, value in found.items()}
     if dataclasses.is_dataclass(found):
-        fields = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
-        if isinstance(found, Bucket) and found.before is None:
-            fields = {name: fields[name] for name in ("level", "index", "points", "extent", "totals")}
-        forgets = {name for name in ("forgetful", "held") if fields.get(name, 0) is None}
-        forgets |= {name for name in OF_TOTALS if fields.get(name, 0) is None}
-        apart = {name for name, none in NOT_JOINED.items() if repr(fields.get(name, 0)) == repr(none)}
-        return {name: _plain(value) for name, value in fields.items() if name not in forgets | apart}
+        return {field.name: _plain(getattr(found, field.name)) for field in dataclasses.fields(found) if field.init}
     if isinstance(found, msgspec.Struct):
         fields = {name: getattr(found, name) for name in found.__struct_fields__}
         return {name: _plain(value) for name, value in fields.items() if value is not msgspec.UNSET}
@@ -282,15 +360,10 @@ def _plain(found: Any) -> Any:
 
 
 if __name__ == "__main__":
-    for name, made in (
-        (f"checkpoint-{FORMAT}", handmade()),
-        (f"checkpoint-{FORMAT}-taken", handmade_taken()),
-        (f"checkpoint-{FORGETFUL_FORMAT}", handmade_forgetful()),
-        (f"checkpoint-{JOINED_FORMAT}", handmade_joined()),
-    ):
+    for name, make in HANDMADE.items():
         for path, content in (
-            (HERE / f"{name}.ssvm", encode(made)),
-            (HERE / f"{name}.json", json.dumps(as_json(made), indent=1).encode() + b"\n"),
+            (HERE / f"{name}.ssvm", encode(make())),
+            (HERE / f"{name}.json", json.dumps(as_json(make()), indent=1).encode() + b"\n"),
         ):
             if not path.exists():
                 path.write_bytes(content)

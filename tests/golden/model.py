@@ -1,14 +1,14 @@
-"""The golden model messages: versions made by hand that have every field filled, one a kernel, and their bytes.
+"""The golden model messages: versions made by hand that together have every field and every part, and their bytes.
 
-``python -m tests.golden.model`` writes the files of the present format where there are none. It never changes one: what
-was once released stays as it is.
+``python -m tests.golden.model`` writes the files that are missing. It never changes one: what was once released stays
+as it is.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -21,26 +21,33 @@ from streamsvm.model.classes import ClassModel, KernelMachines, LinearMachines, 
 from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import CLASSES_FORMAT, FORMAT, HALF_FORMAT, RECIPE_FORMAT, THRESHOLD_FORMAT, encode
+from streamsvm.model.message import encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
-from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
+from streamsvm.model.version import (
+    Built,
+    BuiltOf,
+    HeldOfPartition,
+    LabelsLog,
+    Lineage,
+    Memory,
+    PartitionCut,
+    Refined,
+    StreamSummary,
+    Version,
+)
 
 HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")
 NAMES: Final = ("mean", "kurtosis µ", "dm")
-FORMATS: Final = tuple(range(1, int(FORMAT.split("/")[1]) + 1))
-"""Of versions without a threshold."""
-WITH_THRESHOLD: Final = int(THRESHOLD_FORMAT.split("/")[1])
-"""The format of a version with one."""
-WITH_RECIPE: Final = int(RECIPE_FORMAT.split("/")[1])
-"""The format of a version of raw events; the linear one has no threshold."""
-WITH_CLASSES: Final = int(CLASSES_FORMAT.split("/")[1])
-"""The format of a version of more than two labels."""
-WITH_HALF: Final = int(HALF_FORMAT.split("/")[1])
-"""The format of a version whose machine is in half precision."""
-IN_HALF: Final = ("rbf", "events")
-"""Its versions: of points, and of raw events."""
+KINDS: Final = (
+    *KERNELS,
+    *(f"{kernel}-{feature}" for feature in ("threshold", "events", "classes") for kernel in KERNELS),
+    "rbf-half",
+    "events-half",
+    "linear-lineage",
+)
+"""A version of each kernel, and one for each thing more that a version may have."""
 RECIPE: Final = Recipe(
     features=(
         Number(name="mean", field=("signal", "mean"), clip=(0.0, 250.0), log1p=True),
@@ -87,21 +94,82 @@ THRESHOLDS: Final = {
 }
 
 
-def path_of(number: int, kernel: str) -> Path:
-    """Return where the bytes of a format are kept."""
-    return HERE / f"model-{number}-{kernel}.json"
+def path_of(kind: str) -> Path:
+    """Return where the bytes of a version are kept."""
+    return HERE / f"model-1-{kind}.json"
 
 
-def in_half(kind: str) -> Version:
-    """Return a version in half precision of one of `IN_HALF`; that of events has a threshold."""
-    whole = handmade("rbf") if kind == "rbf" else handmade("rbf", WITH_RECIPE)
-    assert isinstance(whole.model, Model)
-    assert isinstance(whole.model.machine, KernelMachine)
-    return replace(whole, model=replace(whole.model, machine=whole.model.machine.halved()))
+def parts_of(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the named parts of a version's value by their names; the objects themselves."""
+    return {part["part"]: part for part in value["parts"]}
 
 
-def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
-    """Return a version of three features that learned two partitions, with no more than what format `number` had."""
+def handmade(kind: str = "linear") -> Version:
+    """Return one of `KINDS`."""
+    if kind == "events-half":
+        return _in_half(handmade("rbf-events"))
+    kernel, _, feature = kind.partition("-")
+    version = _plain(kernel)
+    match feature:
+        case "threshold":
+            return replace(version, model=replace(version.model, threshold=THRESHOLDS[kernel]))
+        case "events":
+            return _of_events(version, None if kernel == "linear" else THRESHOLDS[kernel])
+        case "classes":
+            return _of_classes(version, version.fit.gamma)
+        case "half":
+            return _in_half(version)
+        case "lineage":
+            return replace(version, lineage=_whole(version))
+    return version
+
+
+def _in_half(version: Version) -> Version:
+    assert isinstance(version.model, Model)
+    assert isinstance(version.model.machine, KernelMachine)
+    return replace(version, model=replace(version.model, machine=version.model.machine.halved()))
+
+
+def _whole(version: Version) -> Lineage:
+    """Return a lineage with everything that a lineage may have, even what no one version has together."""
+    cut = version.lineage.cut
+    parts = tuple(
+        BuiltOf(
+            partition=one.partition,
+            start=(begun.offset, begun.row),
+            end=(one.offset, one.row),
+            level=0,
+            first_row=0,
+            sha256="",
+        )
+        for begun, one in zip(version.lineage.base, cut, strict=True)
+    )
+    return msgspec.structs.replace(
+        version.lineage,
+        memory=Memory(
+            kind="adaptive",
+            partitions=(
+                HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
+            ),
+        ),
+        refined=Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25),
+        labels=LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
+        built=Built(
+            parts=parts,
+            leaf_rows=10,
+            span_rows=80,
+            bucket_points=20,
+            since_ms=None,
+            until_ms=1_700_000_000_000,
+            without_ms=((1_600_000_000_000, 1_600_000_001_000),),
+            exact=False,
+            forgotten=((0, 12, 0),),
+        ),
+    )
+
+
+def _plain(kernel: str) -> Version:
+    """Return a version of three features that learned two partitions."""
     scaler = Scaler(np.array([0.1, -2.5, 1e6]), np.array([1.0, 0.03125, 3.4e38]))
     gamma = 0.25 if kernel == "rbf" else None
     lineage = Lineage(
@@ -122,7 +190,7 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         build={"cpu": "x86_64", "numpy": "2.0", "python": "3.11"},
         links=(Ancestor(40, "40" * 32), Ancestor(32, "32" * 32)),
     )
-    newest = Version(
+    return Version(
         name="pulsar",
         number=42,
         model=Model(scaler, _machine(gamma), _probability(gamma), NAMES),
@@ -153,21 +221,6 @@ def handmade(kernel: str, number: int = FORMATS[-1]) -> Version:
         lineage=lineage,
         audit=Audit(3.625, 1.0 / 3.0, 1e10, 7),
     )
-    if number == WITH_CLASSES:
-        return _of_classes(newest, gamma)
-    if number == WITH_RECIPE:
-        return _of_events(newest, None if kernel == "linear" else THRESHOLDS[kernel])
-    if number == WITH_THRESHOLD:
-        return replace(newest, model=replace(newest.model, threshold=THRESHOLDS[kernel]))
-    if number > 3:
-        return newest
-    newest = replace(newest, lineage=msgspec.structs.replace(lineage, links=()))
-    if number > 2:
-        return newest
-    newest = replace(newest, model=replace(newest.model, probability=None))
-    if number > 1:
-        return newest
-    return replace(newest, fit=replace(newest.fit, class_weight=(1.0, 1.0)), audit=None)
 
 
 def _of_classes(version: Version, gamma: float | None) -> Version:
@@ -242,10 +295,6 @@ def _probability(gamma: float | None) -> Probability:
 
 
 if __name__ == "__main__":
-    for kernel in KERNELS:
-        for number in (FORMATS[-1], WITH_THRESHOLD, WITH_RECIPE, WITH_CLASSES):
-            if not (path := path_of(number, kernel)).exists():
-                path.write_bytes(encode(handmade(kernel, number)))
-    for kind in IN_HALF:
-        if not (path := path_of(WITH_HALF, kind)).exists():
-            path.write_bytes(encode(in_half(kind)))
+    for kind in KINDS:
+        if not (path := path_of(kind)).exists():
+            path.write_bytes(encode(handmade(kind)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,13 +15,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from streamsvm.errors import InvalidMessage
 from streamsvm.ingest.scored import label_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import Model
 from streamsvm.model.threshold import Threshold
 from tests.brokers.jvm import CannotRun
-from tests.codec.test_model import version_of
+from tests.golden.model import handmade
 from tests.interop.programs import java_program, node_program
 
 NAMES: Final = ("mean", "width", "skew")
@@ -46,14 +48,14 @@ POINTS: Final[Mapping[str, str]] = {
 }
 """Points as JSON, the features' names being `NAMES`."""
 
-Answers = dict[str, list[dict[str, Any]]]
+Answer = list[dict[str, Any]]
+"""Of one version: of each point `decision` and `label`, or the `error` for which it has none."""
+Answers = dict[str, Answer]
 
 
 def model(threshold: Threshold | None = None) -> bytes:
     """Return the value of a version's record whose features have names."""
-    from dataclasses import replace
-
-    version = version_of()
+    version = handmade()
     own = version.model
     assert isinstance(own, Model)
     assert own.dimension == len(NAMES), own.dimension
@@ -66,28 +68,53 @@ def answers(directory: Path, threshold: Threshold | None = None) -> Answers:
 
 
 def answers_by(directory: Path, value: bytes, points: Mapping[str, str]) -> Answers:
-    """Return, by language, what a version's value makes of each point.
+    """Return, by language, what a version's value makes of each point; no language refuses it.
 
     Raises
     ------
     CannotRun
         If a language's tools are missing.
     """
-    (directory / "model.json").write_bytes(value)
-    (directory / "points.json").write_text(f"[{','.join(points.values())}]")
-    given = ["--check", str(directory / "model.json"), str(directory / "points.json")]
-    programs = {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
-    found = {"Python": in_python(value, points)}
-    for language, command in programs.items():
-        ran = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300, check=False)
-        assert ran.returncode == 0, ran.stderr
-        found[language] = [json.loads(line) for line in ran.stdout.splitlines()]
+    found = Answers()
+    for language, (answer,) in answers_to_each(directory, [value], points).items():
+        assert not isinstance(answer, str), (language, answer)
+        found[language] = answer
     return found
 
 
-def in_python(value: bytes, points: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return what our own reader says."""
-    version, found = model_codec.decode(value), list[dict[str, Any]]()
+def answers_to_each(
+    directory: Path, values: Sequence[bytes], points: Mapping[str, str]
+) -> dict[str, list[Answer | str]]:
+    """Return, by language, what each of several values makes of each point, or why the value is refused.
+
+    Raises
+    ------
+    CannotRun
+        If a language's tools are missing.
+    """
+    files = [directory / f"model-{index}.json" for index in range(len(values))]
+    for file, value in zip(files, values, strict=True):
+        file.write_bytes(value)
+    (directory / "points.json").write_text(f"[{','.join(points.values())}]")
+    given = ["--check", str(directory / "points.json"), *map(str, files)]
+    programs = {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
+    found = {"Python": [in_python(value, points) for value in values]}
+    for language, command in programs.items():
+        ran = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300, check=False)
+        assert ran.returncode == 0, (language, ran.stderr)
+        lines = [json.loads(line) for line in ran.stdout.splitlines()]
+        assert len(lines) == len(values), language
+        found[language] = [line["refused"] if isinstance(line, dict) else line for line in lines]
+    return found
+
+
+def in_python(value: bytes, points: Mapping[str, str]) -> Answer | str:
+    """Return what our own reader makes of each point, or why it refuses the value."""
+    found = Answer()
+    try:
+        version = model_codec.decode(value)
+    except InvalidMessage as error:
+        return str(error)
     machine = version.model
     for text in points.values():
         point = json.loads(text)

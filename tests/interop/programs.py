@@ -21,8 +21,8 @@ from tests.npm import packages
 HERE = Path(__file__).parent
 NODE = HERE / "node"
 JAVA = HERE / "java"
-SHARED = ("committed.mjs", "features.mjs")
-"""The client library as readers need it, and what a recipe makes of events."""
+SHARED = ("committed.mjs", "features.mjs", "message.mjs")
+"""The client library as readers need it, what a recipe makes of events, and how a message is read."""
 INSTALL_TIMEOUT_S = 300.0
 COMPILE_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0

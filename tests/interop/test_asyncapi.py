@@ -44,7 +44,7 @@ ERROR, WARNING = 0, 1
 PLANTED = {
     "a channel that is not there": ("#/channels/scores'", "#/channels/results'"),
     "a schema that is not there": ("#/components/schemas/owner'", "#/components/schemas/keeper'"),
-    "a schema file that is not there": ("model-4.schema.json", "model-44.schema.json"),
+    "a schema file that is not there": ("model-1.schema.json", "model-11.schema.json"),
     "an action that is none": ("action: receive", "action: get"),
     "a type that is none": ("x: {$ref: '#/components/schemas/x'}", "x: {type: vector}"),
     "a field of no meaning": ("operations:", "operation:"),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.brokers.jvm import CannotRun
-from tests.golden.model import KERNELS, THRESHOLDS, WITH_CLASSES, path_of
+from tests.golden.model import KERNELS, THRESHOLDS, path_of
 from tests.interop.inputs import POINTS, answers, answers_by
 
 MU = "kurtosis µ"
@@ -36,7 +36,7 @@ def test_every_language_scores_and_refuses_alike(tmp_path: Path) -> None:
 
 
 def test_every_language_labels_at_the_threshold(tmp_path: Path) -> None:
-    """Just beneath a point's decision value and just above it, as a message of format 5 says."""
+    """Just beneath a point's decision value and just above it, as the part `threshold` says."""
     try:
         plain = answers(tmp_path)
     except CannotRun as missing:
@@ -55,14 +55,14 @@ def test_every_language_labels_at_the_threshold(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_language_reads_the_golden_bytes_of_four_labels(tmp_path: Path, kernel: str) -> None:
-    """The probes of a message of format 7, K decision values a point, and the label of the greatest."""
+    """The probes of a message with the part `classes`, K decision values a point, and the label of the greatest."""
     points = {
         "near": "[0.1, -2.5, 1e6]",
         "far": "[5.0, -2.4, -3e38]",
         "by name": f'{{"mean": -9, "{MU}": -2.6, "dm": 0}}',
     }
     try:
-        found = answers_by(tmp_path, path_of(WITH_CLASSES, kernel).read_bytes(), points)
+        found = answers_by(tmp_path, path_of(f"{kernel}-classes").read_bytes(), points)
     except CannotRun as missing:
         pytest.skip(f"no readers in other languages: {missing}")
     expected = found["Python"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 import numpy as np
@@ -149,9 +151,33 @@ def test_a_damaged_record_is_refused(kind: str) -> None:
         decode(record[:7])
     other = value if kind == "bucket" else buckets[0]
     with pytest.raises(
-        CorruptCheckpoint, match="does not begin with " + (BUCKET if kind == "bucket" else PARTITION).decode()
+        CorruptCheckpoint, match="does not begin with " + (BUCKET if kind == "bucket" else PARTITION).magic.decode()
     ):
         decode(other)
+
+
+@pytest.mark.parametrize("kind", ["bucket", "partition"])
+def test_an_unknown_part_of_a_record_is_refused_by_its_name(kind: str) -> None:
+    """Under a valid checksum; one that may be passed over is."""
+    learner = Learner(config_of(), base_of([0]), NEVER)
+    learner.learn(stream(0, 200))
+    buckets, value = Sender().encode(0, learner.state().partitions[0])
+
+    def decode(name: str) -> object:
+        record = buckets[0] if kind == "bucket" else value
+        header = json.loads(record[20 : 20 + int.from_bytes(record[12:20], "little")])
+        arrays = record[20 + int.from_bytes(record[12:20], "little") : -32]
+        header["parts"].insert(0, {"part": name})
+        described = json.dumps(header).encode()
+        changed = record[:12] + len(described).to_bytes(8, "little") + described + arrays
+        changed += hashlib.sha256(changed).digest()
+        if kind == "bucket":
+            return records.decode_bucket(changed)
+        return records.decode_partition(changed, dict(map(records.decode_bucket, buckets)))
+
+    decode("info_remark")
+    with pytest.raises(CorruptCheckpoint, match="the record has the part 'secret', which this build does not know"):
+        decode("secret")
 
 
 def test_an_older_state_is_passed_over() -> None:

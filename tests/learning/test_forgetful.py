@@ -200,7 +200,7 @@ def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, An
     version, later = version_at(config, rows.slice(0, 1_700)), version_at(config, rows)
     value = message.encode(version)
     assert message.encode(message.decode(value)) == value
-    jsonschema.Draft202012Validator(model_schema(4)).validate(json.loads(value))
+    jsonschema.Draft202012Validator(model_schema()).validate(json.loads(value))
     assert isinstance(version.lineage.memory, Memory)
     (held,) = version.lineage.memory.partitions
     assert version.stream.rows == 1_700

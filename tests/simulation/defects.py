@@ -27,7 +27,7 @@ from consumers.trainer.session import Session
 from consumers.trainer.startup import Startup
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import JoinConfig
 from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.delivery.reading import Reading

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from streamsvm.build import build
-from streamsvm.checkpoint.format import Snapshot, decode
+from streamsvm.checkpoint.format import decode
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from msgspec import UnsetType
 
 from consumers.settings import CheckpointConfig, InputConfig, LabelsConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
@@ -193,7 +192,7 @@ class Expected:
     fit: Fit
     audit: Audit | None
     training_set_sha256: str
-    memory: Memory | UnsetType
+    memory: Memory | None
     machines: tuple[MachineFit, ...] = ()
 
 
@@ -228,7 +227,7 @@ class Reference:
                 self._known[key] = Expected(made, trained.model, trained.fit, audit, *parts)
         return self._known[key]  # type: ignore[return-value]
 
-    def _of_several(self, cut: Cut, parts: tuple[str, Memory | UnsetType]) -> Expected:
+    def _of_several(self, cut: Cut, parts: tuple[str, Memory | None]) -> Expected:
         """Return what is expected of more than two labels, by the shipped recipe."""
         made = make(cut, self._config, train=train)
         origin = Origin(name=NAME, number=1, parent=None, links=(), topic=INPUT, topic_id="", base={}, build={})

@@ -14,7 +14,7 @@ import structlog
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.checkpoint.coreset_log import PIECE_BYTES, Opening, PartitionLog, Publication
-from streamsvm.checkpoint.format import Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec

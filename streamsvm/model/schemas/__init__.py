@@ -1,20 +1,64 @@
-"""JSON Schemas (draft 2020-12) of what stands on the topics: files, for programs in any language.
+"""The JSON Schema (draft 2020-12) of a version's value: one file, for programs in any language.
 
-``model-4.schema.json`` describes the value of a model version, ``model-5.schema.json`` that of one with a threshold,
-``model-6.schema.json`` that of one that scores raw events, ``model-7.schema.json`` that of one of more than two labels,
-``model-8.schema.json`` that of one in half precision. Each names every field and refuses any other, as the codec does;
-what relates two fields, such as the number of entries and `dimension`, only the codec checks.
+``model-1.schema.json`` is assembled from ``trunk.schema.json`` and from the schema beside the module of each named part
+(`streamsvm.model.parts`); ``python -m streamsvm.model.schemas`` prints it. It names every field and refuses any other,
+as the codec does, and accepts unknown parts whose names begin with ``info_``. What relates two fields, such as the
+number of entries and `dimension`, and the order of the parts, only the codec checks.
 """
 
 from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import Any
+from typing import Any, Final
+
+from streamsvm.model.parts import PARTS
+from streamsvm.named_parts import PASSED_OVER
+
+_WIDTH: Final = 160
 
 
-def model_schema(number: int = 4) -> dict[str, Any]:
-    """Return the schema of a version of format 4, 5 (threshold), 6 (recipe), 7 (more labels) or 8 (half precision)."""
-    text = resources.files(__name__).joinpath(f"model-{number}.schema.json").read_text("utf-8")
+def model_schema() -> dict[str, Any]:
+    """Return the schema of a version's value."""
+    return _read(__name__, "model-1")
+
+
+def assembled() -> dict[str, Any]:
+    """Return the schema made of its parts, which `model_schema` reads from a file."""
+    trunk, names = _read(__name__, "trunk"), sorted(part.name for part in PARTS)
+    definitions = trunk["$defs"]
+    for part in sorted(PARTS, key=lambda part: part.name):
+        schema = _read("streamsvm.model.parts", part.encode.__module__.rpartition(".")[2])
+        inner = schema.pop("$defs", {})
+        assert definitions.keys().isdisjoint({part.name, *inner}), part.name
+        assert part.name not in inner, part.name
+        definitions |= {part.name: schema, **inner}
+    definitions["passed_over"] = {
+        "description": "A part that a reader may pass over, of a later release.",
+        "type": "object",
+        "required": ["part"],
+        "properties": {"part": {"type": "string", "pattern": f"^{PASSED_OVER}", "not": {"enum": names}}},
+    }
+    trunk["properties"]["parts"]["items"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*names, "passed_over")]}
+    return trunk
+
+
+def shown(value: Any, indent: int = 0, before: int = 0) -> str:
+    """Return JSON in lines of `_WIDTH`, where no text is longer: what fits into a line stands in one."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not value or not isinstance(value, dict | list) or indent + before + len(line) < _WIDTH:
+        return line
+    margin = " " * (indent + 2)
+    if isinstance(value, dict):
+        keys = {json.dumps(name): one for name, one in value.items()}
+        lines = [f"{margin}{name}: {shown(one, indent + 2, len(name) + 2)}" for name, one in keys.items()]
+    else:
+        lines = [margin + shown(one, indent + 2) for one in value]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return f"{first}\n" + ",\n".join(lines) + f"\n{' ' * indent}{last}"
+
+
+def _read(package: str, name: str) -> dict[str, Any]:
+    text = resources.files(package).joinpath(f"{name}.schema.json").read_text("utf-8")
     schema: dict[str, Any] = json.loads(text)
     return schema

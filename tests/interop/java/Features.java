@@ -1,6 +1,6 @@
-// What a version's recipe makes of raw events, in Java with Jackson; format 6 of the messages has a recipe.
+// What a version's recipe makes of raw events, in Java with Jackson: the part `recipe` of a message.
 //
-//     javac -d classes -cp 'jars/*' Features.java && java -cp 'classes:jars/*' Features MODEL.json EVENTS.jsonl
+//     javac -d classes -cp 'jars/*' Features.java Message.java && java -cp 'classes:jars/*' Features MODEL.json EVENTS.jsonl
 // prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
 // the columns of the message's examples, and ends with status 1 if one is another.
 import com.fasterxml.jackson.databind.JsonNode;
@@ -46,23 +46,30 @@ public final class Features {
         return made.values().stream().flatMapToDouble(Arrays::stream).toArray();
     }
 
-    /** Return the recipe of a message, which makes of the message's examples the columns that they should have. */
-    static Features checked(JsonNode message) {
-        Features features = new Features(message.get("recipe"));
-        List<String> names = new ArrayList<>();
-        message.get("features").get("names").forEach(name -> names.add(name.asText()));
-        int index = 0;
-        for (JsonNode example : message.get("examples")) {
-            double[] made = features.columns(example.get("event"));
-            if (made.length != names.size()) throw new IllegalStateException("the recipe has " + made.length + " columns, not " + names.size());
-            for (int i = 0; i < made.length; i++) {
-                double expected = example.get("columns").path(names.get(i)).asDouble(0);
-                if (!(Math.abs(made[i] - expected) <= 1e-12 * Math.max(1, Math.abs(expected))))
-                    throw new IllegalStateException("example " + index + ": " + names.get(i) + " is " + made[i] + " here, " + expected + " in the message");
-            }
-            index++;
+    /** Return the recipe of a message, which makes of the message's examples the columns that they should have; or refuse. */
+    static Features checked(Message message) {
+        try {
+            Features features = new Features(message.part("recipe").get("recipe"));
+            List<String> names = new ArrayList<>();
+            message.get("features").get("names").forEach(name -> names.add(name.asText()));
+            int index = 0;
+            for (JsonNode example : message.part("recipe").get("examples")) features.check(index++, example, names);
+            return features;
+        } catch (Message.Refusal refusal) {
+            throw refusal;
+        } catch (RuntimeException fault) { // its features are of any shape
+            throw new Message.Refusal("the part 'recipe' cannot be evaluated: " + fault);
         }
-        return features;
+    }
+
+    private void check(int index, JsonNode example, List<String> names) {
+        double[] made = columns(example.get("event"));
+        Message.must(made.length == names.size(), "the part 'recipe' makes " + made.length + " columns of " + names.size() + " features");
+        for (int i = 0; i < made.length; i++) {
+            double expected = example.get("columns").path(names.get(i)).asDouble(0);
+            Message.must(Math.abs(made[i] - expected) <= 1e-12 * Math.max(1, Math.abs(expected)),
+                "the part 'recipe', example " + index + ": " + names.get(i) + " is " + made[i] + " here, " + expected + " in the message");
+        }
     }
 
     static Part crossed(JsonNode feature) {
@@ -263,15 +270,16 @@ public final class Features {
     }
 
     public static void main(String[] args) throws Exception {
-        JsonNode message = JSON.readTree(new File(args[0])), model = message.get("model");
+        Message message = Message.opened(JSON.readTree(new File(args[0])));
+        JsonNode model = message.get("model");
         Features features = checked(message);
         double[] mean = array(message.get("features").get("mean")), scale = array(message.get("features").get("scale"));
-        double[] coefficients = array(model.get("coefficients"));
+        double[] coefficients = array(model.get("coefficients").get(0));
         for (String line : Files.readAllLines(Path.of(args[1]))) {
             Map<String, Object> told;
             try {
                 double[] x = features.columns(JSON.readTree(line));
-                double sum = model.get("intercept").asDouble();
+                double sum = model.get("intercepts").get(0).asDouble();
                 for (int i = 0; i < x.length; i++) sum += (x[i] - mean[i]) / scale[i] * coefficients[i];
                 told = Map.of("decision", sum);
             } catch (IllegalArgumentException rejection) {

@@ -1,15 +1,15 @@
 // A subscriber of the model topic in Java (kafka-clients, Jackson): it follows `current`, or the pin if there is one,
 // takes no version whose SHA-256, probes or signature are wrong, and prints one line of JSON for each that it serves.
 //
-//     javac -d classes -cp 'jars/*' Subscriber.java Features.java
+//     javac -d classes -cp 'jars/*' Subscriber.java Features.java Message.java
 //     java -cp 'classes:jars/*' Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
 // With public keys (Ed25519) it takes only versions that one of them signed.
 // POINTS.json is an array of raw feature vectors, or of raw events where versions have recipes; each line has the decision
 // value of each.
 //
-//     java -cp 'classes:jars/*' Subscriber --check MODEL.json POINTS.json
-// prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
-// Of a version of more than two labels (format 7) each decision is an array, a value for each label.
+//     java -cp 'classes:jars/*' Subscriber --check POINTS.json MODEL.json...
+// prints a line of JSON for each value of a version's record: what it makes of each point, which may be an object of names,
+// too, or why nothing; or why the value is refused. Of more than two labels each decision is an array, a value for each.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.File;
@@ -26,11 +26,11 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 public class Subscriber {
     static final ObjectMapper JSON = new ObjectMapper();
-    static final List<String> FORMATS = List.of("streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6", "streamsvm.model/7", "streamsvm.model/8");
 
     public static void main(String[] args) throws Exception {
         if (args[0].equals("--check")) {
-            check(JSON.readTree(new File(args[1])), JSON.readTree(new File(args[2])));
+            for (String file : Arrays.asList(args).subList(2, args.length))
+                System.out.println(JSON.writeValueAsString(answers(JSON.readTree(new File(file)), JSON.readTree(new File(args[1])))));
             return;
         }
         String models = args[1], name = args[2], serving = "";
@@ -52,7 +52,7 @@ public class Subscriber {
                     serving = wanted.get("sha256").asText();
                     try {
                         serve(record, wanted, name, points, keys);
-                    } catch (IllegalStateException refusal) {
+                    } catch (Message.Refusal refusal) {
                         System.err.println("refused " + name + "@" + wanted.get("number") + ": " + refusal.getMessage());
                     }
                 }
@@ -94,14 +94,13 @@ public class Subscriber {
             throws Exception {
         String found = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(record.value()));
         String header = new String(record.headers().lastHeader("streamsvm.sha256").value());
-        require(found.equals(alias.get("sha256").asText()) && found.equals(header), "the SHA-256 is " + found);
+        Message.must(found.equals(alias.get("sha256").asText()) && found.equals(header), "the SHA-256 is " + found);
         String key = name + "@" + alias.get("number");
-        require(keys == null || signed(record, key, found, keys), "it is signed by none of the trusted keys");
-        JsonNode message = JSON.readTree(record.value());
-        require(FORMATS.contains(message.get("format").asText()) && message.get("name").asText().equals(name)
-            && message.get("version").equals(alias.get("number")), "it is not what was asked for");
+        Message.must(keys == null || signed(record, key, found, keys), "it is signed by none of the trusted keys");
+        Message message = Message.opened(JSON.readTree(record.value()));
+        Message.must(message.get("name").asText().equals(name) && message.get("version").equals(alias.get("number")), "it is not what was asked for");
         Function<double[], double[]> machine = probed(message);
-        Features recipe = message.hasNonNull("recipe") ? Features.checked(message) : null;
+        Features recipe = message.part("recipe") != null ? Features.checked(message) : null;
         List<Object> decision = new ArrayList<>();
         for (JsonNode point : points) {
             try {
@@ -113,25 +112,32 @@ public class Subscriber {
         System.out.println(JSON.writeValueAsString(Map.of("version", message.get("version"), "sha256", found, "decision", decision)));
     }
 
-    /** Print the score of each point, or why it has none. */
-    static void check(JsonNode message, JsonNode points) throws Exception {
-        Function<double[], double[]> machine = probed(message);
-        Features recipe = message.hasNonNull("recipe") ? Features.checked(message) : null;
-        for (JsonNode x : points) {
-            Map<String, Object> told;
-            try {
-                double[] decision = machine.apply(columns(x, message, recipe));
-                told = Map.of("decision", told(decision), "label", label(message, decision));
-            } catch (IllegalArgumentException refusal) {
-                told = Map.of("error", refusal.getMessage());
-            }
-            System.out.println(JSON.writeValueAsString(told));
+    /** Return the score of each point, or why it has none; or why the value is refused. */
+    static Object answers(JsonNode value, JsonNode points) throws Exception {
+        try {
+            Message message = Message.opened(value);
+            Function<double[], double[]> machine = probed(message);
+            Features recipe = message.part("recipe") != null ? Features.checked(message) : null;
+            List<Object> answers = new ArrayList<>();
+            for (JsonNode x : points) answers.add(answer(x, message, machine, recipe));
+            return answers;
+        } catch (Message.Refusal refusal) {
+            return Map.of("refused", refusal.getMessage());
         }
     }
 
-    /** Return the label of a decision: the second one above the threshold, which format 5 brings; or that of the greatest. */
-    static JsonNode label(JsonNode message, double[] decision) {
-        double threshold = message.path("threshold").path("value").asDouble(0);
+    static Object answer(JsonNode x, Message message, Function<double[], double[]> machine, Features recipe) {
+        try {
+            double[] decision = machine.apply(columns(x, message, recipe));
+            return Map.of("decision", told(decision), "label", label(message, decision));
+        } catch (IllegalArgumentException rejection) {
+            return Map.of("error", rejection.getMessage());
+        }
+    }
+
+    /** Return the label of a decision: the second one above the threshold, where there is that part; or that of the greatest. */
+    static JsonNode label(Message message, double[] decision) {
+        double threshold = message.part("threshold") == null ? 0 : message.part("threshold").get("value").asDouble();
         int greatest = 0;
         for (int k = 1; k < decision.length; k++) if (decision[k] > decision[greatest]) greatest = k;
         return message.get("labels").get(decision.length > 1 ? greatest : decision[0] > threshold ? 1 : 0);
@@ -143,17 +149,18 @@ public class Subscriber {
     }
 
     /** Return the machine of a message that scores its own probes as it says. */
-    static Function<double[], double[]> probed(JsonNode message) throws Exception {
+    static Function<double[], double[]> probed(Message message) throws Exception {
         Function<double[], double[]> machine = machine(message);
         JsonNode probes = message.get("probes");
         double[][] x = JSON.convertValue(probes.get("x"), double[][].class);
         for (int i = 0; i < x.length; i++) {
-            double[] found = machine.apply(x[i]), given = numbers(probes.get("decision").get(i)), allowed = numbers(probes.get("tolerance").get(i));
+            double[] found = machine.apply(x[i]), given = Features.array(probes.get("decision").get(i)), allowed = Features.array(probes.get("tolerance").get(i));
             for (int k = 0; k < found.length; k++)
-                require(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
+                Message.must(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
         }
         int labels = message.get("labels").size();
-        return message.path("scheme").asText().equals("one_vs_one") ? point -> labelValues(machine.apply(point), labels) : machine;
+        JsonNode classes = message.part("classes");
+        return classes != null && classes.get("scheme").asText().equals("one_vs_one") ? point -> labelValues(machine.apply(point), labels) : machine;
     }
 
     /** Return the decision values of the labels by those of the machines of one against one: votes, and less than a third of one. */
@@ -168,13 +175,8 @@ public class Subscriber {
         return votes;
     }
 
-    /** Return a number, or an array of them, as an array. */
-    static double[] numbers(JsonNode value) {
-        return value.isArray() ? JSON.convertValue(value, double[].class) : new double[] {value.asDouble()};
-    }
-
     /** Return the columns of a raw event where the version has a recipe, else a point's features. */
-    static double[] columns(JsonNode x, JsonNode message, Features recipe) {
+    static double[] columns(JsonNode x, Message message, Features recipe) {
         return recipe != null && x.isObject() ? recipe.columns(x) : ordered(x, message.get("features"));
     }
 
@@ -200,23 +202,21 @@ public class Subscriber {
         return found;
     }
 
-    static void require(boolean holds, String otherwise) {
-        if (!holds) throw new IllegalStateException(otherwise);
-    }
-
     /** Return the decision function of a message: raw features in, a number for each machine out. */
-    static Function<double[], double[]> machine(JsonNode message) throws Exception {
+    static Function<double[], double[]> machine(Message message) throws Exception {
         JsonNode features = message.get("features"), model = message.get("model");
         double[] mean = JSON.convertValue(features.get("mean"), double[].class), scale = JSON.convertValue(features.get("scale"), double[].class);
         boolean linear = model.get("kernel").asText().equals("linear");
-        boolean several = model.has("intercepts"), half = model.path("precision").asText().equals("half");
-        double[] intercepts = numbers(model.get(several ? "intercepts" : "intercept")), support = linear ? null : floats(model.get("support_vectors"), half ? 16 : 64);
+        boolean half = message.part("half_precision") != null;
+        double[] intercepts = Features.array(model.get("intercepts")), support = linear ? null : floats(model, "support_vectors", half ? 16 : 64);
         double gamma = linear ? 0 : model.get("gamma").asDouble();
         int width = linear ? mean.length : support.length / mean.length;
         double[][] weights = new double[intercepts.length][];
-        double[] dual = linear ? null : floats(model.get("dual_coefficients"), half ? 32 : 64);
+        double[] dual = linear ? null : floats(model, "dual_coefficients", half ? 32 : 64);
+        Message.must(linear || support.length == width * mean.length && dual.length == width * intercepts.length,
+            "model.support_vectors do not fit model.dual_coefficients");
         for (int k = 0; k < weights.length; k++)
-            weights[k] = linear ? numbers(several ? model.get("coefficients").get(k) : model.get("coefficients")) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
+            weights[k] = linear ? Features.array(model.get("coefficients").get(k)) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
         return x -> {
             if (x.length != mean.length) throw new IllegalArgumentException(mean.length + " features expected, " + x.length + " given");
             for (double value : x) if (!Double.isFinite(value)) throw new IllegalArgumentException("a feature is " + value);
@@ -231,9 +231,10 @@ public class Subscriber {
         };
     }
 
-    /** Return numbers of so many bits in base64, little-endian. */
-    static double[] floats(JsonNode base64, int bits) throws Exception {
-        ByteBuffer bytes = ByteBuffer.wrap(base64.binaryValue()).order(ByteOrder.LITTLE_ENDIAN);
+    /** Return the numbers of so many bits that a field of the model has in base64, little-endian. */
+    static double[] floats(JsonNode model, String field, int bits) throws Exception {
+        ByteBuffer bytes = ByteBuffer.wrap(model.get(field).binaryValue()).order(ByteOrder.LITTLE_ENDIAN);
+        Message.must(bytes.remaining() % (bits / 8) == 0, "model." + field + " has " + bytes.remaining() + " bytes, which are not numbers of " + bits + " bits");
         double[] values = new double[bytes.remaining() / (bits / 8)];
         for (int i = 0; i < values.length; i++)
             values[i] = bits == 16 ? half(bytes.getShort() & 0xffff) : bits == 32 ? bytes.getFloat() : bytes.getDouble();

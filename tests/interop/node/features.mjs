@@ -1,4 +1,4 @@
-// What a version's recipe makes of raw events, in Node.js without packages; format 6 of the messages has a recipe.
+// What a version's recipe makes of raw events, in Node.js without packages: the part `recipe` of a message.
 //
 //     node features.mjs MODEL.json EVENTS.jsonl
 // prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
@@ -6,6 +6,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { Refusal, must, opened } from "./message.mjs";
 
 const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
 const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => ((a % b) + b) % b;
@@ -112,26 +113,32 @@ export function columnsOf({ features, zones = {} }) {
   };
 }
 
-/** Throw unless the examples of a message have the columns that they should have. */
-export function checkExamples({ recipe, examples, features: { names } }) {
-  const columns = columnsOf(recipe);
-  examples.forEach(({ event, columns: given }, i) => {
-    columns(event).forEach((value, j) => {
-      const expected = given[names[j]] ?? 0;
-      if (!(Math.abs(value - expected) <= 1e-12 * Math.max(1, Math.abs(expected))))
-        throw new Error(`example ${i}: ${names[j]} is ${value} here, ${expected} in the message`);
+/** Return `columnsOf` the part `recipe`, which makes the columns of its own examples as the message has them; or refuse. */
+export function checkedColumns({ recipe, examples }, { names }) {
+  try {
+    const columns = columnsOf(recipe);
+    examples.forEach(({ event, columns: given }, i) => {
+      const made = columns(event);
+      must(made.length === names.length, `the part 'recipe' makes ${made.length} columns of ${names.length} features`);
+      made.forEach((value, j) => {
+        const expected = given[names[j]] ?? 0, close = Math.abs(value - expected) <= 1e-12 * Math.max(1, Math.abs(expected));
+        must(close, `the part 'recipe', example ${i}: ${names[j]} is ${value} here, ${expected} in the message`);
+      });
     });
-  });
+    return columns;
+  } catch (error) { // its features are of any shape
+    throw error instanceof Refusal ? error : new Refusal(`the part 'recipe' cannot be evaluated: ${error.message}`);
+  }
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
   const [model, events] = process.argv.slice(2).map((file) => readFileSync(file, "utf8"));
-  const message = JSON.parse(model), columns = columnsOf(message.recipe), { mean, scale } = message.features;
-  checkExamples(message);
+  const { model: { coefficients: [weights], intercepts: [intercept] }, features, parts } = opened(JSON.parse(model));
+  const columns = checkedColumns(parts.recipe, features), { mean, scale } = features;
   const lines = events.trimEnd().split("\n").map((line) => {
     try {
-      const x = columns(JSON.parse(line)), { coefficients, intercept } = message.model;
-      return { decision: x.reduce((sum, value, j) => sum + ((value - mean[j]) / scale[j]) * coefficients[j], intercept) };
+      const x = columns(JSON.parse(line));
+      return { decision: x.reduce((sum, value, j) => sum + ((value - mean[j]) / scale[j]) * weights[j], intercept) };
     } catch (error) {
       return { error: error.message };
     }

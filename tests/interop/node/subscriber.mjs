@@ -6,15 +6,16 @@
 // POINTS.json is an array of raw feature vectors, or of raw events where versions have recipes; each line has the decision
 // value of each, from the JSON and from ONNX.
 //
-//     node subscriber.mjs --check MODEL.json POINTS.json
-// prints what the value of a version's record makes of each point, which may be an object of names, too, or why nothing.
-// Of a version of more than two labels (format 7) each decision is an array, a value for each label.
+//     node subscriber.mjs --check POINTS.json MODEL.json...
+// prints a line of JSON for each value of a version's record: what it makes of each point, which may be an object of names,
+// too, or why nothing; or why the value is refused. Of more than two labels each decision is an array, a value for each.
 import { createHash, createPublicKey, randomUUID, verify } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { decompress } from "fzstd";
 import kafkajs from "./committed.mjs";
-import { checkExamples, columnsOf } from "./features.mjs";
+import { checkedColumns } from "./features.mjs";
+import { Refusal, must, opened } from "./message.mjs";
 import * as ort from "onnxruntime-node";
 
 const [bootstrap, models, name, pointsFile, keysFile] = process.argv.slice(2);
@@ -29,10 +30,13 @@ const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
 const half = (bits, exponent = (bits >> 10) & 31, rest = bits & 1023) =>
   (bits >> 15 ? -1 : 1) * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -24 * rest);
 
-/** Return numbers of so many bits in base64, little-endian, as an array of float64. */
-const floats = (base64, bits = 64, { buffer } = new Uint8Array(Buffer.from(base64, "base64"))) =>
-  bits === 16 ? Float64Array.from(new Uint16Array(buffer), (one) => half(one))
-    : bits === 32 ? Float64Array.from(new Float32Array(buffer)) : new Float64Array(buffer);
+/** Return the numbers of so many bits that a field of the model has in base64, little-endian, as an array of float64. */
+function floats(model, field, bits) {
+  const { buffer } = new Uint8Array(Buffer.from(`${model[field]}`, "base64"));
+  must(buffer.byteLength % (bits / 8) === 0, `model.${field} has ${buffer.byteLength} bytes, which are not numbers of ${bits} bits`);
+  if (bits === 16) return Float64Array.from(new Uint16Array(buffer), (one) => half(one));
+  return bits === 32 ? Float64Array.from(new Float32Array(buffer)) : new Float64Array(buffer);
+}
 
 /** Return a point's features in the model's order, given as an array or as an object of names; or throw. */
 function ordered(x, { names, dimension }) {
@@ -51,43 +55,41 @@ function ordered(x, { names, dimension }) {
 }
 
 /** Return a function from a point, or a raw event where the version has a recipe, to its columns; it may throw. */
-function columnsBy({ features, recipe }) {
-  const columns = recipe && columnsOf(recipe);
+function columnsBy({ features, parts: { recipe } }) {
+  const columns = recipe && checkedColumns(recipe, features);
   return (x) => (columns && typeof x === "object" && x !== null && !Array.isArray(x) ? columns(x) : ordered(x, features));
 }
 
-/** Return the decision function of a message: a point or a raw event in, a number out, or an array, one for each label. */
+/** Return the decision function of a message: a point or a raw event in, a value for each machine out. */
 function machine(message) {
-  const { features: { mean, scale }, model } = message, columns = columnsBy(message), several = "intercepts" in model;
+  const { features: { mean, scale }, model, parts } = message, { intercepts } = model, columns = columnsBy(message);
   const scaled = (x) => columns(x).map((value, j) => (value - mean[j]) / scale[j]);
-  const intercepts = several ? model.intercepts : [model.intercept];
-  const answer = (values) => (several ? values : values[0]);
   const sum = (terms, weights, k) => terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
-  if (model.kernel === "linear") {
-    const coefficients = several ? model.coefficients : [model.coefficients];
+  if (model.kernel === "linear")
     return (x) => {
       const z = scaled(x);
-      return answer(intercepts.map((_, k) => sum(z, coefficients[k], k)));
+      return intercepts.map((_, k) => sum(z, model.coefficients[k], k));
     };
-  }
-  const [wide, narrow] = model.precision === "half" ? [32, 16] : [64, 64];
-  const support = floats(model.support_vectors, narrow), dual = floats(model.dual_coefficients, wide), d = mean.length, s = support.length / d;
+  const [wide, narrow] = parts.half_precision ? [32, 16] : [64, 64];
+  const support = floats(model, "support_vectors", narrow), dual = floats(model, "dual_coefficients", wide), d = mean.length, s = support.length / d;
+  must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
   return (x) => {
     const z = scaled(x), kernels = Array.from({ length: s }, (_, i) => {
       let distance = 0;
       for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
       return Math.exp(-model.gamma * distance);
     });
-    return answer(intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k)));
+    return intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k));
   };
 }
 
 /** Return the pairs of K labels that machines of one against one are of. */
 const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
 
-/** Return the decision values of the labels, by those of the machines; of two labels the one value. */
-function labelValues({ scheme, labels }, values) {
-  if (scheme !== "one_vs_one") return values;
+/** Return the decision values of the labels, by those of the machines; of two labels the one value, a number. */
+function labelValues({ parts: { classes }, labels }, values) {
+  if (!classes) return values[0];
+  if (classes.scheme === "one_vs_rest") return values;
   const votes = labels.map(() => 0), sums = labels.map(() => 0);
   pairsOf(labels.length).forEach(([i, j], m) => {
     votes[values[m] > 0 ? j : i] += 1;
@@ -97,8 +99,8 @@ function labelValues({ scheme, labels }, values) {
   return votes.map((won, k) => won + sums[k] / (3 * Math.abs(sums[k]) + 3));
 }
 
-/** Return the label of a decision: the second one above the threshold, which format 5 brings; or that of the greatest. */
-const labelOf = ({ labels, threshold }, f) =>
+/** Return the label of a decision: the second one above the threshold, where there is that part; or that of the greatest. */
+const labelOf = ({ labels, parts: { threshold } }, f) =>
   Array.isArray(f) ? labels[f.indexOf(Math.max(...f))] : labels[f > (threshold?.value ?? 0) ? 1 : 0];
 
 /** Return the probability of the second label at a decision value f; i is the first knot beyond it. */
@@ -106,11 +108,11 @@ const likely = ({ method, a, b, x, y }, f, i = x?.findIndex((knot) => knot > f))
   method === "sigmoid" ? 1 / (1 + Math.exp(a * f + b)) : i < 0 ? y.at(-1) : i === 0 ? y[0]
     : y[i - 1] + ((f - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
 
-/** Return the probability of each label, or of the second of two, at a decision. */
-function probabilities({ probability, scheme, labels }, f) {
-  if (!Array.isArray(f)) return [likely(probability, f)];
-  let each = probability.map((one, m) => likely(one, f[m]));
-  if (scheme === "one_vs_one") {
+/** Return the probability of each label, or of the second of two, at the decision values of the machines. */
+function probabilities({ parts: { probability, classes }, labels }, f) {
+  let each = probability.functions.map((one, m) => likely(one, f[m]));
+  if (!classes) return each;
+  if (classes.scheme === "one_vs_one") {
     const inverse = labels.map(() => 2 - labels.length);
     pairsOf(labels.length).forEach(([i, j], m) => {
       const r = Math.min(Math.max(each[m], 1e-9), 1 - 1e-9);
@@ -126,43 +128,48 @@ function probabilities({ probability, scheme, labels }, f) {
 /** Return a message that is what the alias names and scores its own probes as it says, or throw. */
 function checked(record, alias) {
   const found = sha256(record.value);
-  if (found !== alias.sha256 || found !== record.headers["streamsvm.sha256"].toString())
-    throw new Error(`the SHA-256 is ${found}, not ${alias.sha256}`);
+  must(found === alias.sha256 && found === record.headers["streamsvm.sha256"].toString(), `the SHA-256 is ${found}, not ${alias.sha256}`);
   const signed = Buffer.from(`streamsvm.model.signature/1\n${name}@${alias.number}\n${found}\n`);
   const signature = Buffer.from(record.headers["streamsvm.signature"]?.toString() ?? "", "base64");
-  if (keys && !keys.some((key) => verify(null, signed, key, signature)))
-    throw new Error("it is signed by none of the trusted keys");
-  const message = JSON.parse(record.value);
-  if (!["streamsvm.model/4", "streamsvm.model/5", "streamsvm.model/6", "streamsvm.model/7", "streamsvm.model/8"].includes(message.format) || message.name !== name || message.version !== alias.number)
-    throw new Error(`${message.format} ${message.name}@${message.version} is not what was asked for`);
-  if (message.recipe) checkExamples(message);
+  must(!keys || keys.some((key) => verify(null, signed, key, signature)), "it is signed by none of the trusted keys");
+  const message = opened(JSON.parse(record.value));
+  must(message.name === name && message.version === alias.number, `${message.name}@${message.version} is not what was asked for`);
   return { message, decide: probed(message) };
 }
 
 /** Return the decision function of a message that scores its own probes as it says, or throw. */
 function probed(message) {
-  const { x, decision, tolerance, probability } = message.probes, decide = machine(message);
+  const { x, decision, tolerance } = message.probes, { probability } = message.parts, decide = machine(message);
   x.forEach((probe, i) => {
-    const found = [decide(probe)].flat(), given = [decision[i]].flat(), allowed = [tolerance[i]].flat();
     const likelihoods = probability ? probabilities(message, decision[i]) : [];
-    const sound = found.every((f, k) => Math.abs(f - given[k]) <= allowed[k]);
-    if (!sound || !likelihoods.every((p, k) => Math.abs(p - [probability[i]].flat()[k]) <= 1e-8))
-      throw new Error(`probe ${i} is scored otherwise`);
+    must(decide(probe).every((f, k) => Math.abs(f - decision[i][k]) <= tolerance[i][k]), `probe ${i} is scored otherwise`);
+    must(likelihoods.every((p, k) => Math.abs(p - probability.probes[i][k]) <= 1e-8), `probe ${i} has another probability in the part 'probability'`);
   });
   return (x) => labelValues(message, decide(x));
 }
 
-if (bootstrap === "--check") {
-  const message = read(models), decide = probed(message); // the file
-  if (message.recipe) checkExamples(message);
-  for (const x of read(name)) {
-    try {
-      const decision = decide(x);
-      console.log(JSON.stringify({ decision, label: labelOf(message, decision) }));
-    } catch (error) {
-      console.log(JSON.stringify({ error: error.message }));
-    }
+/** Return what a message makes of each point, or why it is refused. */
+function answersOf(file, points) {
+  try {
+    const message = opened(read(file)), decide = probed(message);
+    return points.map((x) => {
+      try {
+        const decision = decide(x);
+        return { decision, label: labelOf(message, decision) };
+      } catch (error) {
+        if (error instanceof RangeError) return { error: error.message };
+        throw error;
+      }
+    });
+  } catch (error) {
+    if (error instanceof Refusal) return { refused: error.message };
+    throw error;
   }
+}
+
+if (bootstrap === "--check") {
+  const [pointsFile, ...files] = process.argv.slice(3), points = read(pointsFile);
+  for (const file of files) console.log(JSON.stringify(answersOf(file, points)));
   process.exit(0);
 }
 

@@ -1,0 +1,100 @@
+"""The named parts of a version: each has a module that encodes, decodes and checks it, with its schema beside.
+
+=================  ====================================================================================================
+part               stands in a version
+=================  ====================================================================================================
+`classes`          of more than two labels: what each machine tells apart, and how each was fitted
+`half_precision`   whose support vectors are float16 and whose dual coefficients are float32 values
+`info_audit`       whose objective over the whole stream is estimated
+`info_built`       that was built of a stretch of the past
+`info_labels`      whose labels come from a log of their own
+`info_memory`      that is not of everything that was learned
+`info_refined`     that was refined from another one
+`probability`      that has probabilities
+`recipe`           of raw events: what becomes of an event
+`threshold`        that answers the second label above another decision value than 0
+=================  ====================================================================================================
+
+The names follow the rule of `streamsvm.named_parts`: without an ``info_`` part every answer stays the same. A part is
+added here, and nowhere else: a module with `PART`, a schema beside it, and a line in `PARTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from streamsvm.errors import InvalidMessage, UnknownFormat
+from streamsvm.model.parts import (
+    audit,
+    built,
+    classes,
+    half_precision,
+    labels_log,
+    memory,
+    probability,
+    recipe,
+    refined,
+    threshold,
+)
+from streamsvm.model.parts.draft import Draft
+from streamsvm.model.parts.part import Part
+from streamsvm.model.version import Version
+from streamsvm.named_parts import UnknownPart, named_parts, sorted_parts
+
+PARTS: Final[tuple[Part, ...]] = (
+    classes.PART,  # the first: the number of machines follows from it
+    half_precision.PART,
+    audit.PART,
+    built.PART,
+    labels_log.PART,
+    memory.PART,
+    probability.PART,
+    recipe.PART,
+    refined.PART,
+    threshold.PART,
+)
+"""Every part, in the order in which they are decoded."""
+NAMES: Final = frozenset(part.name for part in PARTS)
+
+
+def encoded(version: Version) -> list[msgspec.Struct]:
+    """Return the parts of a version, in ascending order of their names."""
+    found = (part.encode(version) for part in PARTS)
+    return sorted_parts(one for one in found if one is not None)
+
+
+def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
+    """Let every part add to a draft what the part says.
+
+    Returns
+    -------
+    tuple of str
+        Names of parts that were passed over.
+
+    Raises
+    ------
+    UnknownFormat
+        If a part is not known and must not be passed over; names it.
+    InvalidMessage
+        If a part is there twice, is missing, is cut short, or contradicts the trunk or itself; names it.
+    """
+    try:
+        found, passed_over = named_parts(parts, NAMES)
+    except UnknownPart as error:
+        raise UnknownFormat(f"the message cannot be read: {error}", "Upgrade the reader.") from None
+    except ValueError as error:
+        raise InvalidMessage(f"the message cannot be read: {error}") from None
+    if len(draft.labels) > 2 and classes.PART.name not in found:
+        raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part {classes.PART.name!r} is missing")
+    for part in PARTS:
+        if part.name not in found:
+            continue
+        try:
+            form = msgspec.json.decode(found[part.name], type=part.form)
+        except msgspec.DecodeError as error:
+            raise InvalidMessage(f"the part {part.name!r} cannot be read: {error}") from None
+        part.decode(form, draft)
+    return passed_over

@@ -1,0 +1,68 @@
+"""What the decoders of a version's parts add to its trunk, before the version is made of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from streamsvm.choices import Multiclass, Precision
+from streamsvm.features.recipe import Recipe
+from streamsvm.model.described import Label
+from streamsvm.model.fit import Audit, MachineFit
+from streamsvm.model.kernels import Float
+from streamsvm.model.probability import Probability
+from streamsvm.model.threshold import Threshold
+from streamsvm.model.version import LineageTrunk, Memory
+
+
+@dataclass(slots=True, kw_only=True)
+class Draft:
+    """A version in the making: what its trunk says, and what its parts say.
+
+    Attributes
+    ----------
+    labels, names, probes : tuple of labels, tuple of str, int
+        Of the trunk: the labels, the features' names, and the number of probes.
+    lineage : LineageTrunk
+        Of the trunk.
+    scheme : "one_vs_one", "one_vs_rest" or None
+        Of the part `classes`: what its machines tell apart; None of two labels, which have one machine.
+    machines : int
+        Number of machines.
+    fits : tuple of MachineFit
+        Of `classes`: how each machine was fitted.
+    precision : "double" or "half"
+    audit : Audit or None
+    audits : tuple of Audit or None
+        Of each machine, of more than two labels.
+    functions : tuple of Probability, or None
+        From the decision value of each machine.
+    shares : ndarray of shape (m, n_labels), float64, or None
+        The probability of each label at each probe; of two labels, of the second, shape (m, 1).
+    threshold : Threshold or None
+    recipe : Recipe or None
+    more : dict
+        Further fields of the lineage.
+    """
+
+    labels: tuple[Label, ...]
+    names: tuple[str, ...]
+    probes: int
+    lineage: LineageTrunk
+    scheme: Multiclass | None = None
+    machines: int = 1
+    fits: tuple[MachineFit, ...] = ()
+    precision: Precision = "double"
+    audit: Audit | None = None
+    audits: tuple[Audit | None, ...] = ()
+    functions: tuple[Probability, ...] | None = None
+    shares: Float | None = None
+    threshold: Threshold | None = None
+    recipe: Recipe | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def memory(self) -> Memory | None:
+        """What the version is of, where that is not everything."""
+        found: Memory | None = self.more.get("memory")
+        return found

@@ -1,0 +1,50 @@
+"""The part `info_refined`: which version a version was refined from, and how (`streamsvm model refine`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from streamsvm.errors import InvalidMessage
+from streamsvm.model.arrays import SHA256
+from streamsvm.model.parts.draft import Draft
+from streamsvm.model.parts.part import Part
+from streamsvm.model.version import LEAST_KEPT, MOST_KEPT, MOST_READS, Refined, Version
+
+
+class RefinedPart(Refined, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="part", tag="info_refined"):
+    """A `Refined`, named."""
+
+
+def encode(version: Version) -> RefinedPart | None:
+    """Return the part; None of what a trainer publishes."""
+    refined = version.lineage.refined
+    return None if refined is None else RefinedPart(**msgspec.structs.asdict(refined))
+
+
+def decode(part: RefinedPart, draft: Draft) -> None:
+    """Add where the version comes from; raises `InvalidMessage` if that is not possible."""
+    refined = Refined(**msgspec.structs.asdict(part))
+    _check(refined)
+    draft.more["refined"] = refined
+
+
+def _check(refined: Refined) -> None:
+    if not SHA256.fullmatch(refined.sha256):
+        raise InvalidMessage(f"info_refined.sha256 is {refined.sha256!r}, which is not a SHA-256")
+    is_possible = 1 <= refined.reads <= MOST_READS and LEAST_KEPT <= refined.keep <= MOST_KEPT
+    if refined.number < 1 or not is_possible:
+        raise InvalidMessage(
+            f"info_refined names version {refined.number}, {refined.reads} reads and {refined.keep} rows kept; "
+            f"possible are versions from 1 on, 1 to {MOST_READS} reads, and {LEAST_KEPT} to {MOST_KEPT} rows"
+        )
+    if not 0.0 <= refined.bound <= refined.objective < math.inf:
+        raise InvalidMessage(
+            f"info_refined has the objective {refined.objective} and the bound {refined.bound}: the bound must be "
+            "0 or more, and not above the objective"
+        )
+
+
+PART: Final = Part(RefinedPart, encode, decode)

@@ -1,0 +1,1042 @@
+"""Which features and options go together: one table, from which every refusal of a combination is made.
+
+`require` compares what is configured with the rows of the table and raises the text of the first row that is met. The
+page deploy/SUPPORTS.md is the same table for people: python -m streamsvm.supports > deploy/SUPPORTS.md
+
+A row is about two things, each of which is fine alone. That one value is out of range, that two sizes do not fit each
+other, and that a file or a topic is not as it must be is checked where it is known, not here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePath
+from typing import Any, Final, Literal
+
+from streamsvm.choices import OF_EVENTS_ONLY
+from streamsvm.errors import ConfigurationError
+from streamsvm.secrecy import is_secret
+
+Kind = Literal["nature", "not built"]
+"""Why a combination is refused: it has no meaning, or it would be useful and nobody has built it."""
+Configured = Mapping[str, Any]
+"""The values of the axes that a caller knows. Not given: `None`, `False`, or an empty text, tuple or mapping."""
+Spelled = Mapping[str, str]
+"""Names of axes where a caller has other names than the configuration, such as `--cost` for `svm.cost`."""
+
+
+class Unsupported(ConfigurationError, ValueError):
+    """A combination that a row of the table refuses. Being a `ValueError`, it may be raised in a validator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A condition on the value of one axis.
+
+    Attributes
+    ----------
+    axis : str
+        An option's dotted name, or a name of `PHRASES`.
+    holds : callable
+        Tells whether a value meets the condition.
+    words : str
+        The condition in Markdown, for the page.
+    """
+
+    axis: str
+    holds: Callable[[Any], bool]
+    words: str
+
+
+def is_given(value: object) -> bool:
+    """Tell whether a value says anything: 0 does; `None`, `False`, and what is empty do not."""
+    if value is None or value is False:
+        return False
+    return not (isinstance(value, str | tuple | list | Mapping) and not value)
+
+
+def _is_missing(value: object) -> bool:
+    return not is_given(value)
+
+
+def given(axis: str) -> Term:
+    """Return the condition that an option is given."""
+    return Term(axis, is_given, _named(axis))
+
+
+def missing(axis: str) -> Term:
+    """Return the condition that an option is not given."""
+    return Term(axis, _is_missing, f"no {_named(axis)}")
+
+
+def equal(axis: str, *values: object) -> Term:
+    """Return the condition that an option has one of some values."""
+    return Term(axis, lambda value: value in values, f"{_named(axis)} = {_listed(values)}")
+
+
+def other(axis: str, *values: object) -> Term:
+    """Return the condition that an option is given, with none of some values."""
+    return Term(
+        axis, lambda value: is_given(value) and value not in values, f"{_named(axis)} other than {_listed(values)}"
+    )
+
+
+def above(axis: str, most: int) -> Term:
+    """Return the condition that a number is above another."""
+    return Term(axis, lambda value: value is not None and value > most, f"{_named(axis)} above {most}")
+
+
+def _named(axis: str) -> str:
+    return f"`{axis}`" if ("." in axis or axis.startswith(("--", "["))) and " " not in axis else axis
+
+
+def _listed(values: tuple[object, ...]) -> str:
+    return " or ".join(f"`{_plain(value)}`" for value in values)
+
+
+LABELS: Final = "points.labels"
+EVENTS: Final = "[events]"
+FEATURES: Final = "[features]"
+MORE_LABELS: Final = Term(LABELS, lambda value: value > 2, "more than two labels")
+TWO_LABELS: Final = Term(LABELS, lambda value: value == 2, "two labels")
+WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
+HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
+RULE_OF_LABELS: Final = "an option of `[labels]`"
+FOLLOWING: Final = "an option of `[points]` that follows from `[features]`"
+TOPICS_APART: Final = "scores of other points than the labels'"
+ERASURE: Final = "erasure of rows"
+CERTIFICATE: Final = "a certificate"
+STRETCH: Final = "a version of a stretch of the past"
+SERVED: Final = "quality as served"
+GRAPH_OF_EVENTS: Final = "an ONNX graph of events"
+UNKNOWN_TO_ONNX: Final = "a hash, a time, or a field that is both text and number"
+FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
+PHRASES: Final[Mapping[str, str]] = {
+    LABELS: "{name} has {value} labels",
+    RULE_OF_LABELS: "{value} is given",
+    FOLLOWING: "points.{value} is given",
+    EVENTS: "{name} is given",
+    FEATURES: "{name} is given",
+    TOPICS_APART: "{value}",
+    ERASURE: "{value}",
+    CERTIFICATE: "a certificate was asked for",
+    STRETCH: "{name} is of a stretch of the past",
+    SERVED: "the quality as served was asked for",
+    GRAPH_OF_EVENTS: "a graph of events was asked for",
+    UNKNOWN_TO_ONNX: "{value}",
+    FOREIGN_COLUMNS: "{value} is given",
+}
+"""How the value of an axis is written in an error, where it is not `name = value`."""
+NOT_GIVEN: Final[Mapping[str, str]] = {
+    WINDOW_LENGTH: "neither coreset.window_points nor coreset.window_s is given",
+    HALF_LIFE_LENGTH: "neither coreset.half_life_points nor coreset.half_life_s is given",
+}
+"""How an axis that is not given is written, where it is not `name is not given`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """A feature, and what it does not go with.
+
+    Attributes
+    ----------
+    axis : str
+        The part of the page to which the row belongs.
+    feature : Term
+    without : Term
+        What the feature cannot be combined with; of a feature that needs an option, that the option is missing.
+    why : str
+        Begins in lower case, without a final full stop.
+    remedy : str
+        A full sentence; {feature} and {without} stand for the two names.
+    kind : "nature" or "not built"
+    refused : bool
+        False: nobody is refused, the feature has no effect.
+    """
+
+    axis: str
+    feature: Term
+    without: Term
+    why: str
+    remedy: str
+    kind: Kind
+    refused: bool = True
+
+    def is_met(self, configured: Configured) -> bool:
+        """Tell whether both conditions hold of what is configured."""
+        return self.feature.holds(configured[self.feature.axis]) and self.without.holds(configured[self.without.axis])
+
+    def refusal(self, configured: Configured, spelled: Spelled) -> Unsupported:
+        """Return the error for what is configured."""
+        pair = self.feature, self.without
+        first, second = (_said(term.axis, configured[term.axis], spelled) for term in pair)
+        alike = is_given(configured[self.feature.axis]) == is_given(configured[self.without.axis])
+        joined = "and" if alike and self.without.holds in (is_given, _is_missing) else "but"
+        what = f"{first}, {joined} {second}: {self.why}"
+        if self.kind == "not built":
+            what += "; this is not supported yet"
+        names = {"feature": _name(self.feature.axis, spelled), "without": _name(self.without.axis, spelled)}
+        return Unsupported(what, self.remedy.format(**names))
+
+
+def _name(axis: str, spelled: Spelled) -> str:
+    return spelled.get(axis, axis)
+
+
+def _said(axis: str, value: object, spelled: Spelled) -> str:
+    """Say which value an axis has, without secrets."""
+    name = _name(axis, spelled)
+    if not is_given(value):
+        return NOT_GIVEN.get(axis, f"{name} is not given")
+    if axis in PHRASES:
+        return PHRASES[axis].format(name=name, value=_plain(value))
+    shown = "" if value is True or is_secret(axis) else _plain(value)
+    return f"{name} = {shown}" if shown else f"{name} is given"
+
+
+def _plain(value: object) -> str:
+    """Return a value as a person writes it in an option; empty for a larger table."""
+    match value:
+        case str() | int() | float() | PurePath():
+            return str(value)
+        case tuple() | list():
+            return ",".join(map(_plain, value))
+        case Mapping() if len(value) == 1:
+            ((name, one),) = value.items()
+            return f"{name}={_plain(one)}"
+    return ""
+
+
+_LATE: Final = "Labels of a log of their own"
+_EVENTS: Final = "Events, features and formats"
+_MACHINE: Final = "Kernel, solver and penalty"
+_GOAL: Final = "Thresholds, probabilities and tuning"
+_STRUCTURE: Final = "Structure and memory of the coreset"
+_SMALL: Final = "Landmarks and precision"
+_WORKERS: Final = "Workers and coresets"
+_ARCHIVE: Final = "Archive"
+_ERASURE: Final = "Erasure"
+_GATE: Final = "Shadow gate"
+_BOUNDS: Final = "Bounds and certificates"
+_SERVED: Final = "Quality as served"
+_ONNX: Final = "ONNX"
+_ACCESS: Final = "Access"
+_EVALUATE: Final = "streamsvm evaluate"
+_COMMANDS: Final = "Other commands"
+
+_ONE_VALUE: Final = "a threshold is of one decision value"
+_NO_VECTORS: Final = "a linear machine has no support vectors"
+_OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
+_ONE_PROCESS: Final = "where each cut falls is known in one process only"
+_JOINED: Final = "rows and labels are joined in one process"
+_RECORDED: Final = "the archive records rows as one process learns them"
+_PASSED_OVER: Final = "only one process with labels in the records can pass over erased rows"
+_AUDITED: Final = "it is fitted to the audit sample"
+_MORE_AUDIT: Final = (
+    "Raise coreset.audit_points, or coreset.memory_points, a twentieth of which is the audit sample; or remove "
+    "{feature}."
+)
+_ONE_OF_TWO: Final = "Give only one of the two."
+_REMOVE: Final = "Remove {feature}."
+
+
+def _late() -> Iterator[Row]:
+    topic = given("labels.topic")
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=missing("labels.horizon"),
+        why="a row waits so long for its label",
+        remedy="Give labels.horizon, such as 36h.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=given(RULE_OF_LABELS),
+        without=missing("labels.topic"),
+        why="it is about labels of a log of their own",
+        remedy="Name the topic of the labels in labels.topic, or remove the option.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=given("events.label"),
+        why="labels come with the events, or later",
+        remedy="Remove one of the two.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=other("coreset.memory", "all"),
+        why="joined points are learned under `all` only",
+        remedy="Give coreset.memory = all, or remove labels.topic.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=other("points.format", "auto", "json", "arrow"),
+        why="labels are joined to points in JSON and Arrow only",
+        remedy="Give points.format = json or arrow, or remove labels.topic.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=given("registry.url"),
+        why="labels are joined to points in JSON and Arrow only, which need no schema registry",
+        remedy="Remove registry.url, or labels.topic.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=above("training.workers", 1),
+        why=_JOINED,
+        remedy="Give training.workers = 1, or remove labels.topic.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_LATE,
+        feature=topic,
+        without=given("training.from_coresets"),
+        why=_JOINED,
+        remedy="Leave out {without}, or labels.topic.",
+        kind="not built",
+    )
+
+
+def _events() -> Iterator[Row]:
+    yield Row(
+        axis=_EVENTS,
+        feature=given(EVENTS),
+        without=missing(FEATURES),
+        why="the fields of an event become features by [features] only",
+        remedy="Declare the features of an event in [features].",
+        kind="nature",
+    )
+    yield Row(
+        axis=_EVENTS,
+        feature=given(FOLLOWING),
+        without=given(FEATURES),
+        why="it follows from [features], and is not the same",
+        remedy="Remove the option from [points].",
+        kind="nature",
+    )
+    yield Row(
+        axis=_EVENTS,
+        feature=equal("points.format", *OF_EVENTS_ONLY),
+        without=missing(FEATURES),
+        why="records of this format hold events",
+        remedy="Declare their fields in [features].",
+        kind="nature",
+    )
+    yield Row(
+        axis=_EVENTS,
+        feature=equal("points.format", "avro", "protobuf"),
+        without=missing("registry.url"),
+        why="the schemas are in a schema registry",
+        remedy="Set registry.url to the registry's base address.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_EVENTS,
+        feature=given("log1p"),
+        without=given("buckets"),
+        why="the logarithm changes no bucket",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    for first, second in (("the part age", "since"), ("since", "the part age")):
+        yield Row(
+            axis=_EVENTS,
+            feature=given(first),
+            without=missing(second),
+            why="the age counts from the field in `since`",
+            remedy="Give {without}, or remove {feature}.",
+            kind="nature",
+        )
+
+
+def _machine() -> Iterator[Row]:
+    yield Row(
+        axis=_MACHINE,
+        feature=equal("svm.solver", "liblinear", "pegasos"),
+        without=other("svm.kernel", "linear"),
+        why="this solver supports the linear kernel only",
+        remedy="Give svm.solver = stda or libsvm.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_MACHINE,
+        feature=given("svm.alpha"),
+        without=given("svm.C"),
+        why="both set the same trade-off",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    yield Row(
+        axis=_MACHINE,
+        feature=given("svm.C"),
+        without=other("coreset.memory", "all"),
+        why="C is the penalty of all rows of the stream together, of which only a part counts here",
+        remedy="Give svm.alpha instead.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_MACHINE,
+        feature=given("svm.multiclass"),
+        without=TWO_LABELS,
+        why="it is for more than two labels",
+        remedy=_REMOVE,
+        kind="nature",
+    )
+
+
+def _goal() -> Iterator[Row]:
+    yield Row(
+        axis=_GOAL,
+        feature=given("svm.cost"),
+        without=given("svm.target"),
+        why="both set the same threshold",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    for option in ("svm.cost", "svm.target"):
+        yield Row(
+            axis=_GOAL,
+            feature=given(option),
+            without=MORE_LABELS,
+            why=_ONE_VALUE,
+            remedy="Remove {feature}; class weights can say what errors cost.",
+            kind="nature",
+        )
+    for option in ("svm.cost", "svm.target", "svm.probability"):
+        yield Row(
+            axis=_GOAL,
+            feature=given(option),
+            without=equal("coreset.audit_points", 0),
+            why=_AUDITED,
+            remedy=_MORE_AUDIT,
+            kind="nature",
+        )
+    yield Row(
+        axis=_GOAL,
+        feature=equal("svm.tune_scoring", "cost"),
+        without=missing("svm.cost"),
+        why="the two costs are what it is measured by",
+        remedy="Give svm.cost: the cost of a missed positive and that of a false alarm.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_GOAL,
+        feature=equal("svm.tune_scoring", "auc", "log_loss", "cost"),
+        without=MORE_LABELS,
+        why="it is a figure of one decision value",
+        remedy="Give svm.tune_scoring = accuracy or balanced_accuracy.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_GOAL,
+        feature=given("svm.tune_alphas"),
+        without=given("svm.C"),
+        why="the values are chosen for alpha, and C is fixed",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    yield Row(
+        axis=_GOAL,
+        feature=given("svm.tune_gammas"),
+        without=equal("svm.kernel", "linear"),
+        why="the linear kernel has no gamma",
+        remedy=_REMOVE,
+        kind="nature",
+    )
+
+
+def _structure() -> Iterator[Row]:
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.memory_points"),
+        without=given("coreset.memory_bytes"),
+        why="both set the same budget",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.fan_in"),
+        without=given("coreset.buckets"),
+        why="both say when buckets merge",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.buckets"),
+        without=equal("coreset.structure", "chain"),
+        why="it is the rule of a tree, and a chain has one bucket",
+        remedy=_REMOVE,
+        kind="nature",
+    )
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.buckets"),
+        without=other("coreset.reducer", "calibrated"),
+        why="buckets merge so by the pilot of `calibrated`",
+        remedy=_REMOVE,
+        kind="nature",
+    )
+    instead = {
+        "coreset.screening": "; coreset.span_rows says how long its rows are screened",
+        "coreset.clip_sd": ", and on no standard deviation of the rows before it",
+    }
+    for option in ("structure", "buckets", "fan_in", "screening", "clip_sd"):
+        yield Row(
+            axis=_STRUCTURE,
+            feature=given(f"coreset.{option}"),
+            without=other("coreset.memory", "all"),
+            why=_OWN_ROWS + instead.get(f"coreset.{option}", ""),
+            remedy="Remove {feature}, or give coreset.memory = all.",
+            kind="nature",
+        )
+    for memory, options, length in (
+        ("window", ("window_points", "window_s"), WINDOW_LENGTH),
+        ("decay", ("half_life_points", "half_life_s"), HALF_LIFE_LENGTH),
+    ):
+        first, second = (f"coreset.{option}" for option in options)
+        for option in (first, second):
+            yield Row(
+                axis=_STRUCTURE,
+                feature=given(option),
+                without=other("coreset.memory", memory),
+                why=f"it is a length of the memory `{memory}`",
+                remedy=f"Give coreset.memory = {memory}, or remove {{feature}}.",
+                kind="nature",
+            )
+        yield Row(
+            axis=_STRUCTURE,
+            feature=given(first),
+            without=given(second),
+            why="the memory has one length, in rows or in seconds",
+            remedy=_ONE_OF_TWO,
+            kind="nature",
+        )
+        yield Row(
+            axis=_STRUCTURE,
+            feature=equal("coreset.memory", memory),
+            without=missing(length),
+            why="this memory needs a length",
+            remedy=f"Give one of {first} and {second}.",
+            kind="nature",
+        )
+    yield Row(
+        axis=_STRUCTURE,
+        feature=given("coreset.span_rows"),
+        without=equal("coreset.memory", "all"),
+        why="buckets are made of spans only where rows are forgotten",
+        remedy="Give coreset.memory = window, decay or adaptive, or remove {feature}.",
+        kind="nature",
+    )
+
+
+def _small() -> Iterator[Row]:
+    landmarks = given("coreset.landmarks")
+    without: tuple[tuple[Term, str, Kind], ...] = (
+        (MORE_LABELS, "one pilot of two labels is written down over landmarks", "not built"),
+        (other("svm.kernel", "rbf"), "landmarks stand for the support vectors of an RBF pilot", "nature"),
+        (other("coreset.reducer", "calibrated"), "only `calibrated` has a pilot", "nature"),
+        (other("coreset.structure", "chain"), "leaves are screened by landmarks in a chain only", "not built"),
+        (other("coreset.memory", "all"), "leaves are screened by landmarks where nothing is forgotten", "not built"),
+    )
+    for term, why, kind in without:
+        yield Row(axis=_SMALL, feature=landmarks, without=term, why=why, remedy=_REMOVE, kind=kind)
+    yield Row(
+        axis=_SMALL,
+        feature=given("coreset.leaf_parts"),
+        without=missing("coreset.landmarks"),
+        why="it is the size of a leaf that is screened by landmarks",
+        remedy=_REMOVE,
+        kind="nature",
+    )
+    for term in (given("svm.landmarks"), equal("svm.precision", "half"), given("svm.round_first")):
+        yield Row(
+            axis=_SMALL,
+            feature=term,
+            without=equal("svm.kernel", "linear"),
+            why=_NO_VECTORS,
+            remedy=_REMOVE,
+            kind="nature",
+        )
+    yield Row(
+        axis=_SMALL,
+        feature=given("svm.round_first"),
+        without=equal("svm.precision", "double"),
+        why="points are rounded to half precision",
+        remedy="Remove {feature}, or give svm.precision = half.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_SMALL,
+        feature=equal("svm.precision", "half"),
+        without=MORE_LABELS,
+        why="machines of more than two labels are published in double precision only",
+        remedy=_REMOVE,
+        kind="not built",
+    )
+
+
+def _workers() -> Iterator[Row]:
+    for term, remedy in (
+        (above("training.workers", 1), "Give training.policy = latest, or training.workers = 1."),
+        (given("training.from_coresets"), "Give training.policy = latest, or leave out {without}."),
+    ):
+        yield Row(
+            axis=_WORKERS,
+            feature=equal("training.policy", "every"),
+            without=term,
+            why=_ONE_PROCESS,
+            remedy=remedy,
+            kind="nature",
+        )
+    yield Row(
+        axis=_WORKERS,
+        feature=given("training.from_coresets"),
+        without=above("training.workers", 1),
+        why="either workers of this trainer learn, or those of `streamsvm worker`",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    for first, second in (("worker.ordinal", "worker.of"), ("worker.of", "worker.ordinal")):
+        yield Row(
+            axis=_WORKERS,
+            feature=given(first),
+            without=missing(second),
+            why="a worker owns the partitions p with p mod `of` = `ordinal`",
+            remedy="Give {without}, or remove {feature}.",
+            kind="nature",
+        )
+
+
+def _archive() -> Iterator[Row]:
+    directory = given("archive.directory")
+    yield Row(
+        axis=_ARCHIVE,
+        feature=directory,
+        without=above("training.workers", 1),
+        why=_RECORDED,
+        remedy="Give training.workers = 1, or remove archive.directory.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_ARCHIVE,
+        feature=directory,
+        without=given("training.from_coresets"),
+        why=f"{_RECORDED}, and this trainer reads no rows",
+        remedy="Leave out {without}, or archive.directory.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_ARCHIVE,
+        feature=directory,
+        without=given("labels.topic"),
+        why="the archive records rows of the input alone",
+        remedy="Remove one of the two.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_ARCHIVE,
+        feature=directory,
+        without=MORE_LABELS,
+        why="an archive is of two labels",
+        remedy="Remove archive.directory.",
+        kind="not built",
+    )
+
+
+def _erasure() -> Iterator[Row]:
+    for term in (above("training.workers", 1), given("training.from_coresets"), given("labels.topic")):
+        yield Row(
+            axis=_ERASURE,
+            feature=given(ERASURE),
+            without=term,
+            why=_PASSED_OVER,
+            remedy="Use one process with labels in the records; or remove the records from the input topic, and begin "
+            "anew with --reset.",
+            kind="not built",
+        )
+
+
+def _gate() -> Iterator[Row]:
+    shadow = equal("output.gate", "shadow")
+    yield Row(
+        axis=_GATE,
+        feature=shadow,
+        without=missing("output.gate_margin"),
+        why="a challenger passes the margin first",
+        remedy="Give output.gate_margin: how much worse a challenger may be.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_GATE,
+        feature=shadow,
+        without=MORE_LABELS,
+        why="two versions are compared by answers to two labels",
+        remedy="Give output.gate = margin.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_GATE,
+        feature=shadow,
+        without=given(TOPICS_APART),
+        why="the labels of scores are found in the input",
+        remedy="Let the scorer score the input, or give labels.topic.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_GATE,
+        feature=shadow,
+        without=given("registry.url"),
+        why="the gate reads labels in JSON and Arrow only, which need no schema registry",
+        remedy="Remove registry.url, or give output.gate = margin.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_GATE,
+        feature=equal("output.gate_figure", "cost"),
+        without=missing("svm.cost"),
+        why="versions are compared by these costs",
+        remedy="Give the two costs in svm.cost.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_GATE,
+        feature=equal("output.gate_figure", "log_loss"),
+        without=missing("svm.probability"),
+        why="the log loss is of probabilities",
+        remedy="Give svm.probability = sigmoid or isotonic.",
+        kind="nature",
+    )
+
+
+def _bounds() -> Iterator[Row]:
+    sums = "in a kernel's space the rows' sums cannot be held"
+    totals: tuple[tuple[Term, str, Kind], ...] = (
+        (MORE_LABELS, "totals are of two labels", "not built"),
+        (other("svm.kernel", "linear"), sums, "nature"),
+        (other("coreset.memory", "all"), "totals are of all rows alike", "not built"),
+    )
+    for term, why, kind in totals:
+        yield Row(
+            axis=_BOUNDS,
+            feature=given("coreset.totals"),
+            without=term,
+            why=why,
+            remedy=_REMOVE,
+            kind=kind,
+            refused=False,
+        )
+    estimate = "An audit of the objective, an estimate, is in every version."
+    certificate: tuple[tuple[Term, str, str, Kind], ...] = (
+        (MORE_LABELS, "a certificate is of two labels", estimate, "not built"),
+        (other("svm.kernel", "linear"), sums, estimate, "nature"),
+        (
+            given(STRETCH),
+            "a certificate is of all rows up to a cut",
+            "Certify a version of a trainer's model.",
+            "not built",
+        ),
+        (
+            other("coreset.memory", "all"),
+            "a certificate is of all rows alike",
+            "Certify a version of a model that forgets nothing.",
+            "not built",
+        ),
+    )
+    for term, why, remedy, kind in certificate:
+        yield Row(axis=_BOUNDS, feature=given(CERTIFICATE), without=term, why=why, remedy=remedy, kind=kind)
+
+
+def _served() -> Iterator[Row]:
+    yield Row(
+        axis=_SERVED,
+        feature=given(SERVED),
+        without=MORE_LABELS,
+        why="quality as served is of two labels",
+        remedy="For more labels see the quality before learning, on the trainer's page.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_SERVED,
+        feature=given(SERVED),
+        without=given(TOPICS_APART),
+        why="no score would find its label",
+        remedy="Give labels.topic if labels come later; or scoring.topic = input.topic if the scorer scores the very "
+        "points that have labels.",
+        kind="nature",
+    )
+
+
+def _onnx() -> Iterator[Row]:
+    yield Row(
+        axis=_ONNX,
+        feature=given(GRAPH_OF_EVENTS),
+        without=missing(FEATURES),
+        why="the version learned points and not raw events",
+        remedy="Export it without events: the graph then takes the features as X.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_ONNX,
+        feature=given(GRAPH_OF_EVENTS),
+        without=given(UNKNOWN_TO_ONNX),
+        why="ONNX cannot evaluate these features",
+        remedy="Export it without events: the graph then takes the columns as X, which loaded.features(events) makes.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_ONNX,
+        feature=given("--events"),
+        without=other("--format", "onnx"),
+        why="the JSON always holds the features",
+        remedy="Add --format onnx, or remove --events.",
+        kind="nature",
+    )
+
+
+def _access() -> Iterator[Row]:
+    yield Row(
+        axis=_ACCESS,
+        feature=given("registry.username"),
+        without=given("registry.token"),
+        why="each proves who the client is",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+    for first, second in (("http.tls_certificate", "http.tls_key"), ("http.tls_key", "http.tls_certificate")):
+        yield Row(
+            axis=_ACCESS,
+            feature=given(first),
+            without=missing(second),
+            why="HTTPS needs a certificate and its key",
+            remedy="Give {without}, or remove {feature}.",
+            kind="nature",
+        )
+    yield Row(
+        axis=_ACCESS,
+        feature=given("http.tls_client_ca"),
+        without=missing("http.tls_certificate"),
+        why="without HTTPS clients cannot present a certificate",
+        remedy="Give http.tls_certificate and http.tls_key, or remove {feature}.",
+        kind="nature",
+    )
+
+
+def _evaluate() -> Iterator[Row]:
+    for option in ("--prequential", "--probability"):
+        yield Row(
+            axis=_EVALUATE,
+            feature=given(option),
+            without=MORE_LABELS,
+            why="it is evaluated for two labels",
+            remedy="Leave {feature} out.",
+            kind="not built",
+        )
+    for option in ("--lag", "--leaf-rows"):
+        yield Row(
+            axis=_EVALUATE,
+            feature=given(option),
+            without=missing("--prequential"),
+            why="it says how the rows are gone through one after the other",
+            remedy="Add --prequential.",
+            kind="nature",
+        )
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--plot"),
+        without=given("--no-optimum"),
+        why="the plot shows gaps to the optimum",
+        remedy=_ONE_OF_TWO,
+        kind="nature",
+    )
+
+
+def _commands() -> Iterator[Row]:
+    one_version = "it is of one version"
+    pairs: tuple[tuple[Term, Term, str, str, Kind], ...] = (
+        (given("--version"), given("--alias"), "each names a version", _ONE_OF_TWO, "nature"),
+        (given("--version"), given("--all"), "each says which versions", _ONE_OF_TWO, "nature"),
+        (given("--certificate"), given("--all"), one_version, "Give its --version.", "nature"),
+        (given("--proof"), given("--all"), one_version, "Give its --version.", "nature"),
+        (given("--keep"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
+        (given("--reads"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
+        (
+            given("--mended"),
+            missing("--resend"),
+            "the option names the letters to send again",
+            "Give the topic to send to: --resend TOPIC.",
+            "nature",
+        ),
+        (
+            given("--as"),
+            given("--every"),
+            "--as publishes a model, --every prints a table",
+            _ONE_OF_TWO,
+            "nature",
+        ),
+        (
+            missing("--as"),
+            missing("--every"),
+            "--as publishes a model, --every prints a table",
+            "Give one of the two.",
+            "nature",
+        ),
+        (
+            given("--every"),
+            other("svm.kernel", "linear"),
+            "a kernel machine has no coefficients",
+            "Build its versions one by one with --as.",
+            "nature",
+        ),
+        (
+            given("--events"),
+            given(FOREIGN_COLUMNS),
+            "it is about points, and not about raw events",
+            "Remove it. [events] and [features] in the configuration choose the columns.",
+            "nature",
+        ),
+        (
+            given("--unlabeled"),
+            missing("events.label"),
+            "the command must know which field is the label",
+            "Give --config with a file that has events.label.",
+            "nature",
+        ),
+        (
+            given("--events"),
+            other("events.envelope", "none"),
+            "a file's events are sent as they are",
+            "Remove events.envelope from the configuration of this command, and of the trainer that reads what is "
+            "sent.",
+            "not built",
+        ),
+        (
+            equal("--record-format", "avro"),
+            missing("registry.url"),
+            "the schemas are in a schema registry",
+            "Set registry.url.",
+            "nature",
+        ),
+        (
+            given("key"),
+            above("rows_per_record", 1),
+            "a record of several points cannot have an id as its key",
+            _ONE_OF_TWO,
+            "nature",
+        ),
+        (
+            equal("--format", "protobuf"),
+            other("--envelope", "none"),
+            "infer-topic reads Protobuf without an envelope only",
+            "Leave out --envelope.",
+            "not built",
+        ),
+    )
+    for feature, without, why, remedy, kind in pairs:
+        yield Row(axis=_COMMANDS, feature=feature, without=without, why=why, remedy=remedy, kind=kind)
+
+
+ROWS: Final[tuple[Row, ...]] = tuple(
+    row
+    for rows in (
+        _late,
+        _events,
+        _machine,
+        _goal,
+        _structure,
+        _small,
+        _workers,
+        _archive,
+        _erasure,
+        _gate,
+        _bounds,
+        _served,
+        _onnx,
+        _access,
+        _evaluate,
+        _commands,
+    )
+    for row in rows()
+)
+"""The table. Of several rows that are met, the first one is raised."""
+
+
+@cache
+def _rows_of(axes: frozenset[str]) -> tuple[Row, ...]:
+    """Return the rows of which both axes are known."""
+    return tuple(row for row in ROWS if {row.feature.axis, row.without.axis} <= axes)
+
+
+def require(configured: Configured, spelled: Spelled | None = None) -> None:
+    """Refuse what does not go together.
+
+    Parameters
+    ----------
+    configured : mapping of str to value
+        What is configured, by axis. A row of which one axis is missing here is not looked at.
+    spelled : mapping of str to str, optional
+        Names of axes for the error, where they are not those of the configuration.
+
+    Raises
+    ------
+    Unsupported
+        With the text of the first row that is met.
+    """
+    for row in _rows_of(frozenset(configured)):
+        if row.refused and row.is_met(configured):
+            raise row.refusal(configured, spelled or {})
+
+
+def without_effect(configured: Configured) -> str:
+    """Say why a feature has no effect with what else is configured; empty if it has."""
+    for row in _rows_of(frozenset(configured)):
+        if not row.refused and row.is_met(configured):
+            return f"{_said(row.without.axis, configured[row.without.axis], {})}: {row.why}"
+    return ""
+
+
+HEAD: Final = """\
+# What goes with what
+
+Made from the table in `streamsvm/supports.py`: `python -m streamsvm.supports > deploy/SUPPORTS.md`.
+
+Every line is a combination that is refused before anything is learned or changed; whatever is not listed goes together.
+*By nature*: the combination has no meaning. *Not built yet*: it would be useful, and nobody has built it; the error
+then says that it is not supported yet.
+"""
+
+
+def markdown() -> str:
+    """Return the page."""
+    lines = [HEAD]
+    for axis in dict.fromkeys(row.axis for row in ROWS):
+        lines += [f"## {axis}\n", "| feature | does not go with | why | kind |", "|---|---|---|---|"]
+        lines += [_line(row) for row in ROWS if row.axis == axis]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _line(row: Row) -> str:
+    kind = "by nature" if row.kind == "nature" else "not built yet"
+    if not row.refused:
+        kind += "; not refused, but without effect"
+    return f"| {row.feature.words} | {row.without.words} | {row.why} | {kind} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())

@@ -1,0 +1,144 @@
+// The value of a version's record in Java with Jackson: a fixed trunk and named parts, as deploy/FORMATS.md says.
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.*;
+import java.util.stream.StreamSupport;
+
+/** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */
+record Message(JsonNode trunk, Map<String, JsonNode> parts) {
+    static final String FORMAT = "streamsvm.model/1";
+    static final List<String> TRUNK = fields("format name version labels features model training stream lineage probes parts");
+    static final Map<String, List<String>> MODEL = Map.of(
+        "linear", fields("kernel coefficients intercepts"),
+        "rbf", fields("kernel gamma support_vectors dual_coefficients intercepts"));
+    static final Map<String, List<String>> FUNCTION = Map.of("sigmoid", fields("method a b"), "isotonic", fields("method x y"));
+    /** The fields of each part that an answer depends on. */
+    static final Map<String, List<String>> PARTS = Map.of(
+        "classes", fields("part scheme machines"),
+        "half_precision", fields("part"),
+        "probability", fields("part functions probes"),
+        "recipe", fields("part recipe examples"),
+        "threshold", fields("part value figure asked chosen met points positives precision recall alarm_rate cost"));
+
+    /** A message must not be served; the text says why. */
+    static final class Refusal extends RuntimeException {
+        Refusal(String why) { super(why); }
+    }
+
+    /** Throw a refusal unless something holds. */
+    static void must(boolean holds, String otherwise) {
+        if (!holds) throw new Refusal(otherwise);
+    }
+
+    /** Return a message whose every shape that a score needs is checked, or refuse it. */
+    static Message opened(JsonNode trunk) {
+        must(trunk.path("format").asText().equals(FORMAT), "the format is " + trunk.path("format") + ", and this reader knows " + FORMAT);
+        must(trunk.path("parts").isArray(), "the message has no list `parts`");
+        exactly(trunk, TRUNK, "the message");
+        Map<String, JsonNode> parts = parts(trunk);
+        int machines = machinesOf(trunk.get("labels"), parts.get("classes"));
+        JsonNode features = trunk.get("features"), model = trunk.get("model"), probes = trunk.get("probes");
+        exactly(features, fields("dimension names mean scale"), "features");
+        exactlyOne(model, MODEL, "kernel", "model");
+        exactly(probes, fields("x decision tolerance"), "probes");
+        int dimension = features.get("dimension").asInt(), count = probes.get("x").size();
+        must(isList(features.get("mean"), dimension) && isList(features.get("scale"), dimension), "features do not fit their dimension");
+        must(isList(model.get("intercepts"), machines), "model.intercepts are not those of " + machines + " machines");
+        must(model.has("gamma") || isTable(model.get("coefficients"), machines, dimension), "model.coefficients do not fit");
+        must(count > 0 && isTable(probes.get("x"), count, dimension), "there are no probes of these features");
+        must(isTable(probes.get("decision"), count, machines) && isTable(probes.get("tolerance"), count, machines), "probes do not fit the machines");
+        checkParts(parts, trunk, machines);
+        return new Message(trunk, parts);
+    }
+
+    /** Return the parts of a message that answers depend on, by their names. */
+    static Map<String, JsonNode> parts(JsonNode trunk) {
+        Map<String, JsonNode> found = new HashMap<>();
+        String before = "";
+        for (JsonNode part : trunk.get("parts")) {
+            String name = part.path("part").asText();
+            must(part.path("part").isTextual() && !name.isEmpty(), "an entry of `parts` has no name");
+            must(!name.equals(before), "the part '" + name + "' is there twice");
+            must(name.compareTo(before) > 0, "the part '" + name + "' stands after '" + before + "': parts are in ascending order of their names");
+            before = name;
+            if (PARTS.containsKey(name)) {
+                exactly(part, PARTS.get(name), "the part '" + name + "'");
+                found.put(name, part);
+            } else must(name.startsWith("info_"), "it has the part '" + name + "', which this reader does not know");
+        }
+        return found;
+    }
+
+    /** Return a part; null where the message has none of the name. */
+    JsonNode part(String name) {
+        return parts.get(name);
+    }
+
+    JsonNode get(String field) {
+        return trunk.get(field);
+    }
+
+    private static int machinesOf(JsonNode labels, JsonNode classes) {
+        int count = labels.size();
+        must(labels.isArray() && count > 1, "there are no two labels");
+        if (classes == null) {
+            must(count == 2, "there are " + count + " labels, but the part 'classes' is missing");
+            return 1;
+        }
+        String scheme = classes.get("scheme").asText();
+        must(count > 2, "the part 'classes' is for more than two labels");
+        must(scheme.equals("one_vs_one") || scheme.equals("one_vs_rest"), "the part 'classes' has the unknown scheme " + classes.get("scheme"));
+        int machines = scheme.equals("one_vs_one") ? count * (count - 1) / 2 : count;
+        must(classes.get("machines").isArray() && classes.get("machines").size() == machines, "the part 'classes' has not the machines of " + count + " labels");
+        return machines;
+    }
+
+    /** Refuse parts whose content cannot be used with the trunk. */
+    private static void checkParts(Map<String, JsonNode> parts, JsonNode trunk, int machines) {
+        boolean several = parts.containsKey("classes");
+        JsonNode threshold = parts.get("threshold"), recipe = parts.get("recipe"), probability = parts.get("probability");
+        must(!parts.containsKey("half_precision") || !several && trunk.get("model").has("gamma"), "the part 'half_precision' is for rbf machines of two labels");
+        must(threshold == null || !several && isNumber(threshold.get("value")), "the part 'threshold' has no number for two labels");
+        must(recipe == null || recipe.get("recipe").path("features").isArray() && recipe.get("examples").isArray(), "the part 'recipe' has no features or no list of examples");
+        if (probability == null) return;
+        JsonNode functions = probability.get("functions");
+        must(functions.isArray() && functions.size() == machines, "the part 'probability' has not a function for each machine");
+        for (JsonNode one : functions) {
+            exactlyOne(one, FUNCTION, "method", "a function of the part 'probability'");
+            int knots = one.path("x").size();
+            must(one.has("a") ? isNumber(one.get("a")) && isNumber(one.get("b")) : knots > 0 && isList(one.get("x"), knots) && isList(one.get("y"), knots),
+                "a function of the part 'probability' has no numbers");
+        }
+        must(isTable(probability.get("probes"), trunk.get("probes").get("x").size(), several ? trunk.get("labels").size() : 1),
+            "the part 'probability' has not the probabilities of each probe");
+    }
+
+    /** Refuse what is not an object of exactly these fields. */
+    private static void exactly(JsonNode value, List<String> fields, String what) {
+        must(value != null && value.isObject(), what + " is not an object");
+        for (String field : fields) must(value.has(field), what + " lacks the field " + field);
+        value.fieldNames().forEachRemaining(field -> must(fields.contains(field), what + " has the unknown field " + field));
+    }
+
+    /** Refuse what is not an object of the fields of one of these kinds. */
+    private static void exactlyOne(JsonNode value, Map<String, List<String>> kinds, String by, String what) {
+        String kind = value.path(by).asText();
+        must(kinds.containsKey(kind), what + " has the unknown " + by + " " + kind);
+        exactly(value, kinds.get(kind), what);
+    }
+
+    private static boolean isNumber(JsonNode value) {
+        return value.isNumber() && Double.isFinite(value.doubleValue());
+    }
+
+    private static boolean isList(JsonNode values, int length) {
+        return values.isArray() && values.size() == length && StreamSupport.stream(values.spliterator(), false).allMatch(Message::isNumber);
+    }
+
+    private static boolean isTable(JsonNode rows, int count, int width) {
+        return rows.isArray() && rows.size() == count && StreamSupport.stream(rows.spliterator(), false).allMatch(row -> isList(row, width));
+    }
+
+    private static List<String> fields(String names) {
+        return List.of(names.split(" "));
+    }
+}

@@ -1,0 +1,107 @@
+// The value of a version's record in Node.js, without packages: a fixed trunk and named parts, as deploy/FORMATS.md says.
+
+const FORMAT = "streamsvm.model/1";
+const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
+
+const MODEL = { linear: ["kernel", "coefficients", "intercepts"], rbf: ["kernel", "gamma", "support_vectors", "dual_coefficients", "intercepts"] };
+const FUNCTION = { sigmoid: ["method", "a", "b"], isotonic: ["method", "x", "y"] };
+const TRUNK = ["format", "name", "version", "labels", "features", "model", "training", "stream", "lineage", "probes", "parts"];
+/** The fields of each part that an answer depends on. */
+const PARTS = {
+  classes: ["part", "scheme", "machines"],
+  half_precision: ["part"],
+  probability: ["part", "functions", "probes"],
+  recipe: ["part", "recipe", "examples"],
+  threshold: ["part", "value", "figure", "asked", "chosen", "met", "points", "positives", "precision", "recall", "alarm_rate", "cost"],
+};
+
+/** A message that must not be served; its text says why. */
+export class Refusal extends Error {}
+
+/** Throw a refusal unless something holds. */
+export function must(holds, otherwise) {
+  if (!holds) throw new Refusal(otherwise);
+}
+
+/** Refuse what is not an object of exactly these fields. */
+function exactly(value, fields, what) {
+  must(typeof value === "object" && value !== null && !Array.isArray(value), `${what} is not an object`);
+  const missing = fields.filter((one) => !Object.hasOwn(value, one)), unknown = Object.keys(value).filter((one) => !fields.includes(one));
+  must(!missing.length, `${what} lacks the field ${missing}`);
+  must(!unknown.length, `${what} has the unknown field ${unknown}`);
+}
+
+/** Refuse what is not an object of the fields of one of these kinds. */
+function exactlyOne(value, kinds, by, what) {
+  must(Object.hasOwn(kinds, value?.[by]), `${what} has the unknown ${by} ${value?.[by]}`);
+  exactly(value, kinds[value[by]], what);
+}
+
+const isList = (values, length) => Array.isArray(values) && values.length === length && values.every(Number.isFinite);
+const isTable = (rows, count, width) => Array.isArray(rows) && rows.length === count && rows.every((row) => isList(row, width));
+
+/** Return the parts of a message that answers depend on, by their names. */
+export function parts(message) {
+  const found = {};
+  let before = "";
+  for (const part of message.parts) {
+    const name = part?.part;
+    must(typeof name === "string" && name, "an entry of `parts` has no name");
+    must(name !== before, `the part '${name}' is there twice`);
+    must(name > before, `the part '${name}' stands after '${before}': parts are in ascending order of their names`);
+    before = name;
+    if (Object.hasOwn(PARTS, name)) {
+      exactly(part, PARTS[name], `the part '${name}'`);
+      found[name] = part;
+    } else must(name.startsWith("info_"), `it has the part '${name}', which this reader does not know`);
+  }
+  return found;
+}
+
+/** Return a message with its parts, by their names, in the place of the list; every shape that a score needs is checked. */
+export function opened(message) {
+  must(message?.format === FORMAT, `the format is ${message?.format}, and this reader knows ${FORMAT}`);
+  must(Array.isArray(message.parts), "the message has no list `parts`");
+  exactly(message, TRUNK, "the message");
+  const found = parts(message), { features, labels, model, probes } = message;
+  const machines = machinesOf(labels, found);
+  exactly(features, ["dimension", "names", "mean", "scale"], "features");
+  exactlyOne(model, MODEL, "kernel", "model");
+  exactly(probes, ["x", "decision", "tolerance"], "probes");
+  const { dimension } = features, count = probes.x?.length;
+  must(isList(features.mean, dimension) && isList(features.scale, dimension), "features do not fit their dimension");
+  must(isList(model.intercepts, machines), `model.intercepts are not those of ${machines} machines`);
+  must(model.kernel === "rbf" || isTable(model.coefficients, machines, dimension), "model.coefficients do not fit");
+  must(count > 0 && isTable(probes.x, count, dimension), "there are no probes of these features");
+  must(isTable(probes.decision, count, machines) && isTable(probes.tolerance, count, machines), "probes do not fit the machines");
+  checkParts(found, message, machines);
+  return { ...message, parts: found };
+}
+
+/** Return the number of machines of a message. */
+function machinesOf(labels, { classes }) {
+  must(Array.isArray(labels) && labels.length > 1, "there are no two labels");
+  if (!classes) {
+    must(labels.length === 2, `there are ${labels.length} labels, but the part 'classes' is missing`);
+    return 1;
+  }
+  const { scheme, machines } = classes, count = Object.hasOwn(MACHINES, scheme) ? MACHINES[scheme](labels.length) : -1;
+  must(labels.length > 2, "the part 'classes' is for more than two labels");
+  must(Array.isArray(machines) && machines.length === count, `the part 'classes' has not the machines of ${labels.length} labels`);
+  return count;
+}
+
+/** Refuse parts whose content cannot be used with the trunk. */
+function checkParts({ classes, half_precision: half, probability, recipe, threshold }, { labels, model, probes }, machines) {
+  must(!half || (!classes && model.kernel === "rbf"), "the part 'half_precision' is for rbf machines of two labels");
+  must(!threshold || (!classes && Number.isFinite(threshold.value)), "the part 'threshold' has no number for two labels");
+  must(!recipe || (Array.isArray(recipe.recipe?.features) && Array.isArray(recipe.examples)), "the part 'recipe' has no features or no list of examples");
+  if (!probability) return;
+  const { functions, probes: given } = probability;
+  must(Array.isArray(functions) && functions.length === machines, "the part 'probability' has not a function for each machine");
+  for (const one of functions) {
+    exactlyOne(one, FUNCTION, "method", "a function of the part 'probability'");
+    must(one.method === "sigmoid" ? isList([one.a, one.b], 2) : one.x?.length > 0 && isTable([one.x, one.y], 2, one.x.length), "a function of the part 'probability' has no numbers");
+  }
+  must(isTable(given, probes.x.length, classes ? labels.length : 1), "the part 'probability' has not the probabilities of each probe");
+}

@@ -1,0 +1,450 @@
+"""The table of what goes with what: every row is enforced, no refusal of two options stands elsewhere, and the page."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from consumers.cli.app import app
+from consumers.evaluate.plan import Plan
+from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
+from consumers.evaluate.run import evaluate
+from consumers.host.runtime import schemas_of
+from consumers.loader import load
+from consumers.replay.replay import replay
+from consumers.served.reading import logs_of
+from consumers.settings import Settings, section_class
+from consumers.trainer.archiving import archive_config
+from consumers.trainer.startup import refuse_erasure
+from consumers.verify.building import as_plain
+from streamsvm.config import ModelConfig
+from streamsvm.errors import ConfigurationError
+from streamsvm.estimators import CoresetSVC
+from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.model.version import Built
+from streamsvm.registry import onnx_copy
+from streamsvm.supports import ROWS, Row, Unsupported, given, markdown, require, without_effect
+from streamsvm.verification.recomputation import certifier_of
+from tests.features.recipes import payments
+from tests.golden import model as golden
+
+ROOT: Final = Path(__file__).parent.parent
+POINTS: Final[Mapping[str, Any]] = {"dimension": 2}
+SEVERAL: Final[Mapping[str, Any]] = {"dimension": 2, "labels": [0, 1, 2]}
+LATE: Final[Mapping[str, Any]] = {"topic": "answers", "horizon": "36h"}
+AMOUNT: Final[Mapping[str, Any]] = {"amount": "number"}
+LABEL: Final[Mapping[str, Any]] = {"field": "fraud", "negative": [False], "positive": [True]}
+
+
+def key(row: Row) -> str:
+    return f"{row.feature.words} / {row.without.words}"
+
+
+def settled(**sections: Any) -> Callable[[], object]:
+    """Return what makes the settings of some sections, and the part that decides what a model is."""
+    return lambda: load({"points": POINTS, **sections}).models()
+
+
+def command(*words: str) -> Callable[[], object]:
+    """Return what runs a command, and raises its error."""
+
+    def run() -> None:
+        found = CliRunner().invoke(app, list(words))
+        assert found.exception is not None
+        raise found.exception
+
+    return run
+
+
+def source(labels: int) -> Any:
+    return from_arrays("f", [[0.0, float(row)] for row in range(90)], [row % labels for row in range(90)])
+
+
+def version(*, built: object = None, **coreset: Any) -> Any:
+    """Return as much of a version as is looked at before its rows are read."""
+    config = ModelConfig.model_validate({"points": POINTS, "coreset": coreset})
+    lineage = SimpleNamespace(configuration=config.canonical(), built=built)
+    return SimpleNamespace(
+        key="m@1", lineage=lineage, model=SimpleNamespace(dimension=2), fit=SimpleNamespace(C=1.0, class_weight=(1, 1))
+    )
+
+
+def certified(classes: int, **parameters: Any) -> Callable[[], object]:
+    X, y = np.random.default_rng(0).standard_normal((90, 2)), np.arange(90) % classes
+    return lambda: CoresetSVC(**parameters).fit(X, y).certify(X, y)
+
+
+def schemas(**sections: Any) -> Callable[[], object]:
+    def enter() -> None:
+        with schemas_of(load({"points": POINTS, **sections})):
+            pass
+
+    return enter
+
+
+def replayed(*options: str, toml: str = "") -> Callable[[], object]:
+    """Return what replays a file of events, with a configuration."""
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory() as place:
+            file, config = Path(place) / "events.jsonl", Path(place) / "own.toml"
+            file.write_text('{"amount": 1, "fraud": true}\n')
+            config.write_text(toml)
+            command("replay", str(file), "--events", "--topic", "t", *options, "--config", str(config))()
+
+    return run
+
+
+EVENTS_TOML: Final = """[features]
+amount = "number"
+[events]
+envelope = "connect"
+"""
+FORGETS: Final = {"memory": "adaptive"}
+ADOPTS: Final = {"from_coresets": True}
+SHADOW: Final = {"gate": "shadow"}
+SCORED: Final = {"scoring": {"topic": "labeled"}}
+REGISTRY: Final = {"url": "http://registry"}
+STRETCH: Final = Built(
+    parts=(),
+    leaf_rows=1,
+    span_rows=1,
+    bucket_points=1,
+    since_ms=None,
+    until_ms=None,
+    without_ms=(),
+    exact=True,
+    forgotten=(),
+)
+COSTS: Final = {"cost": [50.0, 1.0]}
+
+LATE_LABELS: Final[Mapping[str, Callable[[], object]]] = {
+    "`labels.topic` / no `labels.horizon`": settled(labels={"topic": "answers"}),
+    "an option of `[labels]` / no `labels.topic`": settled(labels={"horizon": "36h"}),
+    "`labels.topic` / `events.label`": lambda: load({"features": AMOUNT, "events": {"label": LABEL}, "labels": LATE}),
+    "`labels.topic` / `coreset.memory` other than `all`": settled(labels=LATE, coreset=FORGETS),
+    "`labels.topic` / `points.format` other than `auto` or `json` or `arrow`": settled(
+        labels=LATE, points={**POINTS, "format": "avro"}
+    ),
+    "`labels.topic` / `registry.url`": settled(labels=LATE, registry=REGISTRY),
+    "`labels.topic` / `training.workers` above 1": settled(labels=LATE, training={"workers": 2}),
+    "`labels.topic` / `training.from_coresets`": settled(labels=LATE, training=ADOPTS),
+}
+EVENTS: Final[Mapping[str, Callable[[], object]]] = {
+    "`[events]` / no `[features]`": settled(events={"weight": "amount"}),
+    "an option of `[points]` that follows from `[features]` / `[features]`": settled(
+        features=AMOUNT, events={"label": LABEL}
+    ),
+    "`points.format` = `json-schema` or `protobuf` / no `[features]`": settled(points={**POINTS, "format": "protobuf"}),
+    "`points.format` = `avro` or `protobuf` / no `registry.url`": schemas(points={**POINTS, "format": "avro"}),
+    "log1p / buckets": settled(features={"amount": {"as": "number", "log1p": True, "buckets": [1]}}),
+    "the part age / no since": lambda: load({"features": {"at": {"as": "time", "parts": ["age"]}}}),
+    "since / no the part age": lambda: load({"features": {"at": {"as": "time", "parts": ["hour"], "since": "born"}}}),
+}
+MACHINE: Final[Mapping[str, Callable[[], object]]] = {
+    "`svm.solver` = `liblinear` or `pegasos` / `svm.kernel` other than `linear`": settled(
+        svm={"solver": "pegasos", "kernel": "rbf"}
+    ),
+    "`svm.alpha` / `svm.C`": settled(svm={"alpha": 0.1, "C": 1.0}),
+    "`svm.C` / `coreset.memory` other than `all`": settled(svm={"C": 1.0}, coreset=FORGETS),
+    "`svm.multiclass` / two labels": settled(svm={"multiclass": "one_vs_one"}),
+    "`svm.cost` / `svm.target`": settled(svm={**COSTS, "target": {"recall": 0.9}}),
+    "`svm.cost` / more than two labels": settled(points=SEVERAL, svm=COSTS),
+    "`svm.target` / more than two labels": settled(points=SEVERAL, svm={"target": {"recall": 0.9}}),
+    "`svm.cost` / `coreset.audit_points` = `0`": settled(svm=COSTS, coreset={"audit_points": 0}),
+    "`svm.target` / `coreset.audit_points` = `0`": settled(
+        svm={"target": {"recall": 0.9}}, coreset={"audit_points": 0}
+    ),
+    "`svm.probability` / `coreset.audit_points` = `0`": settled(
+        svm={"probability": "sigmoid"}, coreset={"audit_points": 0}
+    ),
+    "`svm.tune_scoring` = `cost` / no `svm.cost`": settled(svm={"tune_scoring": "cost"}),
+    "`svm.tune_scoring` = `auc` or `log_loss` or `cost` / more than two labels": settled(
+        points=SEVERAL, svm={"tune_scoring": "auc"}
+    ),
+    "`svm.tune_alphas` / `svm.C`": settled(svm={"tune_alphas": [0.1], "C": 1.0}),
+    "`svm.tune_gammas` / `svm.kernel` = `linear`": settled(svm={"tune_gammas": [0.1]}),
+}
+CORESET: Final[Mapping[str, Callable[[], object]]] = {
+    "`coreset.memory_points` / `coreset.memory_bytes`": settled(
+        coreset={"memory_points": 10_000, "memory_bytes": 10_000_000}
+    ),
+    "`coreset.fan_in` / `coreset.buckets`": settled(coreset={"fan_in": 3, "buckets": 4}),
+    "`coreset.buckets` / `coreset.structure` = `chain`": settled(coreset={"buckets": 4, "structure": "chain"}),
+    "`coreset.buckets` / `coreset.reducer` other than `calibrated`": settled(
+        coreset={"buckets": 4, "reducer": "uniform"}
+    ),
+    **{
+        f"`coreset.{option}` / `coreset.memory` other than `all`": settled(coreset={option: value, **FORGETS})
+        for option, value in (
+            ("structure", "tree"),
+            ("buckets", 4),
+            ("fan_in", 3),
+            ("screening", 0.1),
+            ("clip_sd", 4.0),
+        )
+    },
+    **{
+        f"`coreset.{option}` / `coreset.memory` other than `{memory}`": settled(coreset={option: 100_000, **FORGETS})
+        for option, memory in (
+            ("window_points", "window"),
+            ("window_s", "window"),
+            ("half_life_points", "decay"),
+            ("half_life_s", "decay"),
+        )
+    },
+    "`coreset.window_points` / `coreset.window_s`": settled(
+        coreset={"memory": "window", "window_points": 100_000, "window_s": 60.0}
+    ),
+    "`coreset.half_life_points` / `coreset.half_life_s`": settled(
+        coreset={"memory": "decay", "half_life_points": 100_000, "half_life_s": 60.0}
+    ),
+    "`coreset.memory` = `window` / no coreset.window_points or coreset.window_s": settled(coreset={"memory": "window"}),
+    "`coreset.memory` = `decay` / no coreset.half_life_points or coreset.half_life_s": settled(
+        coreset={"memory": "decay"}
+    ),
+    "`coreset.span_rows` / `coreset.memory` = `all`": settled(coreset={"span_rows": 2_000}),
+    "`coreset.landmarks` / more than two labels": settled(
+        points=SEVERAL, svm={"kernel": "rbf"}, coreset={"landmarks": 64}
+    ),
+    "`coreset.landmarks` / `svm.kernel` other than `rbf`": settled(coreset={"landmarks": 64}),
+    "`coreset.landmarks` / `coreset.reducer` other than `calibrated`": settled(
+        svm={"kernel": "rbf"}, coreset={"landmarks": 64, "reducer": "uniform"}
+    ),
+    "`coreset.landmarks` / `coreset.structure` other than `chain`": settled(
+        svm={"kernel": "rbf"}, coreset={"landmarks": 64, "structure": "tree"}
+    ),
+    "`coreset.landmarks` / `coreset.memory` other than `all`": settled(
+        svm={"kernel": "rbf"}, coreset={"landmarks": 64, **FORGETS}
+    ),
+    "`coreset.leaf_parts` / no `coreset.landmarks`": settled(coreset={"leaf_parts": 8}),
+    "`svm.landmarks` / `svm.kernel` = `linear`": settled(svm={"landmarks": 64}),
+    "`svm.precision` = `half` / `svm.kernel` = `linear`": settled(svm={"precision": "half"}),
+    "`svm.round_first` / `svm.kernel` = `linear`": settled(svm={"round_first": True}),
+    "`svm.round_first` / `svm.precision` = `double`": settled(
+        svm={"kernel": "rbf", "precision": "double", "round_first": True}
+    ),
+    "`svm.precision` = `half` / more than two labels": settled(
+        points=SEVERAL, svm={"kernel": "rbf", "precision": "half"}
+    ),
+}
+DAEMONS: Final[Mapping[str, Callable[[], object]]] = {
+    "`training.policy` = `every` / `training.workers` above 1": settled(training={"policy": "every", "workers": 2}),
+    "`training.policy` = `every` / `training.from_coresets`": settled(training={"policy": "every", **ADOPTS}),
+    "`training.from_coresets` / `training.workers` above 1": settled(training={"workers": 2, **ADOPTS}),
+    "`worker.ordinal` / no `worker.of`": settled(worker={"ordinal": 1}),
+    "`worker.of` / no `worker.ordinal`": settled(worker={"of": 2}),
+    "`archive.directory` / `training.workers` above 1": settled(archive={"directory": "a"}, training={"workers": 2}),
+    "`archive.directory` / `training.from_coresets`": settled(archive={"directory": "a"}, training=ADOPTS),
+    "`archive.directory` / `labels.topic`": settled(archive={"directory": "a"}, labels=LATE),
+    "`archive.directory` / more than two labels": lambda: archive_config(
+        load({"points": SEVERAL}).models(), load({"archive": {"directory": "a"}}).archive
+    ),
+    **{
+        f"erasure of rows / {words}": lambda given=given: refuse_erasure(load({"points": POINTS, **given}), "erased")
+        for words, given in {
+            "`training.workers` above 1": {"training": {"workers": 2}},
+            "`training.from_coresets`": {"training": ADOPTS},
+            "`labels.topic`": {"labels": LATE},
+        }.items()
+    },
+    "`output.gate` = `shadow` / no `output.gate_margin`": settled(output={**SHADOW, "gate_margin": "none"}, **SCORED),
+    "`output.gate` = `shadow` / more than two labels": settled(points=SEVERAL, output=SHADOW, **SCORED),
+    "`output.gate` = `shadow` / scores of other points than the labels'": settled(output=SHADOW),
+    "`output.gate` = `shadow` / `registry.url`": settled(output=SHADOW, registry=REGISTRY, **SCORED),
+    "`output.gate_figure` = `cost` / no `svm.cost`": settled(output={**SHADOW, "gate_figure": "cost"}, **SCORED),
+    "`output.gate_figure` = `log_loss` / no `svm.probability`": settled(
+        output={**SHADOW, "gate_figure": "log_loss"}, **SCORED
+    ),
+    "quality as served / more than two labels": lambda: logs_of(load({"points": SEVERAL})),
+    "quality as served / scores of other points than the labels'": lambda: logs_of(load({"points": POINTS})),
+    "`registry.username` / `registry.token`": settled(registry={**REGISTRY, "username": "me", "token": "hidden"}),
+    "`http.tls_certificate` / no `http.tls_key`": settled(http={"tls_certificate": "a.pem"}),
+    "`http.tls_key` / no `http.tls_certificate`": settled(http={"tls_key": "a.pem"}),
+    "`http.tls_client_ca` / no `http.tls_certificate`": settled(http={"tls_client_ca": "a.pem"}),
+}
+VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
+    "a certificate / more than two labels": certified(3),
+    "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
+    "a certificate / a version of a stretch of the past": lambda: certifier_of(version(built=STRETCH), 1_000),
+    "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
+    "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
+    "an ONNX graph of events / a hash, a time, or a field that is both text and number": lambda: onnx_copy.export(
+        dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
+    ),
+    "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(
+        SimpleNamespace(trained=SimpleNamespace(model=SimpleNamespace(machine=object(), scaler=None))),  # type: ignore[arg-type]
+        (),
+    ),
+}
+COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
+    "`--events` / `--format` other than `onnx`": command("model", "export", "--events"),
+    "`--prequential` / more than two labels": lambda: evaluate_prequentially(source(3), PrequentialPlan()),
+    "`--probability` / more than two labels": lambda: evaluate(
+        source(3), Plan(memory_points=64, probability="sigmoid")
+    ),
+    "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
+    "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
+    "`--plot` / `--no-optimum`": lambda: evaluate(source(2), Plan(memory_points=64, find_optimum=False), curve=True),
+    "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
+    "`--version` / `--all`": command("verify", "--version", "1", "--all"),
+    "`--certificate` / `--all`": command("verify", "--certificate", "--all"),
+    "`--proof` / `--all`": command("verify", "--proof", "p.json", "--all"),
+    "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
+    "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
+    "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
+    "`--as` / `--every`": command("model", "build", "--as", "past", "--every", "month"),
+    "no `--as` / no `--every`": command("model", "build"),
+    "`--events` / `--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`": replayed(
+        "--label", "fraud"
+    ),
+    "`--unlabeled` / no `events.label`": replayed("--unlabeled"),
+    "`--events` / `events.envelope` other than `none`": replayed(toml=EVENTS_TOML),
+    "`--record-format` = `avro` / no `registry.url`": lambda: replay(source(2), None, "t", format="avro"),  # type: ignore[arg-type]
+    "key / rows_per_record above 1": lambda: replay(source(2), None, "t", key="id", rows_per_record=2),  # type: ignore[arg-type]
+    "`--format` = `protobuf` / `--envelope` other than `none`": command(
+        "features", "infer-topic", "t", "--format", "protobuf", "--envelope", "connect"
+    ),
+}
+REFUSED: Final[Mapping[str, Callable[[], object]]] = {
+    **LATE_LABELS,
+    **EVENTS,
+    **MACHINE,
+    **CORESET,
+    **DAEMONS,
+    **VERSIONS,
+    **COMMANDS,
+}
+"""What meets each row, as a person would: by settings, a command, or a call."""
+WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, Any]]] = {
+    "`coreset.totals` / more than two labels": {"points": SEVERAL},
+    "`coreset.totals` / `svm.kernel` other than `linear`": {"points": POINTS, "svm": {"kernel": "rbf"}},
+    "`coreset.totals` / `coreset.memory` other than `all`": {"points": POINTS, "coreset": FORGETS},
+}
+
+
+def test_every_row_has_a_case_and_is_there_once() -> None:
+    """A row that nothing enforces would be a promise of the page only."""
+    keys = [key(row) for row in ROWS]
+    assert len(set(keys)) == len(keys)
+    assert {key(row) for row in ROWS if row.refused} == REFUSED.keys()
+    assert {key(row) for row in ROWS if not row.refused} == WITHOUT_EFFECT.keys()
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.refused], ids=key)
+def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
+    """The reason, whether it is not supported yet, and what to do."""
+    with pytest.raises((ConfigurationError, ValueError)) as refused:
+        REFUSED[key(row)]()
+    text = str(refused.value)
+    assert row.why in text
+    assert ("not supported yet" in text) == (row.kind == "not built")
+    remedy = re.escape(row.remedy.removesuffix(".")).replace(r"\{feature\}", ".+").replace(r"\{without\}", ".+")
+    assert re.search(remedy, text), text
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.refused], ids=key)
+def test_what_has_no_effect_is_accepted_and_says_why(row: Row) -> None:
+    """It is on by default, so nobody asked for it."""
+    config = load(WITHOUT_EFFECT[key(row)]).models()
+    assert not config.totals
+    assert row.why in config.no_totals
+
+
+def test_a_secret_is_not_shown() -> None:
+    """An error may end in a log."""
+    with pytest.raises(Unsupported, match=r"registry\.username = me, and registry\.token is given") as refused:
+        require({"registry.username": "me", "registry.token": "hidden"})
+    assert "hidden" not in str(refused.value)
+
+
+def test_names_are_those_of_the_caller() -> None:
+    """A command has flags where the configuration has options."""
+    with pytest.raises(Unsupported, match=r"^--cost = 50\.0,1\.0, but f has 3 labels: .* Remove --cost"):
+        require({"svm.cost": (50.0, 1.0), "points.labels": 3}, {"svm.cost": "--cost", "points.labels": "f"})
+
+
+def test_what_is_unknown_or_off_is_not_refused() -> None:
+    """A row is looked at only if both of its axes are known; zero is a value, and what is empty is not."""
+    require({"svm.cost": (50.0, 1.0)})
+    require({"labels.topic": "", "coreset.memory": "window", "training.workers": 2})
+    assert given("a").holds(0)
+    assert not any(given("a").holds(value) for value in (None, False, "", (), {}))
+    assert without_effect({"coreset.totals": True, "svm.kernel": "linear", "coreset.memory": "all"}) == ""
+
+
+def test_the_page_is_the_table() -> None:
+    """The page is made, and not written."""
+    written = (ROOT / "deploy" / "SUPPORTS.md").read_text()
+    assert written == markdown(), "run python -m streamsvm.supports > deploy/SUPPORTS.md"
+
+
+SIZES: Final[Mapping[str, str]] = {
+    "streamsvm/config.py:PointsConfig._consistent": "as many names as features",
+    "streamsvm/config.py:CoresetConfig._settled_to_forget": "spans, leaves and windows are multiples of each other",
+    "streamsvm/config.py:CoresetConfig._sizes_of_the_memory": "a budget is too small for the partitions",
+    "streamsvm/config.py:CoresetConfig._sizes_of_the_bytes": "a budget is too small for the partitions",
+    "streamsvm/config.py:_require_room_for": "a size is too small for the number of labels",
+    "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
+    "consumers/cli/sizing.py:simulate_scale_command": "a budget is too small for the partitions",
+    "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
+    "consumers/settings.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
+    "consumers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
+}
+"""Refusals that name two options and are no combination of features: two sizes do not fit, or one value is wrong."""
+
+
+def raised(path: Path) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the first argument of each configuration error that a module raises, with the qualified name around it."""
+
+    def within(node: ast.AST, names: tuple[str, ...]) -> Iterator[tuple[str, ast.expr]]:
+        for child in ast.iter_child_nodes(node):
+            own = (*names, child.name) if isinstance(child, ast.FunctionDef | ast.ClassDef) else names
+            match child:
+                case ast.Raise(exc=ast.Call(func=ast.Name(id="ValueError" | "ConfigurationError"), args=[what, *_])):
+                    yield ".".join(own), what
+            yield from within(child, own)
+
+    return within(ast.parse(path.read_text()), ())
+
+
+def options_in(what: ast.expr) -> set[str]:
+    """Return the options and flags that a message names."""
+    known = {
+        f"{section}.{option}"
+        for section in Settings.model_fields
+        for option in getattr(section_class(section), "model_fields", ())
+    }
+    words = " ".join(
+        node.value for node in ast.walk(what) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return {found for found in re.findall(r"--[a-z][a-z-]+|\b[a-z]+\.\w+", words) if found[0] == "-" or found in known}
+
+
+def test_no_refusal_of_two_options_stands_elsewhere() -> None:
+    """Whoever refuses a combination adds a row; two sizes that do not fit each other stay where they are known."""
+    found = {
+        f"{path.relative_to(ROOT)}:{name}"
+        for package in ("streamsvm", "consumers")
+        for path in (ROOT / package).rglob("*.py")
+        for name, what in raised(path)
+        if len(options_in(what)) > 1
+    }
+    assert found == SIZES.keys()
+
+
+def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
+    """The check can fail."""
+    planted = tmp_path / "planted.py"
+    planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
+    assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]

@@ -404,9 +404,7 @@ class CheckpointConfig(Section):
 
     directory: Path = Field(
         default=Path("checkpoint/{name}"),
-        description="Directory of the checkpoints; each trainer needs its own. `{name}` stands for the model's "
-        "name. While the default directory holds no checkpoint, the trainer continues from a checkpoint of this "
-        "model in the parent directory, where earlier versions of streamsvm put it.",
+        description="Directory of the checkpoints; each trainer needs its own. `{name}` stands for the model's name.",
     )
     interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,

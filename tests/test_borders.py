@@ -68,7 +68,9 @@ def test_a_dead_letter_fits_whatever_its_record_brings(
 ) -> None:
     """Key, headers and value of a hostile record together stay below the limit, framing included."""
     record = Record("in", 0, 7, key, b"v" * 480_000, headers, 0, None)
-    letter = deadletter.encode("in", RejectedRecord(record, 1, (Rejection(0, "malformed", "no"),)), key, headers)
+    letter = deadletter.encode(
+        "in", RejectedRecord(record, 1, (Rejection(0, "malformed", "no"),)), key, headers, model="m"
+    )
     framing = sum(len(name.encode()) + len(content) + 10 for name, content in letter.headers)
     assert len(letter.value or b"") + len(letter.key or b"") + framing <= deadletter.LARGEST_BYTES
 

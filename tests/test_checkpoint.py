@@ -73,6 +73,7 @@ def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int =
             offset=3,
             training_set_sha256="cd",
             build={"numpy": "2"},
+            links=(),
         )
         if head
         else None

@@ -47,6 +47,7 @@ def head(number: int = 3, offset: int = 40, incarnation: int = 1, row: int = 0) 
         offset=number,
         training_set_sha256="cd",
         build={},
+        links=(),
     )
 
 
@@ -277,6 +278,7 @@ def test_replaying_ends_where_every_partition_reached_the_head() -> None:
         offset=0,
         training_set_sha256="cd",
         build={},
+        links=(),
     )
     delivery = ready(at=both)
     assert delivery.replaying({0: Position(40), 1: Position(10, 1)})

@@ -203,7 +203,7 @@ def lines(letter: Letter, receipt: Receipt | None = None, *, name_model: bool = 
     """
     one, first = letter.rejected, letter.rejected.rows[0]
     rows = "" if one.rejected == "1 of 1" else f" row {first.row}, {one.rejected} rows"
-    by = f" by {one.model}" if name_model and one.model else ""
+    by = f" by {one.model}" if name_model else ""
     called = "".join(f" id {mark}" for mark in (point_id(one),) if mark is not None)
     yield printable(f"{one.topic}[{one.partition}]@{one.offset}{rows}{called}{by}  {first.reason}: {first.message}")
     more = f" ... ({one.value_bytes:,} bytes, --json shows them)" if one.value_bytes > SHOWN_BYTES else ""
@@ -260,7 +260,7 @@ def plain(letter: Letter) -> dict[str, Any]:
     return {
         "id": one.id,
         "point_id": point_id(one),
-        "model": one.model or None,
+        "model": one.model,
         "topic": one.topic,
         "partition": one.partition,
         "offset": one.offset,

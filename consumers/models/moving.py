@@ -334,7 +334,7 @@ def tombstones(records: Records, names: Aliases, numbers: Sequence[int]) -> list
     """Return the records that retire versions, that which readers believe, and the audit entry of it."""
     output = records.settings.output
     keys = [records.version_key(number) for number in numbers]
-    retired = (names.retired or Retired(1, ())).with_others(numbers)
+    retired = (names.retired or Retired(1, (), ())).with_others(numbers)
     said = encode_retired(retired), retired_key(records.settings.name).encode()
     entry = trail.VersionsRetired(
         name=records.settings.name,

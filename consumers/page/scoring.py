@@ -127,10 +127,7 @@ def _drift(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) -> D
     elif snapshot.loaded is None:
         why = "There is no version yet."
     elif snapshot.loaded.audit_scores is None:
-        why = (
-            "The version holds no scores of its audit sample: an older build made the version, or the sample is too "
-            "small."
-        )
+        why = "The version holds no scores of its audit sample: the sample is too small."
     elif index is None:
         why = f"At least {LEAST_SCORES} scores are needed."
     return DriftPart(index, chance, scores, why)

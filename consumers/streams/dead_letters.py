@@ -80,7 +80,9 @@ class DeadLetters:
         messages, self.newest = [], rejected[-1]
         for bad in rejected:
             source = sources[bad.record.partition, bad.record.offset]
-            letter = deadletter.encode(self._topic, bad, source.key, source.headers, self._most_bytes, self._model)
+            letter = deadletter.encode(
+                self._topic, bad, source.key, source.headers, self._most_bytes, model=self._model
+            )
             messages.append(Message(self._dead_letter_topic, letter.value, letter.key, letter.headers))
         reasons = Counter(rejection.reason for bad in rejected for rejection in bad.rejections)
         for reason, count in reasons.items():

@@ -17,8 +17,7 @@ from consumers.streams.settling import (
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
-from streamsvm.errors import StateError
-from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
+from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stored
 from streamsvm.model.pointers import decode_head, head_key
 from streamsvm.model.version import version_number
 
@@ -106,8 +105,6 @@ class VersionSettlement(Settlement):
             if judgement.verdict in (AttemptVerdict.TORN, AttemptVerdict.LOST):
                 self._report(judgement)
                 self._publish_again(judgement, publisher)
-        if self._name and self._unstamped(left_open):
-            self._refuse_unpaired()
 
     def _unnamed(self, mine: Sequence[Stored]) -> list[Stored]:
         """Return versions of ours that readers receive, although they are past the one that the newest head names."""
@@ -151,28 +148,3 @@ class VersionSettlement(Settlement):
         publisher.publish(messages_of(judgement.first), pointers)
         crash_point("settle.completed")
         publisher.confirm()
-
-    def _unstamped(self, left_open: Mapping[Place, int]) -> bool:
-        """Tell whether a record that hung has no stamp, so that an earlier release or another program wrote it."""
-        records = [self._cluster.stored_at(*place, offset, READ_TIMEOUT_S) for place, offset in left_open.items()]
-        return any(record is not None and Stamp.of(record.headers) is None for record in records)
-
-    def _refuse_unpaired(self) -> None:
-        """Refuse if a release without stamps left a version that readers see, but that no head record names."""
-        key = head_key(self._name).encode()
-        found = self._cluster.newest(self._places[0][0], [key], READ_TIMEOUT_S).get(key)
-        newest = decode_head(found.value).number if found is not None and found.value else 0
-
-        def wanted(record: Record) -> bool:
-            number = version_number(record.key, self._name)
-            return number is not None and number > newest and Stamp.of(record.headers) is None
-
-        versions = self._cluster.stored([(self._models_topic, 0)], wanted, timeout_s=READ_TIMEOUT_S)
-        alone = [f"{self._models_topic}[0]@{one.record.offset}" for one in versions if one.committed]
-        if alone:
-            raise StateError(
-                f"readers see versions of {self._name} without a head record, and the earlier release that wrote "
-                f"them did not record which other records belong to them: {', '.join(alone)}",
-                "Use another output.models_topic, or write the head record by hand; readers keep the version that "
-                "their alias names.",
-            )

@@ -115,7 +115,7 @@ def due(names: Aliases, floor: int) -> tuple[list[int], Retired]:
     floor : int
         The lowest number that is kept anyway.
     """
-    swept = names.retired or Retired(1, ())
+    swept = names.retired or Retired(1, (), ())
     if names.faults:
         return [], swept
     below = max(swept.below, min(floor, swept.below + MOST_AT_ONCE))

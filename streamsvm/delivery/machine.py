@@ -145,7 +145,7 @@ class Delivery:
     @property
     def links(self) -> tuple[Alias, ...]:
         """The earlier versions that the next version links to, besides its parent."""
-        return self._head.next_links if self._head else ()
+        return self._head.links if self._head else ()
 
     @property
     def published_cut(self) -> dict[int, Position]:

@@ -73,7 +73,7 @@ class Rejected:
     value_bytes : int
         Length of the whole value.
     model : str
-        Whose trainer or scorer rejected the record; empty in letters of earlier builds.
+        Whose trainer or scorer rejected the record.
     """
 
     topic: str
@@ -83,7 +83,7 @@ class Rejected:
     rows: tuple[RejectedRow, ...]
     value: bytes | None
     value_bytes: int
-    model: str = ""
+    model: str
 
     @property
     def id(self) -> str:
@@ -93,7 +93,7 @@ class Rejected:
 
 def id_of(model: str, topic: str, partition: int, offset: int) -> str:
     """Return what names a letter: two models that reject the same record write two letters."""
-    return "/".join((*([model] if model else []), topic, str(partition), str(offset)))
+    return f"{model}/{topic}/{partition}/{offset}"
 
 
 _Rows = Annotated[tuple[RejectedRow, ...], msgspec.Meta(min_length=1)]
@@ -117,7 +117,7 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
             rows=msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
             value=value,
             value_bytes=int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
-            model=told.get(MODEL_HEADER, b"").decode(),
+            model=told[MODEL_HEADER].decode(),
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
@@ -162,7 +162,8 @@ def encode(
     key: bytes | None,
     headers: Iterable[tuple[str, bytes]],
     most_bytes: int = LARGEST_BYTES,
-    model: str = "",
+    *,
+    model: str,
 ) -> DeadLetter:
     """Encode the dead letter of one record.
 
@@ -177,7 +178,7 @@ def encode(
         Largest letter, at least `LEAST_BYTES`. Half of the room goes to the value, an eighth to its prefix if it is
         larger, and an eighth each to the key and to the record's own headers.
     model : str
-        Whose trainer or scorer rejected it; empty: not said.
+        Whose trainer or scorer rejected it.
     """
     record, first = rejected.record, rejected.rejections[0]
     room = most_bytes - DESCRIPTION_BYTES
@@ -195,7 +196,7 @@ def encode(
         ("__streams.errors.topic", topic),
         ("__streams.errors.partition", str(record.partition)),
         ("__streams.errors.offset", str(record.offset)),
-        *([(MODEL_HEADER, model)] if model else []),
+        (MODEL_HEADER, model),
         ("streamsvm.deadletter.id", id_of(model, topic, record.partition, record.offset)),
         ("streamsvm.deadletter.rejected", f"{len(listed)} of {rejected.rows}"),
         ("streamsvm.deadletter.rows", _list(listed)),

@@ -11,8 +11,8 @@ offsets and rows. Then, step by step of that one order:
 - A features row is opened under its key. If a label waits for it (it came *early*) it is joined at once. If its key is
   that of a row within its horizon, joined or not, it is *doubled*: the first row counts, this one is a dead letter.
 - A label joins the row of its key. Where the row has the same label already it is *doubled* and passed over; where the
-  row has the other label it is *changed*: what is learned cannot be taken back, so the first label counts, and this one
-  is a dead letter. Where there is no such row it waits as an early label. A label beyond the horizon, or of a row that
+  row has the other label it is *changed*: the row may be learned already, so the first label counts, and this one is a
+  dead letter. Where there is no such row it waits as an early label. A label beyond the horizon, or of a row that
   was never accepted, becomes unmatched that way.
 
 So the sequence of joined points is a function of the two logs and the rule's three options. Which log was read first,

@@ -87,7 +87,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     against: int | None
     margin: float
     window: tuple[GatePart, ...]
-    recent: tuple[GateRival, ...] = ()
+    recent: tuple[GateRival, ...]
 
     @property
     def holds_back(self) -> bool:
@@ -122,9 +122,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         The tuning with which the newest version was trained; None without tuning.
     gate : Gate or None
         The quality gate's verdict on the newest version; None without a gate.
-    links : tuple of Alias or unset
-        The versions to which the next version links (`streamsvm.model.ancestry`), as far as known; unset in records of
-        builds without links.
+    links : tuple of Alias
+        The versions to which the next version links (`streamsvm.model.ancestry`), as far as known.
     """
 
     number: int
@@ -136,17 +135,12 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     build: dict[str, str]
     tuning: TuningInForce | None = None
     gate: Gate | None = None
-    links: tuple[Alias, ...] | msgspec.UnsetType = msgspec.UNSET
+    links: tuple[Alias, ...]
 
     @property
     def alias(self) -> Alias:
         """The value of an alias that names the newest version."""
         return Alias(self.number, self.sha256, self.offset)
-
-    @property
-    def next_links(self) -> tuple[Alias, ...]:
-        """The versions to which the next version links, as far as known."""
-        return () if self.links is msgspec.UNSET else self.links
 
 
 class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,24 +152,24 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         All versions with lower numbers are retired, by a trainer that keeps only the newest, except `kept`.
     kept : tuple of int
         Versions below `below` that are not retired, because an alias or a pin named them.
-    others : tuple of int or unset
-        Further versions, which people retired, ascending; unset if there are none.
+    others : tuple of int
+        Further versions, which people retired, ascending.
     """
 
     below: int
     kept: tuple[int, ...]
-    others: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+    others: tuple[int, ...]
 
     def __contains__(self, number: int) -> bool:
         """Tell whether a version is retired."""
-        return (number < self.below and number not in self.kept) or number in (self.others or ())
+        return (number < self.below and number not in self.kept) or number in self.others
 
     def with_others(self, numbers: Iterable[int]) -> Retired:
         """Return the record after people retired more versions."""
-        others = {*(self.others or ()), *numbers}
+        others = {*self.others, *numbers}
         kept = tuple(number for number in self.kept if number not in others)
         beyond = tuple(sorted(number for number in others if number >= self.below))
-        return Retired(self.below, kept, beyond or msgspec.UNSET)
+        return Retired(self.below, kept, beyond)
 
 
 class Owner(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,7 +206,7 @@ def pin_key(name: str) -> str:
 
 def links_after(before: Head | None, number: int) -> tuple[Alias, ...]:
     """Return the links of the version after `number`; `before` is the head that version `number` followed."""
-    known = () if before is None else (*before.next_links, before.alias)
+    known = () if before is None else (*before.links, before.alias)
     return chosen(number + 1, ((one.number, one) for one in known))
 
 

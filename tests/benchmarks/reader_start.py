@@ -114,6 +114,7 @@ def _pointers(topic: str, number: int, sha256: str, offset: int) -> list[Message
         offset=offset,
         training_set_sha256="0" * 64,
         build=version_of(1).lineage.build,
+        links=(),
     )
     return [
         Message(topic, encode_head(head), head_key(NAME).encode(), partition=0),

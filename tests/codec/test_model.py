@@ -314,6 +314,7 @@ def test_alias_and_head_records_survive_their_bytes() -> None:
         offset=12,
         training_set_sha256="cd",
         build={"numpy": "2"},
+        links=(),
     )
     alias = Alias(7, "ab", 12)
     assert decode_head(encode_head(head)) == head

@@ -107,7 +107,7 @@ def test_half_a_surrogate_pair_is_no_end_of_a_daemon(value: bytes, labeled: bool
     several = decoder.decode([Raw(one, offset) for offset, one in enumerate([good, value, good])])
     assert several.rows[0].accepted.tolist() == [True, *alone, True]
     for bad in several.rejected:
-        assert deadletter.encode("topic", bad, None, ()).headers
+        assert deadletter.encode("topic", bad, None, (), model="m").headers
     if not value.startswith(b"["):
         array = decoder.decode([Raw(b"[" + good + b"," + value + b"]")])
         assert array.rows[0].accepted.tolist() == [True, *alone]
@@ -139,7 +139,7 @@ def test_an_error_that_nobody_foresaw_rejects_the_record() -> None:
     assert told == [[(0, "undecodable")], [(0, "undecodable")]]
     what = decoded.rejected[0].rejections[0].what
     assert what == "RuntimeError: a defect of ours: \\udcff"
-    assert deadletter.encode("topic", decoded.rejected[0], None, ()).headers
+    assert deadletter.encode("topic", decoded.rejected[0], None, (), model="m").headers
 
 
 @pytest.mark.parametrize("error", [MemoryError("none"), TransientError("away"), ConfigurationError("refused")])

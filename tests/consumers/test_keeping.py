@@ -148,25 +148,27 @@ def names(*numbers: int, swept: Retired | None = None) -> Aliases:
 
 def test_named_versions_are_remembered_until_they_are_unnamed() -> None:
     """What is due is what lies below the floor and was not retired before, and what was kept then."""
-    assert due(names(2), 5) == ([1, 3, 4], Retired(5, (2,)))
-    assert due(names(2, swept=Retired(5, (2,))), 7) == ([5, 6], Retired(7, (2,)))
-    assert due(names(swept=Retired(7, (2,))), 7) == ([2], Retired(7, ()))
-    people = Retired(5, (2,)).with_others([6, 9])
+    assert due(names(2), 5) == ([1, 3, 4], Retired(5, (2,), ()))
+    assert due(names(2, swept=Retired(5, (2,), ())), 7) == ([5, 6], Retired(7, (2,), ()))
+    assert due(names(swept=Retired(7, (2,), ())), 7) == ([2], Retired(7, (), ()))
+    people = Retired(5, (2,), ()).with_others([6, 9])
     assert due(names(2, swept=people), 8) == ([5, 7], Retired(8, (2,), (9,))), (
         "what people retired is not retired again"
     )
-    assert due(names(swept=Retired(7, ())), 4) == ([], Retired(7, ())), "the option was raised: nothing comes back"
+    assert due(names(swept=Retired(7, (), ())), 4) == ([], Retired(7, (), ())), (
+        "the option was raised: nothing comes back"
+    )
 
 
 def test_a_long_past_goes_in_several_steps() -> None:
     """So that no transaction is without bound."""
     going, swept = due(names(), 5_000)
-    assert (len(going), swept) == (MOST_AT_ONCE, Retired(MOST_AT_ONCE + 1, ()))
+    assert (len(going), swept) == (MOST_AT_ONCE, Retired(MOST_AT_ONCE + 1, (), ()))
 
 
 def test_an_alias_that_cannot_be_read_keeps_everything() -> None:
     """It may name anything."""
-    assert due(Aliases(None, {}, ("the alias m@x cannot be read",)), 50) == ([], Retired(1, ()))
+    assert due(Aliases(None, {}, ("the alias m@x cannot be read",)), 50) == ([], Retired(1, (), ()))
 
 
 def test_topics_made_for_it_are_compacted(settings: Settings) -> None:

@@ -26,10 +26,10 @@ def test_a_horizon_is_given_in_words_or_seconds() -> None:
     assert ModelConfig.of_canonical(made.canonical()) == made
 
 
-def test_without_a_topic_nothing_of_a_configuration_changes() -> None:
-    """Lineages that have no labels of their own keep their bytes."""
+def test_without_a_topic_there_is_no_rule_of_joining() -> None:
+    """The canonical value says so."""
     plain = ModelConfig(points=PointsConfig(dimension=2))
-    assert "labels" not in plain.canonical()
+    assert plain.canonical()["labels"] is None
     assert Settings(points=PointsConfig(dimension=2)).models().sha256() == plain.sha256()
 
 

@@ -1,4 +1,4 @@
-"""A trainer that meets an outlier: it says where, and a checkpoint that is older than the bound goes on without it."""
+"""A trainer that meets an outlier: it says where; and another bound is another configuration."""
 
 from __future__ import annotations
 
@@ -55,26 +55,18 @@ def test_the_record_is_named(settings: Settings, connection: Connection, capsys:
     assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1
 
 
-def test_what_is_older_than_the_bound_goes_on_without_it(settings: Settings, connection: Connection) -> None:
-    """Without a reset, under the same hash, verified; whoever gives the option must begin anew, and then has it."""
-    older = bounded_by(settings, max_leverage=None)
-    assert "max_leverage" not in older.models().canonical()["coreset"]
+def test_another_bound_begins_anew(settings: Settings, connection: Connection) -> None:
+    """Also that of the defaults: the refusal names the option, both values and the reset, after which it holds."""
+    without = bounded_by(settings, max_leverage=None)
     produce(connection, settings.input.topic, [*records(50), FAR, *records(49, seed=1)])
-    run_until(older, connection, 100)
-    produce(connection, settings.input.topic, records(60, seed=2))
-    run_until(settings, connection, 60)
-    found = versions(connection, settings)
-    assert [version.lineage.configuration_sha256 for version in found] == [older.models().sha256()] * 4
-    assert found[-1].model.scaler.scale.max() > 1e20
-    assert verify(Cluster(connection), settings).clean
-    given = bounded_by(settings, max_leverage=0.1)
-    with pytest.raises(StateError, match=r"coreset\.max_leverage was not set, is now 0\.1"):
-        run_until(given, connection, 0)
-    run_until(given, connection, 160, reset="m/1")
-    run_until(settings, connection, 0)
-    found = versions(connection, settings)
-    assert found[-1].lineage.configuration["coreset"]["max_leverage"] == 0.1
-    assert found[-1].model.scaler.scale.max() < 10.0
+    run_until(without, connection, 100)
+    assert versions(connection, settings)[-1].model.scaler.scale.max() > 1e20
+    with pytest.raises(StateError, match=r"coreset\.max_leverage was None, is now 0\.1.*--reset m/1"):
+        run_until(settings, connection, 0)
+    run_until(settings, connection, 100, reset="m/1")
+    newest = versions(connection, settings)[-1]
+    assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1
+    assert newest.model.scaler.scale.max() < 10.0
     assert verify(Cluster(connection), settings).clean
 
 

@@ -126,6 +126,7 @@ def test_a_refused_version_does_not_score(embedded_broker: TestBroker, tmp_path:
                 against=None,
                 margin=0.1,
                 window=(),
+                recent=(),
             ),
             Alias(1, "ab", 0),
         )

@@ -17,7 +17,7 @@ from tests.brokers.fixtures import TestBroker
 
 def letter_of(offset: int, value: bytes, *rejections: Rejection, rows: int = 1) -> deadletter.DeadLetter:
     record = Record("in", 0, offset, b"key", value, (), 0, None)
-    return deadletter.encode("in", RejectedRecord(record, rows, rejections), record.key, record.headers)
+    return deadletter.encode("in", RejectedRecord(record, rows, rejections), record.key, record.headers, model="m")
 
 
 def test_a_letter_reads_as_it_was_written() -> None:
@@ -25,7 +25,7 @@ def test_a_letter_reads_as_it_was_written() -> None:
     value = b"x" * 900_000
     letter = letter_of(7, value, Rejection(3, "not_finite", "x[2] is NaN"), rows=20)
     read = deadletter.decode(letter.value, letter.headers)
-    assert (read.id, read.rejected, read.value_bytes) == ("in/0/7", "1 of 20", 900_000)
+    assert (read.id, read.rejected, read.value_bytes) == ("m/in/0/7", "1 of 20", 900_000)
     assert read.rows == (RejectedRow(3, "not_finite", "x[2] is NaN"),)
     assert read.value is not None
     assert value.startswith(read.value)

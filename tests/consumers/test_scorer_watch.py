@@ -191,7 +191,7 @@ def test_drift_of_scores_is_told_from_chance(
 def test_a_version_without_its_audit_scores_shows_no_drift(
     connection: Connection, settings: Settings, trainer: Trainer
 ) -> None:
-    """Versions of older builds have no such header."""
+    """Where the sample was too small there is no such header."""
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(300)))
     with Running(settings, connection) as running:

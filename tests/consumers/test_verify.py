@@ -165,6 +165,7 @@ def aliases_of(last: Record, incarnation: int) -> dict[str, bytes]:
         offset=last.offset,
         training_set_sha256=lineage.training_set_sha256,
         build=lineage.build,
+        links=(),
     )
     return {
         "m@head": encode_head(head),

@@ -70,7 +70,7 @@ def first_cut() -> Cut:
 
 def head_at(cut: Cut, **changes: object) -> Head:
     where = partition_cuts(cut.positions, cut.leader_epochs)
-    plain = {"training_set_sha256": cut.points.sha256(), "build": BUILD}
+    plain = {"training_set_sha256": cut.points.sha256(), "build": BUILD, "links": ()}
     return Head(number=1, incarnation=1, cut=where, sha256="ab" * 32, offset=0, **{**plain, **changes})  # type: ignore[arg-type]
 
 

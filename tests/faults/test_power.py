@@ -109,6 +109,7 @@ def snapshot_of(learner: Learner, number: int, sequence: int) -> Snapshot:
             offset=number,
             training_set_sha256="cd" * 32,
             build={},
+            links=(),
         )
         if number
         else None

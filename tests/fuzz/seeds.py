@@ -140,7 +140,7 @@ def models() -> list[bytes]:
 def letters() -> list[bytes]:
     """Return the headers of a dead letter, a line each."""
     bad = RejectedRecord(Raw(b"x"), 2, (Rejection(0, "wrong_type", "what"), Rejection(1, "not_finite", "else")))
-    letter = deadletter.encode("topic", bad, None, (("trace", b"t"),))
+    letter = deadletter.encode("topic", bad, None, (("trace", b"t"),), model="m")
     return [b"\n".join(name.encode() + b":" + content for name, content in letter.headers)]
 
 
@@ -155,6 +155,7 @@ def corpora() -> dict[str, list[bytes]]:
         offset=17,
         training_set_sha256="cd" * 32,
         build={"numpy": "2"},
+        links=(),
     )
     get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
     return {
@@ -176,7 +177,7 @@ def corpora() -> dict[str, list[bytes]]:
         "alias": [encode_alias(Alias(7, "ab" * 32, 12))],
         "head": [encode_head(head)],
         "owner": [encode_owner(Owner("s", "2026-01-31T12:00:00Z"))],
-        "retired": [encode_retired(Retired(9, (2, 5)))],
+        "retired": [encode_retired(Retired(9, (2, 5), ()))],
         "letter": letters(),
         "label": [b'{"id": "a", "y": 1}', b'[{"id": 7, "y": -1}, {"y": 1}]', b"-1", b'{"y": 1, "more": {"id": []}}'],
         "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1*.ssvm"))],

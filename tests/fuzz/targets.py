@@ -211,7 +211,7 @@ def _records(
         many = [Raw(v, at, headers=headers) for at, v in enumerate(chosen)]
         among, answer = _decoded(many, MANY, labeled=labeled, way=way)
         for one in answer.rejected:  # each can be written as a dead letter
-            deadletter.encode("topic", one, None, ())
+            deadletter.encode("topic", one, None, (), model="m")
             reasons = [bad.reason for bad in one.rejections]
             assert "undecodable" not in reasons, f"the decoder failed unexpectedly: {one.rejections[0].what}"
         again, singles = [], []

@@ -31,7 +31,7 @@ from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, 
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
 from streamsvm.learning.partition import Forgetful, PartitionState
 from streamsvm.learning.voting import Expert, Voting
-from streamsvm.model.pointers import Gate, GatePart, GateRival, Head
+from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Points, Position
 
@@ -112,6 +112,7 @@ def handmade() -> Snapshot:
         build={"numpy": "2.0"},
         tuning=tuning,
         gate=gate,
+        links=(Alias(40, "ef" * 32, 55), Alias(32, "01" * 32, 40)),
     )
     return Snapshot(
         name="model",

@@ -162,17 +162,18 @@ def real_messages() -> dict[str, list[Any]]:
         offset=3,
         training_set_sha256=digest,
         build={},
+        links=(),
     )
     score, scores = scored(one), scored(many)
     (bad,) = scored(b"not json").rejected
-    letter = deadletter.encode("points", bad, b"k", (), deadletter.LARGEST_BYTES, "m")
+    letter = deadletter.encode("points", bad, b"k", (), model="m")
     headers = events.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
     return {
         "labeledPoints": [json.loads(encode([1.0], 1)), json.loads(many)],
         "unlabeledPoints": [json.loads(one), json.loads(many)],
         "alias": [json.loads(encode_alias(Alias(2, digest, 3)))],
         "head": [json.loads(encode_head(head))],
-        "retired": [json.loads(encode_retired(Retired(5, (2,))))],
+        "retired": [json.loads(encode_retired(Retired(5, (2,), ())))],
         "erased": [
             json.loads(
                 encode_erased(Erased(topic="points", topic_id="", incarnation=1, continues=1, rows=((0, 7, 0, 2),)))

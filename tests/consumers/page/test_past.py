@@ -132,6 +132,7 @@ def _head(number: int, record: Record) -> Head:
         offset=record.offset,
         training_set_sha256="",
         build={},
+        links=(),
         tuning=None,
     )
 

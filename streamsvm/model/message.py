@@ -227,8 +227,8 @@ def decode(value: bytes, expected_sha256: str | None = None) -> Version:
 
 def _check_format(found: _Format) -> None:
     if found.format != FORMAT:
-        fault = UnknownFormat if found.format.startswith(_ANY_FORMAT) else InvalidMessage
-        raise fault(f"the message format is {found.format!r}, but this build reads {FORMAT}", _OTHER_BUILD)
+        what = f"the message format is {found.format!r}, but this build reads {FORMAT}"
+        raise UnknownFormat(what, _OTHER_BUILD) if found.format.startswith(_ANY_FORMAT) else InvalidMessage(what)
     if found.parts is msgspec.UNSET:
         raise UnknownFormat("the message has no list `parts`", _OTHER_BUILD)
 
@@ -255,8 +255,6 @@ def _checked(message: _Message) -> Version:
     _check_links(message)
     draft = Draft(labels=message.labels, names=names, probes=len(message.probes.x), lineage=message.lineage)
     passed_over = parts.decode_into(draft, message.parts)
-    if count > 2 and draft.scheme is None:
-        raise InvalidMessage(f"there are {count} labels, but the part 'classes' is missing")
     return Version(
         name=message.name,
         number=message.version,

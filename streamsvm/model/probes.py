@@ -79,20 +79,19 @@ def probes_of(model: AnyModel) -> Probes:
     return _evaluated(model, _points(model))
 
 
-def check_own(model: AnyModel, given: Probes | None) -> None:
+def check_own(model: AnyModel, given: Probes) -> None:
     """Compare a model with the probes that came with it, and with those of its own choice where they are others.
 
-    Whoever made the message chose the probes in it, and the oldest messages have none: where its own do not hold, the
-    model cannot be evaluated soundly in float64, whatever the message says.
+    Whoever made the message chose the probes in it: where the model's own do not hold, it cannot be evaluated soundly
+    in float64, whatever the message says.
 
     Raises
     ------
     InvalidMessage
         As `check` does.
     """
-    if given is not None:
-        check(model, given)
-    if given is None or not np.array_equal(given.X, _points(model)):
+    check(model, given)
+    if not np.array_equal(given.X, _points(model)):
         check(model, probes_of(model))
 
 

@@ -73,9 +73,6 @@ class Auditor:
             return number, None, tuple(faults), str(error)
         except InvalidMessage as error:
             return number, None, (*faults, str(error)), ""
-        if version.passed_over:
-            unknown = ", ".join(version.passed_over)
-            return number, None, tuple(faults), f"the message has parts that this build does not know: {unknown}"
         if version.key.encode() != key:
             faults.append(f"the value says that it is {version.key}")
         faults += self._chain.faults(
@@ -87,6 +84,9 @@ class Auditor:
                 rows=version.stream.rows,
             )
         )
+        if version.passed_over:
+            unknown = ", ".join(version.passed_over)
+            return number, None, tuple(faults), f"the message has parts that this build does not know: {unknown}"
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:

@@ -41,7 +41,7 @@ from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPL
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
-from tests.golden.model import FORMATS, KERNELS, handmade, path_of
+from tests.golden.model import KINDS, handmade, path_of
 from tests.kafka.foreign import add_partitions, delete_records
 from tests.streams import gaussian
 
@@ -666,38 +666,6 @@ def test_an_option_that_this_build_does_not_know_is_said(trained: Settings, conn
     assert report.exit_status == EXIT_INCOMPLETE
 
 
-@pytest.mark.parametrize("form", ["streamsvm.model/1", "streamsvm.model/2"])
-def test_a_version_of_an_older_format_is_compared_in_what_it_holds(
-    trained: Settings, connection: Connection, form: str
-) -> None:
-    """What it never held is no difference, a changed coefficient is one; and the report says which format it was."""
-    forged = Forged(trained, connection)
-    forged.change(4, last_bit_changed)
-    for number in (2, 4):
-        forged.put(number, model_codec.as_format(forged.versions[number - 1].value or b"", form))
-        child = forged.versions[number - 1].value or b""
-        forged.change(number + 1, lambda version, of=child: with_lineage(version, parent=model_codec.sha256(of)))
-    report = verify(Cluster(connection), forged.store())
-    found = dict(outcomes(report))
-    assert found[2] is Outcome.OLDER_FORMAT, faults(report)
-    assert found[4] is Outcome.DIFFERS
-    assert "model.coefficients[1]" in faults(report)[4]
-    assert "probes" not in faults(report)[4]
-    assert f"identical in everything that its older message format holds: {form}" in "; ".join(report.lines())
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("number", FORMATS[:-1])
-def test_a_message_once_released_differs_in_nothing_from_its_newest_form(kernel: str, number: int) -> None:
-    """The golden bytes of each older format beside the same version as it is encoded today."""
-    form = f"streamsvm.model/{number}"
-    released, today = path_of(number, kernel).read_bytes(), model_codec.encode(handmade(kernel, number))
-    assert differences(released, today, form) == ()
-    version = handmade(kernel, number)
-    other = replace(version, fit=replace(version.fit, C=0.25))
-    assert differences(released, model_codec.encode(other), form) == ("training.C: published 0.5, recomputed 0.25",)
-
-
 def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings, connection: Connection) -> None:
     """A version of a newer format is not damaged: it cannot be checked here, and the others are."""
     forged = Forged(trained, connection)
@@ -710,6 +678,39 @@ def test_a_format_that_this_build_does_not_read_is_no_verdict(trained: Settings,
     assert dict(outcomes(report))[5] is Outcome.IDENTICAL, faults(report)
     assert "the message format is 'streamsvm.model/99', but this build reads" in "; ".join(report.lines())
     assert report.exit_status == EXIT_INCOMPLETE
+
+
+def with_unknown_part(value: bytes, **changed: object) -> bytes:
+    """Return a version's value with a part that a later build may have written, and other fields."""
+    fields = json.loads(value) | changed
+    fields["parts"].append({"part": "info_zzz", "by": "a later build"})
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_a_part_that_readers_pass_over_is_no_verdict(trained: Settings, connection: Connection) -> None:
+    """A subscriber may serve the version; but nobody here can say whether the part is right, so that it is named."""
+    forged = Forged(trained, connection)
+    value = with_unknown_part(forged.versions[3].value or b"")
+    assert model_codec.decode(value).passed_over == ("info_zzz",)
+    forged.put(4, value)
+    forged.change(5, lambda version: with_lineage(version, parent=model_codec.sha256(value)))
+    report = verify(Cluster(connection), forged.store())
+    assert dict(outcomes(report))[4] is Outcome.UNAVAILABLE
+    assert dict(outcomes(report))[5] is Outcome.IDENTICAL, faults(report)
+    assert "the message has parts that this build does not know: info_zzz" in "; ".join(report.lines())
+    assert report.exit_status == EXIT_INCOMPLETE
+
+
+def test_an_unknown_part_hides_no_fault_of_the_chain(trained: Settings, connection: Connection) -> None:
+    """A version with such a part is still checked in everything that needs no recomputation."""
+    forged = Forged(trained, connection)
+    value = forged.versions[3].value or b""
+    lineage = json.loads(value)["lineage"] | {"parent": "ab" * 32}
+    forged.put(4, with_unknown_part(value, lineage=lineage))
+    report = verify(Cluster(connection), forged.store())
+    assert dict(outcomes(report))[4] is Outcome.DIFFERS
+    assert "parent" in faults(report)[4]
+    assert report.exit_status == EXIT_DIFFERS
 
 
 def test_retired_versions_are_passed_over_and_said(trained: Settings, connection: Connection) -> None:
@@ -930,18 +931,32 @@ def test_partitions_that_wait_for_another_are_dropped_and_read_again(
 
 def test_bytes_that_mean_the_same_are_still_other_bytes() -> None:
     """A space more is named as what it is; -0.0 is not 0.0."""
-    assert differences(b'{"a": 1}', b'{"a": 1}') == ()
-    assert differences(b'{"a":1}', b'{"a": 1}') == (
+    value = b'{"a": 1, "parts": []}'
+    assert differences(value, value) == ()
+    assert differences(value.replace(b" ", b""), value) == (
         "the bytes, but not their meaning: the version was encoded in another way",
     )
-    assert differences(b'{"a":-0.0}', b'{"a":0.0}') == ("a: published -0.0, recomputed 0.0",)
-    assert differences(b'{"a":1,"b":2}', b'{"b":2}') == ("a: published 1, recomputed nothing",)
+    assert differences(b'{"a":-0.0,"parts":[]}', b'{"a":0.0,"parts":[]}') == ("a: published -0.0, recomputed 0.0",)
+    assert differences(b'{"a":1,"b":2,"parts":[]}', b'{"b":2,"parts":[]}') == ("a: published 1, recomputed nothing",)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_part_that_differs_is_named(kind: str) -> None:
+    """By its own name, not by its place in the list, which changes where another one is missing."""
+    value = path_of(kind).read_bytes()
+    assert differences(value, model_codec.encode(handmade(kind))) == ()
+    whole = json.loads(value)
+    for at, part in enumerate(whole["parts"]):
+        less = whole | {"parts": whole["parts"][:at] + whole["parts"][at + 1 :]}
+        found = differences(json.dumps(less).encode(), value)
+        assert found
+        assert all(one.startswith((part["part"], "and ")) for one in found), found
 
 
 def test_causes_are_named_before_consequences_and_long_lists_are_cut() -> None:
     """The training set's hash comes first, and a thousand coefficients take one line."""
-    published = {"model": {"coefficients": list(range(1000))}, "lineage": {"training_set_sha256": "a"}}
-    recomputed = {"model": {"coefficients": [0.5] * 1000}, "lineage": {"training_set_sha256": "b"}}
+    published = {"model": {"coefficients": [list(range(1000))]}, "lineage": {"training_set_sha256": "a"}, "parts": []}
+    recomputed = {"model": {"coefficients": [[0.5] * 1000]}, "lineage": {"training_set_sha256": "b"}, "parts": []}
     found = differences(json.dumps(published).encode(), json.dumps(recomputed).encode())
     assert found[0].startswith("lineage.training_set_sha256")
     assert found[-1] == "and model.coefficients (995)"

@@ -79,7 +79,7 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
     UnknownFormat
         If a part is not known and must not be passed over; names it.
     InvalidMessage
-        If a part is there twice, is cut short, or contradicts the trunk or itself; names it.
+        If a part is there twice, is missing, is cut short, or contradicts the trunk or itself; names it.
     """
     try:
         found, passed_over = named_parts(parts, NAMES)
@@ -87,6 +87,8 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
         raise UnknownFormat(f"the message cannot be read: {error}", "Upgrade the reader.") from None
     except ValueError as error:
         raise InvalidMessage(f"the message cannot be read: {error}") from None
+    if len(draft.labels) > 2 and classes.PART.name not in found:
+        raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part {classes.PART.name!r} is missing")
     for part in PARTS:
         if part.name not in found:
             continue

@@ -1,0 +1,209 @@
+"""Named parts of a message: what a reader passes over, what it refuses, and how the order and the names are checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import jsonschema
+import pytest
+
+from streamsvm.errors import InvalidMessage, UnknownFormat
+from streamsvm.model import message as codec
+from streamsvm.model.parts import NAMES, PARTS
+from streamsvm.model.schemas import model_schema
+from streamsvm.named_parts import PASSED_OVER
+from tests.golden import model as golden
+from tests.golden.checkpoint import as_json
+
+VALIDATOR: Final = jsonschema.Draft202012Validator(model_schema())
+WHAT_TO_DO: Final = (
+    "Upgrade the reader. If no build reads it, the version is from before the first release: publish under a new name, "
+    "or start the trainer with --reset."
+)
+
+
+def value_of(kind: str = "linear") -> Any:
+    return json.loads(golden.path_of(kind).read_bytes())
+
+
+def decode(value: Any) -> Any:
+    return codec.decode(json.dumps(value).encode())
+
+
+def with_parts(*more: Any, kind: str = "linear") -> Any:
+    """Return a golden value with further parts, all in the order of their names."""
+    value = value_of(kind)
+    return value | {"parts": sorted([*value["parts"], *more], key=lambda part: part["part"])}
+
+
+def each_part() -> Iterator[tuple[str, str]]:
+    """Yield a kind of version and a part of it, every part once."""
+    seen = set()
+    for kind in golden.KINDS:
+        for name in golden.parts_of(value_of(kind)).keys() - seen:
+            seen.add(name)
+            yield kind, name
+
+
+EACH: Final = sorted(each_part())
+
+
+def test_the_parts_are_those_of_the_documentation() -> None:
+    """Each is in a golden version; those that begin with ``info_`` change no answer, the others do."""
+    assert [part.name for part in PARTS if not part.name.startswith(PASSED_OVER)] == [
+        "classes",
+        "half_precision",
+        "probability",
+        "recipe",
+        "threshold",
+    ]
+    assert {name for _, name in EACH} == {part.name for part in PARTS} == NAMES
+
+
+@pytest.mark.parametrize("kind", golden.KINDS)
+def test_parts_are_written_in_ascending_order(kind: str) -> None:
+    """So the same version is the same bytes."""
+    names = [part["part"] for part in json.loads(codec.encode(golden.handmade(kind)))["parts"]]
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize("name", ["calibration", "info", "inform", "INFO_x", "threshold2", "zzz", "_", ""])
+def test_an_unknown_part_is_refused_by_name(name: str) -> None:
+    """As a format that another build writes; by the schema, too."""
+    value = with_parts({"part": name, "value": 1})
+    assert not VALIDATOR.is_valid(value)
+    with pytest.raises(UnknownFormat) as refused:
+        decode(value)
+    assert str(refused.value) == (
+        f"the message cannot be read: it has the part {name!r}, which this build does not know. Upgrade the reader."
+    )
+
+
+@pytest.mark.parametrize("kind", golden.KINDS)
+def test_an_unknown_part_that_no_answer_depends_on_is_passed_over(kind: str) -> None:
+    """First, between and last; the version is the same, and names them."""
+    names = ("info_", "info_later", "info_zzz")
+    value = with_parts(*({"part": name, "anything": [{}, None]} for name in names), kind=kind)
+    VALIDATOR.validate(value)
+    found = decode(value)
+    assert found.passed_over == names
+    assert as_json(replace(found, passed_over=())) == as_json(golden.handmade(kind))
+    assert codec.decode(golden.path_of(kind).read_bytes()).passed_over == ()
+
+
+@pytest.mark.parametrize(("kind", "name"), [*EACH, ("linear", "info_later")])
+def test_a_part_that_is_there_twice_is_refused(kind: str, name: str) -> None:
+    """A known one, and one that is passed over."""
+    value = value_of(kind)
+    parts = golden.parts_of(value) | {"info_later": {"part": "info_later"}}
+    value["parts"] = [*(part for part in value["parts"] if part["part"] < name), parts[name], parts[name]]
+    with pytest.raises(InvalidMessage, match=f"the part '{name}' is there twice"):
+        decode(value)
+
+
+@pytest.mark.parametrize("kind", golden.KINDS)
+def test_parts_out_of_order_are_refused(kind: str) -> None:
+    """Any two exchanged; the message names both."""
+    for at in range(len(value_of(kind)["parts"]) - 1):
+        value = value_of(kind)
+        parts = value["parts"]
+        parts[at], parts[at + 1] = parts[at + 1], parts[at]
+        first, second = parts[at]["part"], parts[at + 1]["part"]
+        with pytest.raises(InvalidMessage, match=f"the part '{second}' stands after '{first}'"):
+            decode(value)
+
+
+@pytest.mark.parametrize("part", [{}, {"name": "info_x"}, {"part": None}, {"part": 1}, [], "info_x", None, 3])
+def test_a_part_without_a_name_is_refused(part: Any) -> None:
+    """By the schema, too."""
+    value = value_of()
+    value["parts"].append(part)
+    assert not VALIDATOR.is_valid(value)
+    with pytest.raises(InvalidMessage, match="an entry of `parts` has no name"):
+        decode(value)
+
+
+@pytest.mark.parametrize(("kind", "name"), EACH)
+def test_a_part_cut_short_is_refused_by_name(kind: str, name: str) -> None:
+    """Each of its fields removed in turn, all but the name, and one field more."""
+    fields = golden.parts_of(value_of(kind))[name].keys() - {"part"}
+    assert fields or name == "half_precision"
+    for field in fields:
+        value = value_of(kind)
+        del golden.parts_of(value)[name][field]
+        with pytest.raises(InvalidMessage) as refused:
+            decode(value)
+        assert str(refused.value) == (
+            f"the part '{name}' cannot be read: Object missing required field `{field}`"
+        )
+    value = value_of(kind)
+    part = golden.parts_of(value)[name]
+    part["surplus"] = 1
+    with pytest.raises(InvalidMessage, match=f"the part '{name}' cannot be read: .*surplus"):
+        decode(value)
+    if fields:
+        part.clear()
+        part["part"] = name
+        with pytest.raises(InvalidMessage, match=f"the part '{name}' cannot be read"):
+            decode(value)
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_the_part_of_more_labels_is_not_left_out(others: bool) -> None:
+    """Whether other parts, which count machines, are there or not."""
+    value = value_of("linear-classes")
+    value["parts"] = [part for part in value["parts"] if others and part["part"] != "classes"]
+    with pytest.raises(InvalidMessage, match="there are 4 labels, but the part 'classes' is missing"):
+        decode(value)
+
+
+def test_a_part_of_more_labels_is_refused_of_two() -> None:
+    """And a version of more has a fit for each machine."""
+    classes = golden.parts_of(value_of("linear-classes"))["classes"]
+    with pytest.raises(InvalidMessage, match="the part 'classes' is for more than two labels, but there are 2"):
+        decode(with_parts(classes))
+    value = value_of("linear-classes")
+    golden.parts_of(value)["classes"]["machines"].pop()
+    with pytest.raises(InvalidMessage, match=r"classes\.machines has 5 entries, but 4 labels have 6 machines"):
+        decode(value)
+    for kind, entries in (("linear", [None]), ("linear-classes", [None] * 5)):
+        value = value_of(kind)
+        golden.parts_of(value)["info_audit"]["machines"] = entries
+        with pytest.raises(InvalidMessage, match=rf"info_audit\.machines has {len(entries)} entries"):
+            decode(value)
+
+
+@pytest.mark.parametrize("number", ["2", "4", "8", "10", "0", ""])
+def test_another_number_is_refused_with_what_to_do(number: str) -> None:
+    """A later trunk, and the formats of before the first release."""
+    value = value_of() | {"format": f"streamsvm.model/{number}"}
+    assert not VALIDATOR.is_valid(value)
+    with pytest.raises(UnknownFormat) as refused:
+        decode(value)
+    assert str(refused.value) == (
+        f"the message format is 'streamsvm.model/{number}', but this build reads streamsvm.model/1. {WHAT_TO_DO}"
+    )
+
+
+def test_a_message_of_before_the_first_release_is_refused_with_what_to_do() -> None:
+    """Whatever else is in it; those of the first format had its name, but no parts."""
+    value = {"format": "streamsvm.model/4", "probability": None, "audit": None}
+    with pytest.raises(UnknownFormat, match="the message format is 'streamsvm.model/4'") as refused:
+        decode(value)
+    assert refused.value.remedy == WHAT_TO_DO
+    value = value_of()
+    del value["parts"]
+    with pytest.raises(UnknownFormat) as refused:
+        decode(value)
+    assert str(refused.value) == f"the message has no list `parts`. {WHAT_TO_DO}"
+
+
+def test_a_message_of_another_program_is_no_other_format() -> None:
+    """There is no build of this one that reads it."""
+    with pytest.raises(InvalidMessage, match="the message format is 'someone.else/1'") as refused:
+        decode(value_of() | {"format": "someone.else/1"})
+    assert not isinstance(refused.value, UnknownFormat)
+    assert "Upgrade" not in str(refused.value)

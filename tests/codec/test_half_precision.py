@@ -44,7 +44,7 @@ def test_without_its_part_it_is_refused(kind: str) -> None:
     """16 bits are never read as 64: the part is not one that a reader may pass over."""
     value = value_of(kind)
     value["parts"] = [part for part in value["parts"] if part["part"] != "half_precision"]
-    with pytest.raises(InvalidMessage, match="not base64 of float64 values|do not fit"):
+    with pytest.raises(InvalidMessage, match=r"not base64 of float64 values|do not fit"):
         codec.decode(json.dumps(value).encode())
 
 

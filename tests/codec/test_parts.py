@@ -136,9 +136,7 @@ def test_a_part_cut_short_is_refused_by_name(kind: str, name: str) -> None:
         del golden.parts_of(value)[name][field]
         with pytest.raises(InvalidMessage) as refused:
             decode(value)
-        assert str(refused.value) == (
-            f"the part '{name}' cannot be read: Object missing required field `{field}`"
-        )
+        assert str(refused.value) == (f"the part '{name}' cannot be read: Object missing required field `{field}`")
     value = value_of(kind)
     part = golden.parts_of(value)[name]
     part["surplus"] = 1
@@ -191,7 +189,7 @@ def test_another_number_is_refused_with_what_to_do(number: str) -> None:
 def test_a_message_of_before_the_first_release_is_refused_with_what_to_do() -> None:
     """Whatever else is in it; those of the first format had its name, but no parts."""
     value = {"format": "streamsvm.model/4", "probability": None, "audit": None}
-    with pytest.raises(UnknownFormat, match="the message format is 'streamsvm.model/4'") as refused:
+    with pytest.raises(UnknownFormat, match=r"the message format is 'streamsvm\.model/4'") as refused:
         decode(value)
     assert refused.value.remedy == WHAT_TO_DO
     value = value_of()
@@ -203,7 +201,7 @@ def test_a_message_of_before_the_first_release_is_refused_with_what_to_do() -> N
 
 def test_a_message_of_another_program_is_no_other_format() -> None:
     """There is no build of this one that reads it."""
-    with pytest.raises(InvalidMessage, match="the message format is 'someone.else/1'") as refused:
+    with pytest.raises(InvalidMessage, match=r"the message format is 'someone\.else/1'") as refused:
         decode(value_of() | {"format": "someone.else/1"})
     assert not isinstance(refused.value, UnknownFormat)
     assert "Upgrade" not in str(refused.value)

@@ -167,7 +167,11 @@ def test_probes_take_no_more_than_foreseen(model: Model) -> None:
     """In JSON, their names and brackets included."""
     found = probes.probes_of(model)
     part = {
-        "probes": {"x": found.X.tolist(), "decision": found.decision[:, None].tolist(), "tolerance": found.tolerance[:, None].tolist()}
+        "probes": {
+            "x": found.X.tolist(),
+            "decision": found.decision[:, None].tolist(),
+            "tolerance": found.tolerance[:, None].tolist(),
+        }
     }
     foreseen = probes.count_of(model.dimension) * (model.dimension + 3) * NUMBER_BYTES
     assert len(msgspec.json.encode(part)) <= foreseen

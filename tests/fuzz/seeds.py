@@ -133,7 +133,8 @@ def models() -> list[bytes]:
     rbf = Model(scaler, KernelMachine(RbfKernel(0.5), X, np.array([1.0, -1.0]), 0.1))
     found = [linear, rbf, replace(linear, probability=Sigmoid(-1.5, 0.25))]
     found.append(replace(rbf, probability=Isotonic(np.array([-1.0, 0.5, 3.0]), np.array([0.1, 0.5, 0.75]))))
-    golden = [path_of(kind).read_bytes() for kind in KINDS]
+    twice = ("rbf-events", "rbf-half")  # `events-half` has all that they have
+    golden = [path_of(kind).read_bytes() for kind in KINDS if kind not in twice]
     return [*(model_codec.encode(replace(version_of(), model=model)) for model in found), *golden]
 
 

@@ -30,7 +30,8 @@ def assembled() -> dict[str, Any]:
     for part in sorted(PARTS, key=lambda part: part.name):
         schema = _read("streamsvm.model.parts", part.encode.__module__.rpartition(".")[2])
         inner = schema.pop("$defs", {})
-        assert definitions.keys().isdisjoint({part.name, *inner}) and part.name not in inner, part.name
+        assert definitions.keys().isdisjoint({part.name, *inner}), part.name
+        assert part.name not in inner, part.name
         definitions |= {part.name: schema, **inner}
     definitions["passed_over"] = {
         "description": "A part that a reader may pass over, of a later release.",
@@ -38,9 +39,7 @@ def assembled() -> dict[str, Any]:
         "required": ["part"],
         "properties": {"part": {"type": "string", "pattern": f"^{PASSED_OVER}", "not": {"enum": names}}},
     }
-    trunk["properties"]["parts"]["items"] = {
-        "oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*names, "passed_over")]
-    }
+    trunk["properties"]["parts"]["items"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*names, "passed_over")]}
     return trunk
 
 

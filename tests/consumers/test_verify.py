@@ -489,7 +489,7 @@ def test_a_changed_bit_of_a_coefficient_is_found_and_named(trained: Settings, co
     report = verify(Cluster(connection), forged.store())
     (fault,) = faults(report).items()
     assert fault[0] == 3
-    assert fault[1].startswith("model.coefficients[1]: published ")
+    assert fault[1].startswith("model.coefficients[0][1]: published ")
     assert report.exit_status == EXIT_DIFFERS
 
 
@@ -538,7 +538,7 @@ def test_an_audit_that_the_log_does_not_bear_out_is_found(trained: Settings, con
     forged.change(2, lambda version: replace(version, audit=better(version.audit)))
     forged.rechain()
     report = verify(Cluster(connection), forged.store())
-    assert "audit.low: published" in "; ".join(report.lines())
+    assert "info_audit.whole.low: published" in "; ".join(report.lines())
     assert not report.clean
 
 
@@ -979,7 +979,7 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     models = ["--output-models-topic", forged.store().output.models_topic]
     found = run("verify", *servers, *models)
     assert found.returncode == EXIT_DIFFERS
-    assert "m@2 (offset 1): model.coefficients[1]: published" in found.stdout
+    assert "m@2 (offset 1): model.coefficients[0][1]: published" in found.stdout
     plain = json.loads(run("verify", "--json", *servers, *models).stdout)
     assert plain["counts"] == {"identical": 1, "differs": 2}
     assert [version["outcome"] for version in plain["versions"]] == ["identical", "differs", "differs"]

@@ -980,7 +980,7 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     models = ["--output-models-topic", forged.store().output.models_topic]
     found = run("verify", *servers, *models)
     assert found.returncode == EXIT_DIFFERS
-    assert "m@2 (offset 1): model.coefficients[1]: published" in found.stdout
+    assert "m@2 (offset 1): model.coefficients[0][1]: published" in found.stdout
     plain = json.loads(run("verify", "--json", *servers, *models).stdout)
     assert plain["counts"] == {"identical": 1, "differs": 2}
     assert [version["outcome"] for version in plain["versions"]] == ["identical", "differs", "differs"]

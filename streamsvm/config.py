@@ -1083,7 +1083,7 @@ class SvmConfig(Section):
     precision: Precision = Field(
         default="double",
         description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
-        "coefficients in 32, a quarter of the bytes, in a message of format 8; a machine is rounded before anything is "
+        "coefficients in 32, a quarter of the bytes; a machine is rounded before anything is "
         "measured of it, and no accuracy was seen to be lost. `double`: 64 bits. Default with coreset.landmarks: "
         "`half`; else `double`.",
     )

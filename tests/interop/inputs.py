@@ -21,6 +21,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import Model
 from streamsvm.model.threshold import Threshold
+from streamsvm.registry.loading import Loaded
 from tests.brokers.jvm import CannotRun
 from tests.golden.model import handmade
 from tests.interop.programs import java_program, node_program
@@ -115,11 +116,13 @@ def in_python(value: bytes, points: Mapping[str, str]) -> Answer | str:
         version = model_codec.decode(value)
     except InvalidMessage as error:
         return str(error)
-    machine = version.model
+    machine, loaded = version.model, Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
     for text in points.values():
         point = json.loads(text)
+        is_event = version.recipe is not None and isinstance(point, dict)
         try:
-            decision = machine.decision_function(point if isinstance(point, dict) else [point]).tolist()[0]
+            X = loaded.features([point]) if is_event else point if isinstance(point, dict) else [point]
+            decision = machine.decision_function(X).tolist()[0]
             found.append({"decision": decision, "label": label_of(decision, version.labels, machine.border)})
         except InvalidFeatures as error:
             found.append({"error": str(error)})

@@ -172,7 +172,7 @@ def test_every_module_of_the_wheel_can_be_imported(python: Path, reader: Path, t
 
 @pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
 def test_it_scores_a_kept_message(golden: Path, python: Path, tmp_path: Path) -> None:
-    """A message that an earlier build wrote gives the decision values that the whole gives, to the last bit."""
+    """A golden message gives the decision values that the whole gives, to the last bit."""
     done = run(python, SCORING, golden, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     version = model_codec.decode(golden.read_bytes())

@@ -119,9 +119,9 @@ def in_python(value: bytes, points: Mapping[str, str]) -> Answer | str:
     machine, loaded = version.model, Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
     for text in points.values():
         point = json.loads(text)
+        is_event = version.recipe is not None and isinstance(point, dict)
         try:
-            of_event = isinstance(point, dict) and version.recipe is not None
-            X = loaded.features([point]) if of_event else point if isinstance(point, dict) else [point]
+            X = loaded.features([point]) if is_event else point if isinstance(point, dict) else [point]
             decision = machine.decision_function(X).tolist()[0]
             found.append({"decision": decision, "label": label_of(decision, version.labels, machine.border)})
         except InvalidFeatures as error:

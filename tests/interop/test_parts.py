@@ -141,7 +141,7 @@ PLANTED: Final = {
         "rbf", with_field("probability", "functions", 0, "method", to="beta"), "'probability'"
     ),
     "a function less": Planted("rbf-classes", without("probability", "functions", 0), "probability"),
-    "probabilities of a probe less": Planted("rbf", without("probability", "probes", 0), "probability"),
+    "probabilities of a probe less": Planted("rbf", without("probability", "probes", -1), "probability"),
     "a recipe without features": Planted("events-half", without("recipe", "recipe", "features"), "'recipe'"),
     "a feature cut short": Planted("events-half", without("recipe", "recipe", "features", 0, "field"), "'recipe'"),
     "a feature of an unknown kind": Planted(

@@ -11,8 +11,8 @@ The name of a part says what a reader that does not know the part must do:
 - Any other name belongs to a part without which the rest means something else. A reader that does not know the name
   refuses the whole by that name.
 
-A later release may therefore add a part without a new number of the format: an ``info_`` part where older readers may go
-on, another name where they must stop. A release that changes the trunk, or what a part means, takes the next number.
+A later release may therefore add a part without a new number of the format: an ``info_`` part where older readers may
+go on, another name where they must stop. A release that changes the trunk, or what a part means, takes the next number.
 """
 
 from __future__ import annotations

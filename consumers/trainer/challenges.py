@@ -561,6 +561,9 @@ class Challenges:
             return
         metrics.put("streamsvm_challenge_figure", compared.champion, of="champion")
         metrics.put("streamsvm_challenge_figure", compared.challenger, of="challenger")
+        for end, value in (("low", compared.low), ("mean", compared.difference), ("high", compared.high)):
+            if value is not None:
+                metrics.put("streamsvm_challenge_difference", value, end=end)
 
 
 def rule_of(challenge: Challenge) -> Rule:

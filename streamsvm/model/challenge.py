@@ -75,7 +75,7 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         Of all challenges that ever began under the model's name, from 1, whatever became of them. It goes on over
         restarts, copies and incarnations, for each challenge spends a part of one error (`streamsvm.quality.betting`).
     alpha : float
-        What this one spends: the chance that it promotes a challenger that is no better.
+        What this one spends: the chance that it promotes a challenger that is not better.
     spent : float
         What all before it have spent.
     challenger, champion : Alias

@@ -7,7 +7,7 @@ r"""A test of "not better" that may be read after every label, and that keeps it
 
 If the conditional means mu_t = E[d_t | past] are such that their average up to now is at most 0, E is at most the value
 of a martingale that starts at 1: W_b / prod_t (1 + b mu_t) is one, and prod_t (1 + b mu_t) <= exp(b sum_t mu_t) <= 1.
-So by Ville's inequality the chance that E ever reaches 1 / alpha while the challenger is on average no better is at
+So by Ville's inequality the chance that E ever reaches 1 / alpha while the challenger is on average not better is at
 most alpha, whatever the distribution within the range, however rare and large a difference, and however often one
 looks. Nothing is estimated; a standard error, which has not seen the rare difference yet, does not occur.
 
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 Float = NDArray[np.float64]
 
 ERROR: Final = 0.01
-"""Chance that any challenge of a trainer's name ever promotes a challenger that is no better."""
+"""Chance that any challenge of a trainer's name ever promotes a challenger that is not better."""
 BETS: Final[Float] = 2.0 ** -np.arange(8.0)
 """1 is best where the challenger never does worse, 1/128 where the mean is 1/128 of the variance. With a bet between
 two of these the evidence would grow by at most a ninth faster. A bet above 1 could lose more than all."""

@@ -14,7 +14,7 @@ better:
 
 The challenger is *better* once the evidence that it is (`betting`: a mean of wealths, E) reaches 1 / alpha, *worse*
 once the evidence for the mirrored differences does, and *undecided*, which is not enough, when all labels are there. So
-a challenger that on average is no better is taken for better with chance alpha at most, whenever and however often one
+a challenger that on average is not better is taken for better with chance alpha at most, whenever and however often one
 looks, however few labels there are, and whatever rare and dear mistakes it makes.
 
 Each row counts once. The weight of a point is not in its score, and is not used: a weighted loss would need a bound of
@@ -61,7 +61,7 @@ class Rule:
     costs : tuple of two float or None
         Of a missed positive and of a false alarm; needed for "cost".
     alpha : float
-        Chance that a challenger that is no better is taken for better, and that one that is no worse is for worse.
+        Chance that a challenger that is not better is taken for better, and that one that is not worse is taken for worse.
     """
 
     figure: Figure

@@ -12,9 +12,9 @@ What was counted is kept in FILE, and the next run goes on from there, cell by c
 minutes are over. `hours` sums the time of all runs.
 
 **Streams.** Cost and accuracy: the champion misses a fifth of the positives and raises an alarm at a tenth of the
-negatives, one in a hundred of each is answered differently by chance, and a challenger that is no better misses more
+negatives, one in a hundred of each is answered differently by chance, and a challenger that is not better misses more
 positives and raises fewer alarms, so that its rare mistakes are dear. AUC: normal scores, 0.85, correlated by 0.8; a
-challenger that is no better loses one in fifty positives below all others and orders the rest better. Log loss:
+challenger that is not better loses one in fifty positives below all others and orders the rest better. Log loss:
 probabilities of logistic scores with noise of its own each. 15 % worse means 1.15 times the cost, the errors, the log
 loss or 1 - AUC.
 """

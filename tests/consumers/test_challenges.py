@@ -57,8 +57,11 @@ def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
     sizes = {"leaf_rows": ROWS, "bucket_points": 100, "audit_points": 400, "train_points": 500, "screening": 0.0}
     settings = made.model_copy(
         update={
-            "coreset": made.coreset.model_copy(update=sizes), "output": made.output.model_copy(update={"gate": "shadow",
-            "gate_labels": LABELS, "gate_margin": 0.5, **output}), "scoring": ScoringConfig(
+            "coreset": made.coreset.model_copy(update=sizes),
+            "output": made.output.model_copy(
+                update={"gate": "shadow", "gate_labels": LABELS, "gate_margin": 0.5, **output}
+            ),
+            "scoring": ScoringConfig(
                 topic=made.input.topic,
                 output_topic=f"{made.input.topic}-scores",
                 dead_letter_topic=f"{made.input.topic}-scorer.dlq",
@@ -266,35 +269,37 @@ def test_a_challenge_is_decided_by_labels_that_come_later(real_broker: TestBroke
     Cluster(connection).create([TopicSpec(late.topic)])
     settings = made.model_copy(update={"labels": late})
     points = LatePoints(connection, settings, 3)
-    with Running(settings, connection, train=weaker(1, *range(3, 100))) as running:
-        with Scoring(settings, connection) as scoring:
+    with (
+        Running(settings, connection, train=weaker(1, *range(3, 100))) as running,
+        Scoring(settings, connection) as scoring,
+    ):
 
-            def write_and_label(n: int) -> None:
-                points.send(n)
-                eventually(lambda: scoring.value("streamsvm_scored_points_total") == scored + points.sent, "scored")
-                points.label()
-
-            points.send(ROWS)
+        def write_and_label(n: int) -> None:
+            points.send(n)
+            eventually(lambda: scoring.value("streamsvm_scored_points_total") == scored + points.sent, "scored")
             points.label()
-            points.send(1)  # a label waits for a later record of the points
-            running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-            eventually(lambda: scoring.value("streamsvm_scored_points_total") > 0, "they are scored")
-            scored = 0
-            write_and_label(ROWS)
-            points.send(1)
-            running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
-            eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
-            begun = points.sent
-            while running.value("streamsvm_challenges_total", outcome="better") == 0:
-                assert points.sent < begun + LABELS + ROWS, "it never became current"
-                write_and_label(100)
-                running.wait_until(
-                    lambda: (
-                        running.value("streamsvm_challenge_labels") + ROWS > points.sent - begun
-                        or (running.value("streamsvm_challenges_total", outcome="better") == 1)
-                    )
+
+        points.send(ROWS)
+        points.label()
+        points.send(1)  # a label waits for a later record of the points
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        eventually(lambda: scoring.value("streamsvm_scored_points_total") > 0, "they are scored")
+        scored = 0
+        write_and_label(ROWS)
+        points.send(1)
+        running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+        eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
+        begun = points.sent
+        while running.value("streamsvm_challenges_total", outcome="better") == 0:
+            assert points.sent < begun + LABELS + ROWS, "it never became current"
+            write_and_label(100)
+            running.wait_until(
+                lambda: (
+                    running.value("streamsvm_challenge_labels") + ROWS > points.sent - begun
+                    or (running.value("streamsvm_challenges_total", outcome="better") == 1)
                 )
-            assert current(connection, settings) == 2
+            )
+        assert current(connection, settings) == 2
     one = ended(connection, settings)[0]
     assert one.ended is not None
     (scores,), (told,) = one.ended.scores, one.ended.told

@@ -61,7 +61,7 @@ class Rule:
     costs : tuple of two float or None
         Of a missed positive and of a false alarm; needed for "cost".
     alpha : float
-        Chance that a challenger that is not better is taken for better, and that one that is not worse is taken for worse.
+        Chance that a challenger that is not better is taken for better, and that one that is not worse is for worse.
     """
 
     figure: Figure

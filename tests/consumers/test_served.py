@@ -283,7 +283,7 @@ def test_no_labels_of_the_scored_points_is_said_in_a_line() -> None:
 
 
 def late(*, partition: int = 0) -> tuple[ServedScores, ServedLabels]:
-    """Return six scores a second apart, and labels of all but the third; negative ones come at once, others after 3 s."""
+    """Return six scores a second apart, and labels of all but the third; positive ones come three seconds late."""
     said = np.zeros((6, len(COLUMNS)))
     said[:, 0] = np.arange(6)
     scores = ServedScores(

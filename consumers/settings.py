@@ -253,8 +253,8 @@ class OutputConfig(Section):
         description="With gate = shadow: number of labels after which a challenger that was not better has lost. The "
         "two are compared again and again before. In one of 100 trainers any challenge at all is ever won by a "
         "challenger that is not better; each challenge spends a part of that, so later ones need more labels, the "
-        "1000th at most three times as many as the first. An AUC of 0.8725 instead of 0.85 takes some 6600 labels at "
-        "50 % positives, and some 56000 at 2 %. Where the labels cannot be enough, the log says how many are needed.",
+        "1000th at most three times as many as the first. An AUC of 0.8725 instead of 0.85 takes some 5300 labels at "
+        "50 % positives, and some 39000 at 2 %. Where the labels cannot be enough, the log says how many are needed.",
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,

@@ -541,8 +541,16 @@ TRAINER: Final = (
         "streamsvm_challenge_figure",
         "gauge",
         "The figure of output.gate_figure on these labels at the newest look, of `champion` and of `challenger`.",
-        "Compare the two; a difference counts once it is beyond chance.",
+        "Compare the two; streamsvm_challenge_difference says what is certain.",
         ("of",),
+    ),
+    Definition(
+        "streamsvm_challenge_difference",
+        "gauge",
+        "By how much the challenger does better: the mean of all differences (`mean`), and an interval that holds at "
+        "all looks together (`low`, `high`).",
+        "`low` above 0: the challenger wins. `high` below 0: it loses. Else nothing is certain yet.",
+        ("end",),
     ),
     Definition(
         "streamsvm_gate_candidate_accuracy",

@@ -244,6 +244,7 @@ def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
     if settings.output.gate != "shadow":
         return None
     figures = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_figure").items()}
+    ends = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_difference").items()}
     return ChallengePart(
         challenger=_count(metrics, "streamsvm_challenger_version"),
         figure=settings.output.gate_figure,
@@ -251,6 +252,8 @@ def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
         most_labels=settings.output.gate_labels,
         champion_figure=figures.get("champion"),
         challenger_figure=figures.get("challenger"),
+        low=ends.get("low"),
+        high=ends.get("high"),
         ended=_by_label(metrics, "streamsvm_challenges"),
     )
 

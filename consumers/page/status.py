@@ -403,6 +403,8 @@ class ChallengePart(msgspec.Struct, frozen=True, kw_only=True):
         Labels of rows that both scored so far, and after how many it is over.
     champion_figure, challenger_figure : float or None
         At the newest look, also of the challenge before; None before the first.
+    low, high : float or None
+        By how much the challenger does better then: an interval that holds at all looks together.
     ended : dict of str to int
         Challenges that ended since the start, by outcome.
     """
@@ -413,6 +415,8 @@ class ChallengePart(msgspec.Struct, frozen=True, kw_only=True):
     most_labels: int
     champion_figure: float | None
     challenger_figure: float | None
+    low: float | None
+    high: float | None
     ended: dict[str, int]
 
 

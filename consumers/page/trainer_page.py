@@ -588,11 +588,15 @@ def _challenge(status: TrainerStatus) -> Markup:
     labels = join(
         number_of("challenge.labels", found.labels), " of ", number_of("challenge.most_labels", found.most_labels)
     )
+    certain = join(
+        number_of("challenge.low", found.low, "+.4f"), " to ", number_of("challenge.high", found.high, "+.4f")
+    )
     ended = [f"{outcome}: {count:,}" for outcome, count in sorted(found.ended.items()) if count]
     return element(
         "section",
         table_of(f"Champion and challenger, by {named} as served", ["", "Version", named], rows, numbers=2),
         element("p", "Labels of rows that both scored: ", labels, "."),
+        element("p", "The challenger differs by ", certain, " (above 0: better); this holds at all looks together."),
         element("p", "Challenges that ended since this start: ", ", ".join(ended) or "none", "."),
     )
 

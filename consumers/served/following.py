@@ -1,7 +1,7 @@
 """Follows a scorer's output and the labels, and joins what was read so far: what a challenge is decided by.
 
-Invariant: the join is that of `consumers.served.reading.join_ranges` over the ranges that `spans` names, whatever was
-read when. What is held is bounded by `MOST_HELD`.
+Invariant: the join is that of `consumers.served.reading.join_ranges`, of settled rows, over the ranges that `spans`
+names, whatever was read when. What is held is bounded by `MOST_HELD`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,9 @@ class Follower:
         return sum(map(len, self._scores))
 
     def joined(self) -> Served:
-        """Return the join of what was read; where labels come with the points, those of all scores are read first.
+        """Return the settled rows of what was read.
+
+        Where labels come with the points, those of all scores are read first.
 
         Raises
         ------
@@ -124,7 +126,7 @@ class Follower:
         if self._labels_input is None:
             self._read_labels_of(scores)
         labels = {partition: joined_labels(parts) for partition, parts in self._labels.items()}
-        return joined_with(scores, labels, self._logs.models)
+        return joined_with(scores, labels, self._logs.models, settled=True)
 
     def _read_labels_of(self, scores: ServedScores) -> None:
         for partition in np.unique(scores.partition).tolist():

@@ -115,25 +115,37 @@ def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest")
     return join_ranges(cluster, logs, scores, labels)
 
 
-def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges) -> Reading:
-    """Join what stands in these ranges of both logs; raises as of `read_served`."""
+def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *, settled: bool = False) -> Reading:
+    """Join what stands in these ranges of both logs, all of it or settled rows only; raises as of `read_served`."""
     decoder = logs.decoder
     found = [decoder.decode(part) for part in _portions(cluster, logs.scores, scores)]
     parts = gathered([one.scores for one in found])
     left_out = sum(one.left_out for one in found)
     if logs.models.labels is None:
         labels = _of_scores(parts, labels)
-    joined = joined_with(parts, read_labels(cluster, logs, labels), logs.models)
+    joined = joined_with(parts, read_labels(cluster, logs, labels), logs.models, settled=settled)
     return Reading(served=joined, scores=scores, labels=labels, left_out=left_out)
 
 
-def joined_with(scores: ServedScores, labels: Mapping[int, ServedLabels], models: ModelConfig) -> Served:
-    """Join scores and labels under a configuration; where labels come with the points there is no time between them."""
+def joined_with(
+    scores: ServedScores, labels: Mapping[int, ServedLabels], models: ModelConfig, *, settled: bool = False
+) -> Served:
+    """Join scores and labels under a configuration; where labels come with the points there is no time between them.
+
+    Of settled rows only, if asked for (`streamsvm.joining.served`); where labels come with the points all rows are.
+    """
     if models.labels is None:
         scores = replace(scores, time_ms=np.zeros(len(scores), np.int64))
         return served(scores, labels, horizon_ms=0, early_ms=0)
     rule = models.labels
-    return served(scores, labels, horizon_ms=round(1_000 * rule.horizon), early_ms=round(1_000 * rule.early))
+    return served(
+        scores,
+        labels,
+        horizon_ms=round(1_000 * rule.horizon),
+        early_ms=round(1_000 * rule.early),
+        settled=settled,
+        absent=rule.absent,
+    )
 
 
 def _of_scores(scores: ServedScores, labels: Ranges) -> Ranges:

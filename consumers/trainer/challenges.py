@@ -5,9 +5,16 @@ becomes the challenger: the alias `challenger` names it, scorers with `scoring.s
 current version, and the trainer joins the scores with the labels. `streamsvm.quality.challenge` has the rule. The
 trainer alone moves `current`.
 
+Each challenge has a number, which the record of the newest one holds and the next one goes on from: it says what part
+of one error for life a challenge may spend (`streamsvm.quality.betting`). Nothing gives a part back.
+
 What is decided depends on how much had been read, so a decision is a record, which names the ranges read; it is
 committed, with `current` where the challenger won, in one transaction of the trainer. So after a kill it either stands
 or is made anew from the beginning of the challenge, which is a record, too.
+
+A challenge is looked at often, and the bound of its error is for looks at ever more rows. So whoever reads a challenge
+from its beginning again, after a start or an error, looks only after all was read that both logs held then: nobody has
+ever looked at more.
 
 Invariant: while a challenge is open nothing but its end makes the challenger current; a version that has no current one
 to be compared with becomes current as without challenges, and ends a challenge as void.
@@ -18,7 +25,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -50,7 +57,8 @@ from streamsvm.model.challenge import (
 from streamsvm.model.pointers import Alias, Gate, Head, current_key, encode_alias
 from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
-from streamsvm.quality.challenge import Compared, Rule, compare
+from streamsvm.quality.betting import alpha_of, spent_before
+from streamsvm.quality.challenge import GAIN, Compared, Rule, compare, labels_needed
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -59,8 +67,12 @@ LOOK_EVERY_S: Final = 1.0
 """Between two joins of what was read, and two attempts where the broker did not answer."""
 PORTION: Final = 1_000
 """Most records of each log that are read in a turn of the loop, some milliseconds of work."""
+LEAST_TO_WARN: Final = 100
+"""Labels after which the champion's figure says whether there can be enough."""
 TIMES: Final = 101
 """Rows whose times tell how late it is: fewer than half of them may be strange."""
+FIGURES: Final = ("labels", "terms", "champion", "challenger", "difference", "low", "high", "evidence", "against")
+"""What the record of a challenge says of the look that it ended with, under the names of `Compared`."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("better", "worse", "undecided", "unlabeled", "passed", "void")
 
 
@@ -169,13 +181,18 @@ class Challenges:
         self._logs: Logs = logs_of(settings)
         output = settings.output
         self._rule = Rule(figure=output.gate_figure, labels=output.gate_labels, costs=settings.svm.cost)
+        self._number = 0
         self._open: Challenge | None = None
         self._follower: Follower | None = None
         self._known = False
         self._last = 0
+        self._unpaired = 0
+        self._before: Challenge | None = None
         self._due_at = 0.0
         self._grown = 0
         self._until: tuple[dict[int, int], dict[int, int]] | None = None
+        self._held_at_start: tuple[dict[int, int], dict[int, int]] | None = None
+        self._warned = False
         self._lost = False
         self._won: Version | None = None
         self._told = ""
@@ -193,6 +210,7 @@ class Challenges:
         if self._follower is not None:
             self._follower.close()
             self._follower = None
+        self._held_at_start = None
         self.compared = None
 
     def turn(self, *, ready: bool) -> Version | None:
@@ -269,19 +287,53 @@ class Challenges:
         if follower is None:
             return over
         done = follower.full or (over and self._read_up(follower))
+        if not done and not self._caught_up(follower):
+            return False
         if done or self.compared is None or self._worth_joining(idle):
             self._grown = 0
-            self.compared = compare(paired(follower.joined(), challenge), rule_of(challenge))
+            found = follower.joined()
+            self.compared = compare(paired(found, challenge), rule_of(challenge))
+            self._unpaired = unpaired(found, challenge)
             self._show()
+            if self.compared.labels >= LEAST_TO_WARN:
+                self._warn(challenge, self.compared)
         self._told = ""
         return done
 
     def _read_up(self, follower: Follower) -> bool:
         """Tell whether all was read that both logs held when the challenge's time was first seen to be over."""
         if self._until is None:
-            told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
-            self._until = self._ends(self._logs.scores), told
+            self._until = self._ends_of_both()
         return follower.reached(*self._until)
+
+    def _caught_up(self, follower: Follower) -> bool:
+        """Tell whether all was read that both logs held when this life began to read them."""
+        if self._held_at_start is None:
+            self._held_at_start = self._ends_of_both()
+        return follower.reached(*self._held_at_start)
+
+    def _ends_of_both(self) -> tuple[dict[int, int], dict[int, int]]:
+        return self._ends(self._logs.scores), {} if self._logs.key == "place" else self._ends(self._logs.labels)
+
+    def _warn(self, challenge: Challenge, found: Compared) -> None:
+        """Say once in a challenge that its labels cannot be enough for a challenger that is better by `GAIN`.
+
+        `found` is what is known of the champion: of this challenge, or, when it begins, of the one before.
+        """
+        rule = rule_of(challenge)
+        needed = labels_needed(rule, found)
+        if self._warned or needed is None or needed <= rule.labels:
+            return
+        self._warned = True
+        log.warning(
+            "challenge_needs_more_labels",
+            challenger=self._key(challenge.challenger),
+            number=challenge.number,
+            needed=needed,
+            gate_labels=rule.labels,
+            remedy=f"set output.gate_labels to at least {needed}: with fewer labels a challenger that is better by "
+            f"{100 * GAIN:.0f} % cannot win",
+        )
 
     def _wait(self, error: StreamsvmError) -> None:
         """Say once what is in the way; then everything is read again from where the challenge begins."""
@@ -306,9 +358,9 @@ class Challenges:
         if found != self._open:
             self.close()
             self._open, self.compared = None, None
-            self._until, self._lost = None, False
+            self._begin_anew()
         if found is not None:
-            self._last = found.challenger.number
+            self._last, self._number, self._before = found.challenger.number, found.number, found
             if found.ended is None:
                 self._open = found
             elif found.ended.outcome in WON:
@@ -325,7 +377,11 @@ class Challenges:
             return
         scores = self._ends_of_scores()
         told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
+        number = self._number + 1
         challenge = Challenge(
+            number=number,
+            alpha=alpha_of(number),
+            spent=spent_before(number),
             challenger=alias,
             champion=present.alias,
             figure=self._rule.figure,
@@ -340,10 +396,20 @@ class Challenges:
             told=_spans({p: (at, at) for p, at in told.items()}),
         )
         self._publish(challenge, [self._alias(challenger_key(self._settings.name), encode_alias(alias))])
-        self._open, self._last, self.compared = challenge, alias.number, None
-        self._until, self._lost = None, False
+        self._open, self._last, self._number, self.compared = challenge, alias.number, number, None
+        self._begin_anew()
         self._show()
-        log.info("challenge_begun", challenger=self._key(alias), champion=self._key(present.alias))
+        log.info(
+            "challenge_begun",
+            challenger=self._key(alias),
+            champion=self._key(present.alias),
+            number=number,
+            alpha=challenge.alpha,
+        )
+        before = self._before
+        if before is not None and before.ended is not None and before.figure == challenge.figure:
+            said = {name: getattr(before.ended, name) for name in FIGURES}
+            self._warn(challenge, Compared(outcome="open", **said))
 
     def _timed(self, begun: Challenge) -> Challenge:
         """Commit since when a challenge's time counts that began before this life had learned a row."""
@@ -362,11 +428,8 @@ class Challenges:
         read: tuple[Ranges, Ranges] = ({}, {}) if self._follower is None else self._follower.spans()
         ended = Ended(
             outcome=outcome,
-            labels=0 if compared is None else compared.labels,
-            champion=None if compared is None else compared.champion,
-            challenger=None if compared is None else compared.challenger,
-            difference=None if compared is None else compared.difference,
-            error=None if compared is None else compared.error,
+            unpaired=0 if compared is None else self._unpaired,
+            **figures_of(compared or Compared(outcome="open", labels=0)),
             scores=_spans(read[0]),
             told=_spans(read[1]),
             time_ms=self._gate.time_ms,
@@ -377,8 +440,8 @@ class Challenges:
             messages.append(self._alias(current_key(name), encode_alias(challenge.challenger)))
             messages.append(self._entry(self._moved(challenge.challenger)))
         self._publish(challenge, messages)
-        self._open, self.compared = None, None
-        self._until, self._lost = None, False
+        self._open, self.compared, self._before = None, None, challenge
+        self._begin_anew()
         self.close()
         self._metrics.increase("streamsvm_challenges", outcome=outcome)
         self._show()
@@ -414,8 +477,10 @@ class Challenges:
             labels=ended.labels,
             of_challenger=ended.challenger,
             of_champion=ended.champion,
+            unpaired=ended.unpaired,
             difference=ended.difference,
-            error=ended.error,
+            low=ended.low,
+            high=ended.high,
             remedy="run a scorer with scoring.shadow = @challenger, and see that labels come, or raise output.gate_wait"
             if ended.outcome in ("unlabeled", "passed")
             else "no action needed",
@@ -484,6 +549,10 @@ class Challenges:
         told = {span.partition: span.begin for span in challenge.told}
         self._follower = Follower(self._cluster, self._logs, scores, told)
 
+    def _begin_anew(self) -> None:
+        """Forget what was found of the challenge before."""
+        self._until, self._lost, self._warned, self._unpaired = None, False, False, 0
+
     def _show(self) -> None:
         challenge, compared, metrics = self._open, self.compared, self._metrics
         metrics.put("streamsvm_challenger_version", 0 if challenge is None else challenge.challenger.number)
@@ -492,17 +561,31 @@ class Challenges:
             return
         metrics.put("streamsvm_challenge_figure", compared.champion, of="champion")
         metrics.put("streamsvm_challenge_figure", compared.challenger, of="challenger")
+        for end, value in (("low", compared.low), ("mean", compared.difference), ("high", compared.high)):
+            if value is not None:
+                metrics.put("streamsvm_challenge_difference", value, end=end)
 
 
 def rule_of(challenge: Challenge) -> Rule:
     """Return the rule that a challenge is decided by."""
-    return Rule(figure=challenge.figure, labels=challenge.labels, costs=challenge.costs)
+    return Rule(figure=challenge.figure, labels=challenge.labels, costs=challenge.costs, alpha=challenge.alpha)
+
+
+def figures_of(compared: Compared) -> dict[str, Any]:
+    """Return what the record of a challenge says of the look that it ended with."""
+    return {name: getattr(compared, name) for name in FIGURES}
 
 
 def paired(found: Served, challenge: Challenge) -> Served:
     """Return the rows that this champion was served for, with this challenger in its shadow."""
     versions, shadows = found.column("version"), found.column("shadow_version")
     return found.where((versions == challenge.champion.number) & (shadows == challenge.challenger.number))
+
+
+def unpaired(found: Served, challenge: Challenge) -> int:
+    """Return how many rows one of the two has scored without the other: they count for nothing."""
+    by_champion = found.column("version") == challenge.champion.number
+    return int(np.count_nonzero(by_champion != (found.column("shadow_version") == challenge.challenger.number)))
 
 
 def _spans(ranges: Mapping[int, tuple[int, int]]) -> tuple[Span, ...]:

@@ -16,7 +16,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.ingest import decoder
 from streamsvm.joining import joiner
 from streamsvm.learning import learner, tuning
-from streamsvm.quality import prequential
+from streamsvm.quality import betting, prequential
 
 
 def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *, registry: bool) -> None:
@@ -34,6 +34,7 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
     tuning.warm_up(config, say)
     say("preparing the baseline")
     prequential.warm_up(config.points.numpy_dtype)
+    betting.warm_up()
     say("preparing the parsers of records")
     if config.labels is not None:
         joiner.warm_up(config.points.numpy_dtype)

@@ -1,7 +1,9 @@
 """What the audit trail says of challenges, computed again from the logs that each of them names.
 
 A decision is about what had been read, which its record says; so whoever has both logs comes to the same figures, to
-the last bit, and by the rule to the same verdict. Who became current is then a consequence.
+the last bit, and by the rule to the same verdict. Who became current is then a consequence. What a challenge may spend
+of the error for life follows from its number, and each ended challenge has the number after that of the one before: a
+number that comes twice, or begins anew, would spend a part again.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import msgspec
 
 from consumers.served.reading import Logs, Ranges, join_ranges
 from consumers.settings import Settings
-from consumers.trainer.challenges import paired, rule_of
+from consumers.trainer.challenges import FIGURES, figures_of, paired, rule_of, unpaired
 from streamsvm.errors import StreamsvmError, TopicMissing
 from streamsvm.joining.served import Served
 from streamsvm.kafka import Cluster
@@ -21,6 +23,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.challenge import Challenge, Ended, Span, challenge_key
 from streamsvm.model.trail import Challenged
 from streamsvm.model.version import version_key
+from streamsvm.quality.betting import alpha_of, spent_before
 from streamsvm.quality.challenge import compare
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of
 
@@ -49,9 +52,12 @@ def judge_challenges(cluster: Cluster, settings: Settings, timeout_s: float) -> 
     faults, notes : list of str
         Verdicts that differ; challenges that cannot be decided again.
     """
-    faults, notes = list[str](), list[str]()
+    faults, notes, before = list[str](), list[str](), 0
     for challenge in challenges_in(cluster, settings, timeout_s):
         assert challenge.ended is not None
+        if fault := spending_fault(challenge, before):
+            faults.append(f"the challenge of {version_key(settings.name, challenge.challenger.number)} {fault}")
+        before = challenge.number
         if challenge.ended.outcome == "void":
             continue
         key = version_key(settings.name, challenge.challenger.number)
@@ -68,12 +74,33 @@ def judge_challenges(cluster: Cluster, settings: Settings, timeout_s: float) -> 
     return faults, notes
 
 
+def spending_fault(challenge: Challenge, before: int) -> str:
+    """Return what is wrong with what a challenge spends; empty if nothing is.
+
+    Parameters
+    ----------
+    challenge : Challenge
+    before : int
+        Number of the ended challenge before it; 0 where the audit trail has none, any more.
+    """
+    number = challenge.number
+    if number < 1 or (before and number != before + 1):
+        return f"has number {number} after number {before}: it does not spend what is left of the error"
+    if (challenge.alpha, challenge.spent) != (expected := (alpha_of(number), spent_before(number))):
+        said = challenge.alpha, challenge.spent
+        return (
+            f"says that it spends {said[0]} after {said[1]}; number {number} spends {expected[0]} after {expected[1]}"
+        )
+    return ""
+
+
 def _fault(cluster: Cluster, settings: Settings, challenge: Challenge, ended: Ended, timeout_s: float) -> str:
-    found = paired(_joined(cluster, settings, challenge, ended, timeout_s), challenge)
-    again = compare(found, rule_of(challenge))
-    said = (ended.labels, ended.champion, ended.challenger, ended.difference, ended.error)
-    if said != (again.labels, again.champion, again.challenger, again.difference, again.error):
-        return f"was decided by {said}, and its logs give {again}"
+    found = _joined(cluster, settings, challenge, ended, timeout_s)
+    again = compare(paired(found, challenge), rule_of(challenge))
+    said = {"unpaired": ended.unpaired} | {name: getattr(ended, name) for name in FIGURES}
+    made = {"unpaired": unpaired(found, challenge)} | figures_of(again)
+    if said != made:
+        return f"was decided by {said}, and its logs give {made}"
     expected = ended.outcome if ended.outcome in BY_THE_RULE else "open"
     if again.outcome != expected:
         return f"ended as {ended.outcome}, and by its figures it is {again.outcome}"
@@ -92,7 +119,7 @@ def _joined(cluster: Cluster, settings: Settings, challenge: Challenge, ended: E
         scored=challenge.scored_topic,
         labels=challenge.labels_topic,
     )
-    return join_ranges(cluster, logs, _ranges(ended.scores), _ranges(ended.told)).served
+    return join_ranges(cluster, logs, _ranges(ended.scores), _ranges(ended.told), settled=True).served
 
 
 def _ranges(spans: tuple[Span, ...]) -> Ranges:

@@ -619,9 +619,15 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Champion and challenger, on labels of rows that both scored",
                 "none",
-                ("streamsvm_challenge_figure", "streamsvm_challenge_labels", "streamsvm_challenger_version"),
+                (
+                    "streamsvm_challenge_figure",
+                    "streamsvm_challenge_difference",
+                    "streamsvm_challenge_labels",
+                    "streamsvm_challenger_version",
+                ),
                 (
                     ("{{of}}", f"avg by (of) (streamsvm_challenge_figure{ONE})"),
+                    ("difference, {{end}}", f"avg by (end) (streamsvm_challenge_difference{ONE})"),
                     ("labels", f"max(streamsvm_challenge_labels{ONE})"),
                     ("challenger", f"max(streamsvm_challenger_version{ONE})"),
                 ),

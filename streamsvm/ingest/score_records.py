@@ -142,7 +142,7 @@ class ScoreDecoder:
         for score in found if isinstance(found, list) else [found]:
             key = self._key(score, record.key, place)
             if score.model == self._name and key is not None:
-                rows.append((place[0], key, (float(place[1]), float(score.row), *self._said(score))))
+                rows.append((place[0], key, (float(place[1]), float(score.row), *self._said(score), float(place[0]))))
         return rows
 
     def _key(self, score: _Score, record_key: bytes | None, place: tuple[int, int]) -> bytes | None:

@@ -8,6 +8,13 @@ second score of the key within the horizon is passed over, and so is a label tha
 
 Where labels come with the points there is nothing to wait for: a row's place is its key, and every time is 0.
 
+**Settled rows.** Labels that were read so far are not a fair sample where one label comes sooner than the other: frauds
+after a month, say, and all else at once. So whoever decides something asks for settled rows only (`settled`): of each
+partition those before the first row that may still get a label: it has none, and no label's time is past its horizon
+yet. A row counts then as soon as all before it have their labels, or a horizon later where one never comes. Where a row
+without a label is learned as a negative one (`absent`), it is one here, too. A row whose label may stand before the
+first one that was read, up to `early` after that, is left out. As more is read, settled rows are only added.
+
 Invariant: the result is a function of what both logs hold in the ranges given, and of the rule; in which order and
 portions they were read changes nothing.
 """
@@ -15,13 +22,13 @@ portions they were read changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.joining.joiner import COUNTED, FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining.joiner import COUNTED, Absent, FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.points import Position
 
 COLUMNS: Final = (
@@ -35,9 +42,11 @@ COLUMNS: Final = (
     "shadow_score",
     "shadow_probability",
     "shadow_answer",
+    "partition",
 )
-"""What is kept of a score, as float64: its place in the input; version, decision value, probability (NaN: none) and
-answer (-1 or +1) of what was served; the same of the version in the shadow, whose number is 0 where there is none."""
+"""What is kept of a score, as float64: offset and row of its place in the input; version, decision value, probability
+(NaN: none) and answer (-1 or +1) of what was served; the same of the version in the shadow, whose number is 0 where
+there is none; the partition of its place."""
 FLOAT64: Final = np.dtype(np.float64)
 
 
@@ -103,12 +112,25 @@ class Served:
         """Return a column by its name."""
         return self.said[:, COLUMNS.index(name)]
 
+    def ordered(self) -> Served:
+        """Return them in the order of the input: by partition, offset and row."""
+        order = np.lexsort([self.column(name) for name in ("row", "offset", "partition")])
+        return Served(said=self.said[order], y=self.y[order], counts=self.counts)
+
     def where(self, chosen: NDArray[np.bool_]) -> Served:
         """Return some of them."""
         return Served(said=self.said[chosen], y=self.y[chosen], counts=self.counts)
 
 
-def served(scores: ServedScores, labels: Mapping[int, ServedLabels], *, horizon_ms: int, early_ms: int) -> Served:
+def served(
+    scores: ServedScores,
+    labels: Mapping[int, ServedLabels],
+    *,
+    horizon_ms: int,
+    early_ms: int,
+    settled: bool = False,
+    absent: Absent = "drop",
+) -> Served:
     """Join scores with the labels of their partitions.
 
     Parameters
@@ -118,6 +140,10 @@ def served(scores: ServedScores, labels: Mapping[int, ServedLabels], *, horizon_
         By partition.
     horizon_ms, early_ms : int
         Of the rule.
+    settled : bool
+        Return settled rows only.
+    absent : str
+        With `settled`: what a row without a label is; "negative", or it is left out.
     """
     rules = JoinRules(horizon_ms=horizon_ms, early_ms=early_ms, absent="drop", most_rows=len(scores) + 1)
     counts = dict.fromkeys(("scores", "labels", "open", *COUNTED), 0)
@@ -125,11 +151,41 @@ def served(scores: ServedScores, labels: Mapping[int, ServedLabels], *, horizon_
     for partition in sorted({*np.unique(scores.partition).tolist(), *labels}):
         own = _in_order(scores, np.flatnonzero(scores.partition == partition))
         found, sign = _of_partition(own, labels.get(partition), rules, counts)
+        if settled:
+            every = (found, sign)
+            if absent == "negative":
+                every = _of_partition(own, labels.get(partition), replace(rules, absent=absent), dict(counts))
+            found, sign = _settled(own, labels.get(partition), found, every, rules)
         # In the order of the input: sums of what was joined are then the same bits whatever was read first.
         order = np.lexsort((found[:, 1], found[:, 0]))
         said.append(found[order])
         signs.append(sign[order])
     return Served(said=np.concatenate(said), y=np.concatenate(signs), counts=counts)
+
+
+def _settled(
+    scores: ServedScores,
+    labels: ServedLabels | None,
+    joined: NDArray[np.float64],
+    every: tuple[NDArray[np.float64], NDArray[np.int8]],
+    rules: JoinRules,
+) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+    """Return the settled rows of `every`; `scores` are in the order of the input."""
+    if labels is None or not len(labels.time_ms):
+        return every[0][:0], every[1][:0]
+    places, time_ms = _places(scores.said), np.maximum.accumulate(scores.time_ms)
+    waits = ~np.isin(places, _places(joined)) & (time_ms + rules.horizon_ms >= labels.time_ms.max())
+    # An earlier row may have had its label before the first one that was read.
+    begin = int(np.searchsorted(time_ms, labels.time_ms[0] + rules.early_ms, "right"))
+    waiting = begin + np.flatnonzero(waits[begin:])
+    end = int(waiting[0]) if len(waiting) else len(scores)
+    chosen = np.isin(_places(every[0]), places[begin:end])
+    return every[0][chosen], every[1][chosen]
+
+
+def _places(said: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Return offset and row of each, as one number."""
+    return np.asarray(said[:, 0] + 1j * said[:, 1])
 
 
 def _in_order(scores: ServedScores, own: NDArray[np.intp]) -> ServedScores:

@@ -14,9 +14,9 @@ import msgspec
 from streamsvm.model.pointers import Alias, decode_record
 
 Outcome = Literal["better", "worse", "undecided", "unlabeled", "passed", "void"]
-"""`better` becomes current, and so does `passed`: too few labels came in time, and output.gate_unlabeled lets it pass.
-The others do not: `worse` or `undecided` by the rule, `unlabeled` as `passed` but kept back, `void` because another
-version than the one challenged is current."""
+"""`better` becomes current, and so does `passed`: too few labels came in time, and output.gate_unlabeled lets it pass,
+which no bound of an error covers. The others do not: `worse` or `undecided` by the rule, `unlabeled` as `passed` but
+kept back, `void` because another version than the one challenged is current."""
 WON: tuple[Outcome, ...] = ("better", "passed")
 
 
@@ -36,8 +36,14 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     outcome : Outcome
     labels : int
         Rows that both had scored, and that had a label.
-    champion, challenger, difference, error : float or None
+    terms : int
+        Differences that these rows gave: as many, or blocks of them.
+    unpaired : int
+        Rows with a label that one of the two had scored without the other; they count for nothing.
+    champion, challenger, difference, low, high : float or None
         As of `streamsvm.quality.challenge.Compared`.
+    evidence, against : float
+        Natural logarithms, as of `Compared`.
     scores, told : tuple of Span
         What was read of the scores, and of the log with the labels.
     time_ms : int
@@ -46,10 +52,15 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     outcome: Outcome
     labels: int
+    terms: int
+    unpaired: int
     champion: float | None
     challenger: float | None
     difference: float | None
-    error: float | None
+    low: float | None
+    high: float | None
+    evidence: float
+    against: float
     scores: tuple[Span, ...]
     told: tuple[Span, ...]
     time_ms: int
@@ -60,6 +71,13 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     Attributes
     ----------
+    number : int
+        Of all challenges that ever began under the model's name, from 1, whatever became of them. It goes on over
+        restarts, copies and incarnations, for each challenge spends a part of one error (`streamsvm.quality.betting`).
+    alpha : float
+        What this one spends: the chance that it promotes a challenger that is not better.
+    spent : float
+        What all before it have spent.
     challenger, champion : Alias
     figure : str
         "auc", "accuracy", "log_loss" or "cost".
@@ -79,6 +97,9 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         None while it is open.
     """
 
+    number: int
+    alpha: float
+    spent: float
     challenger: Alias
     champion: Alias
     figure: Literal["auc", "accuracy", "log_loss", "cost"]

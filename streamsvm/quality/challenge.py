@@ -1,15 +1,26 @@
 """Whether a challenger is better than the champion, on labels of scores that both gave to the same rows.
 
-**The rule.** Champion and challenger are compared at any number of labels from a sixteenth of them on, as often as one
-likes. The difference of the chosen figure, paired by rows, is divided by its standard error. Above `BOUNDARY` the
-challenger is *better*; below its negative it is *worse*; and one that is not better when all labels are there is
-*undecided*, which is not enough. The boundary holds for a look at every single label from the first look to the last,
-so a challenger that is no better is taken for better in about one case of a hundred at most, whenever one looks.
+**The rule.** Each labeled row, or block of rows, gives a difference in [-1, 1], above 0 where the challenger did
+better:
 
-Standard errors: of the AUC's difference by paired placements (DeLong, DeLong and Clarke-Pearson 1988); of a mean's
-difference by the sample deviation of the rows' differences. Both are of large samples, hence `LEAST_OF_A_LABEL`.
+- *accuracy*: whose answer was right, so -1, 0 or 1;
+- *cost*: what the challenger's answer saved, divided by the greater of the two costs;
+- *log_loss*: what it saved of the log loss, divided by `MOST_LOSS`. No probability is taken nearer to 0 or 1 than
+  `LEAST_PROBABILITY`: without a bound one row could outweigh all others, and no number of labels would be enough;
+- *auc*: by how much it orders the pairs of a block better (`betting.block_differences`). A block has all rows since the
+  one before it, at least eight, and both labels. A pair by itself would be a valid difference, too, but takes twice the
+  labels where both labels are frequent, and wastes nearly all negative rows where positives are rare. Pairs with rows
+  of other blocks would need a bound for dependent differences.
 
-Invariant: the verdict is a function of the rows given; their order changes nothing but rounding.
+The challenger is *better* once the evidence that it is (`betting`: a mean of wealths, E) reaches 1 / alpha, *worse*
+once the evidence for the mirrored differences does, and *undecided*, which is not enough, when all labels are there. So
+a challenger that on average is not better is taken for better with chance alpha at most, whenever and however often one
+looks, however few labels there are, and whatever rare and dear mistakes it makes.
+
+Each row counts once. The weight of a point is not in its score, and is not used: a weighted loss would need a bound of
+the weights, which is declared nowhere, and divides all differences by it.
+
+Invariant: what is found is a function of the rows given, the same bits in whatever order they come.
 """
 
 from __future__ import annotations
@@ -22,22 +33,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.joining.served import Served
-from streamsvm.quality.served import log_losses
+from streamsvm.quality import betting
+from streamsvm.quality.skill import Ranked
 
 Figure = Literal["auc", "accuracy", "log_loss", "cost"]
 Outcome = Literal["open", "better", "worse", "undecided"]
 Float = NDArray[np.float64]
 
-LOOKS: Final = 5
-ERROR: Final = 0.01
-"""Chance that a challenger that is no better is taken for better, over all looks."""
-BOUNDARY: Final = 3.25
-"""Standard errors that the difference has to exceed.
-
-That of a Brownian motion over the root of its time, which exceeds it between times 1 and 16 with chance `ERROR`.
-"""
-LEAST_OF_A_LABEL: Final = 20
-"""Rows of each label without which nothing is decided before the last look, and no challenger is better at it."""
+LEAST_PROBABILITY: Final = 0.001
+"""Bound of a probability in the log loss of a challenge. A smaller one makes each difference a smaller share of
+`MOST_LOSS`, and more labels necessary, in proportion to its logarithm."""
+MOST_LOSS: Final = -math.log(LEAST_PROBABILITY)
+"""Log loss of a row, in nats, at most; 6.9."""
+GAIN: Final = 0.15
+"""Share of the champion's loss by which `labels_needed` takes a challenger to be better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,19 +57,24 @@ class Rule:
     ----------
     figure : "auc", "accuracy", "log_loss" or "cost"
     labels : int
-        After how many labels it is over; at least 2 ** (LOOKS - 1).
+        After how many labels it is over.
     costs : tuple of two float or None
         Of a missed positive and of a false alarm; needed for "cost".
+    alpha : float
+        Chance that a challenger that is not better is taken for better, and that one that is not worse is for worse.
     """
 
     figure: Figure
     labels: int
     costs: tuple[float, float] | None = None
+    alpha: float = betting.ERROR
 
     @property
-    def looks(self) -> tuple[int, ...]:
-        """Numbers of labels from the first at which one may decide to the last, each twice the one before."""
-        return tuple(-(-self.labels // (1 << back)) for back in reversed(range(LOOKS)))
+    def most(self) -> float:
+        """What a difference of 1 is in the figure's own unit."""
+        if self.figure == "cost":
+            return max(self.costs or (1.0, 1.0))
+        return MOST_LOSS if self.figure == "log_loss" else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,18 +85,28 @@ class Compared:
     ----------
     outcome : "open", "better", "worse" or "undecided"
     labels : int
+    terms : int
+        Differences: rows, or blocks of them.
     champion, challenger : float or None
-        The figure of both; None while it cannot be computed.
-    difference, error : float or None
-        By how much the challenger is better (of a loss: how much less), and the standard error of that.
+        The figure of both, of all rows; None while it cannot be computed.
+    difference : float or None
+        By how much the challenger is better (of a loss: how much less): the mean of the differences.
+    low, high : float or None
+        Interval of the difference that holds at all looks together, each end but with chance alpha.
+    evidence, against : float
+        Natural logarithm of the evidence that the challenger is better, and that it is worse; 0 where there is nothing.
     """
 
     outcome: Outcome
     labels: int
-    champion: float | None
-    challenger: float | None
-    difference: float | None
-    error: float | None
+    terms: int = 0
+    champion: float | None = None
+    challenger: float | None = None
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    evidence: float = 0.0
+    against: float = 0.0
 
 
 def compare(found: Served, rule: Rule) -> Compared:
@@ -91,69 +115,94 @@ def compare(found: Served, rule: Rule) -> Compared:
     Parameters
     ----------
     found : Served
-        Rows that have both scores and a label.
+        Rows that have both scores and a label, in any order.
     rule : Rule
     """
-    n, positive = len(found), np.asarray(found.y > 0, np.bool_)
-    last = n >= rule.labels
-    rare = min(int(positive.sum()), n - int(positive.sum()))
-    if rare < LEAST_OF_A_LABEL:
-        return _nothing("undecided" if last else "open", n)
-    champion, challenger, difference, error = (
-        _by_placements(found, positive) if rule.figure == "auc" else _by_rows(found, positive, rule)
-    )
-    if math.isnan(difference):  # one of them has no probabilities
-        return _nothing("undecided" if last else "open", n)
-    outcome: Outcome = "undecided" if last else "open"
-    if n >= rule.looks[0] and difference > BOUNDARY * error:
-        outcome = "better"
-    elif n >= rule.looks[0] and -difference > BOUNDARY * error:
-        outcome = "worse"
+    rows = found.ordered()
+    differences = differences_of(rows, rule)
+    n, terms = len(rows), len(differences)
+    last: Outcome = "undecided" if n >= rule.labels else "open"
+    if not terms:
+        return Compared(outcome=last, labels=n)
+    better, worse = betting.log_wealths(differences), betting.log_wealths(-differences)
+    evidence, against = betting.log_evidence(better), betting.log_evidence(worse)
+    low, high = betting.interval(better, worse, terms, rule.alpha)
+    champion, challenger = _figures(rows, rule)
     return Compared(
-        outcome=outcome, labels=n, champion=champion, challenger=challenger, difference=difference, error=error
+        outcome="better" if reaches(evidence, rule.alpha) else "worse" if reaches(against, rule.alpha) else last,
+        labels=n,
+        terms=terms,
+        champion=champion,
+        challenger=challenger,
+        difference=rule.most * math.fsum(differences) / terms,
+        low=rule.most * low,
+        high=rule.most * high,
+        evidence=evidence,
+        against=against,
     )
 
 
-def _nothing(outcome: Outcome, n: int) -> Compared:
-    return Compared(outcome=outcome, labels=n, champion=None, challenger=None, difference=None, error=None)
+def reaches(evidence: float, alpha: float) -> bool:
+    """Return whether evidence, as a logarithm, is enough."""
+    return evidence >= -math.log(alpha)
 
 
-def _by_placements(found: Served, positive: NDArray[np.bool_]) -> tuple[float, float, float, float]:
-    over, under = zip(*(_placements(found.column(name), positive) for name in ("score", "shadow_score")), strict=True)
-    areas = [float(one.mean()) for one in over]
-    variance = sum(float((new - old).var(ddof=1)) / len(new) for old, new in (over, under))
-    return areas[0], areas[1], areas[1] - areas[0], math.sqrt(variance)
+def differences_of(rows: Served, rule: Rule) -> Float:
+    """Return the differences of rows in the order of `Served.ordered`, in [-1, 1].
 
-
-def _placements(values: Float, positive: NDArray[np.bool_]) -> tuple[Float, Float]:
-    """Return, for each positive row, the share of the negative ones below it, and for each negative one of those above.
-
-    Equal values count one half.
+    None where a row has no probability, and the figure needs it.
     """
-    of_positive, of_negative = values[positive], values[~positive]
-    over, under = _shares_below(of_negative, of_positive), 1.0 - _shares_below(of_positive, of_negative)
-    return over, under
+    if rule.figure == "auc":
+        found = np.empty(len(rows))
+        old, new = (np.ascontiguousarray(rows.column(name)) for name in ("score", "shadow_score"))
+        partition, positive = rows.column("partition").astype(np.int64), np.asarray(rows.y > 0)
+        return found[: betting.block_differences(partition, positive, old, new, betting.BLOCK, found)]
+    old, new = (_losses(rows, rule, before) for before in ("", "shadow_"))
+    differences = np.clip((old - new) / rule.most, -1.0, 1.0)
+    return differences[:0] if np.isnan(differences).any() else differences
 
 
-def _shares_below(of: Float, asked: Float) -> Float:
-    ordered = np.sort(of)
-    below = np.searchsorted(ordered, asked, "left") + np.searchsorted(ordered, asked, "right")
-    return np.asarray(below / (2.0 * len(of)))
+def labels_needed(rule: Rule, found: Compared) -> int | None:
+    """Return the labels that a challenger better by `GAIN` needs at least, judged by the champion's figure.
+
+    The evidence is at most exp(the sum of the differences), which a challenger comes near to that is better at many
+    rows by a little, and worse at none.
+
+    Parameters
+    ----------
+    rule : Rule
+    found : Compared
+        Of the same figure.
+
+    Returns
+    -------
+    int or None
+        None while the champion's figure is not known, or is perfect.
+    """
+    if found.champion is None:
+        return None
+    loss = found.champion if rule.figure in ("cost", "log_loss") else 1.0 - found.champion
+    if loss <= 0.0:
+        return None
+    return math.ceil(-math.log(rule.alpha) * rule.most / (GAIN * loss) * found.labels / found.terms)
 
 
-def _by_rows(found: Served, positive: NDArray[np.bool_], rule: Rule) -> tuple[float, float, float, float]:
-    """Compare means over the rows; of a loss less is better."""
-    old, new = (_losses(found, positive, rule, before) for before in ("", "shadow_"))
-    saved = old - new
-    means = float(old.mean()), float(new.mean())
-    champion, challenger = (1.0 - mean for mean in means) if rule.figure == "accuracy" else means
-    return champion, challenger, float(saved.mean()), float(saved.std(ddof=1)) / math.sqrt(len(saved))
+def _figures(rows: Served, rule: Rule) -> tuple[float, float]:
+    if rule.figure == "auc":
+        positive, ones = np.asarray(rows.y > 0, np.bool_), np.ones(len(rows))
+        old, new = (Ranked.of(positive, ones, rows.column(name)).auc(0.0).value for name in ("score", "shadow_score"))
+        return old, new
+    old, new = (math.fsum(_losses(rows, rule, before)) / len(rows) for before in ("", "shadow_"))
+    return (1.0 - old, 1.0 - new) if rule.figure == "accuracy" else (old, new)
 
 
-def _losses(found: Served, positive: NDArray[np.bool_], rule: Rule, before: str) -> Float:
+def _losses(rows: Served, rule: Rule, before: str) -> Float:
+    positive = np.asarray(rows.y > 0, np.bool_)
     if rule.figure == "log_loss":
-        return log_losses(positive, found.column(f"{before}probability"))
-    said = found.column(f"{before}answer") > 0
+        probability = rows.column(f"{before}probability")
+        of_truth = np.where(positive, probability, 1.0 - probability)
+        return np.asarray(-np.log(np.clip(of_truth, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY)))
+    said = rows.column(f"{before}answer") > 0
     if rule.figure == "accuracy":
         return np.asarray((said != positive).astype(np.float64))
     missed, alarm = rule.costs or (1.0, 1.0)

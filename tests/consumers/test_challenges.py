@@ -20,7 +20,7 @@ from sklearn.metrics import roc_auc_score
 from consumers.settings import LabelsConfig, ScoringConfig, Settings
 from consumers.trainer import challenges as challenges_module
 from consumers.trainer.challenges import TIMES, Challenges, ShadowGate
-from consumers.verify.challenges import challenges_in
+from consumers.verify.challenges import challenges_in, spending_fault
 from consumers.verify.verify import verify
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import encode
@@ -32,6 +32,7 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, decode_alias
 from streamsvm.model.version import version_key
 from streamsvm.points import Rows
+from streamsvm.quality.betting import alpha_of, spent_before
 from streamsvm.quality.challenge import Compared
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_labels import BEGUN_MS, Timed, write
@@ -45,7 +46,8 @@ from tests.test_subscriber import eventually
 ROWS = 400
 """Of one version."""
 LABELS = 1_600
-FIRST_LOOK = 100
+SOME = 30
+"""Labels that decide nothing yet."""
 
 
 def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
@@ -56,7 +58,9 @@ def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
     settings = made.model_copy(
         update={
             "coreset": made.coreset.model_copy(update=sizes),
-            "output": made.output.model_copy(update={"gate": "shadow", "gate_labels": LABELS, **output}),
+            "output": made.output.model_copy(
+                update={"gate": "shadow", "gate_labels": LABELS, "gate_margin": 0.5, **output}
+            ),
             "scoring": ScoringConfig(
                 topic=made.input.topic,
                 output_topic=f"{made.input.topic}-scores",
@@ -71,7 +75,7 @@ def shadowed(broker: TestBroker, directory: Path, **output: Any) -> Settings:
 
 
 def weaker(*calls: int) -> Callable[..., Trained]:
-    """Return a training of which the named calls, from 1 on, hardly look at the last feature: AUC 0.94 for 0.96."""
+    """Return a training of which the named calls, from 1 on, hardly look at the last two features."""
     made = [0]
 
     def train_or_weaken(*given: Any) -> Trained:
@@ -81,7 +85,7 @@ def weaker(*calls: int) -> Callable[..., Trained]:
             return trained
         machine = trained.model.machine
         assert isinstance(machine, LinearMachine)
-        poor = LinearMachine(machine.coefficients * np.array([1.0, 1.0, 0.1]), machine.intercept)
+        poor = LinearMachine(machine.coefficients * np.array([1.0, 0.1, 0.1]), machine.intercept)
         return replace(trained, model=replace(trained.model, machine=poor))
 
     return train_or_weaken
@@ -183,7 +187,7 @@ def test_a_better_challenger_becomes_current_and_a_worse_one_does_not(
     one, *others = ended(connection, settings)
     assert one.ended is not None
     assert (one.challenger.number, one.champion.number, one.ended.outcome) == (2, 1, "better")
-    assert FIRST_LOOK <= one.ended.labels <= LABELS
+    assert one.ended.labels <= LABELS + ROWS
     assert {other.champion.number for other in others} == {2}
     assert all(other.ended is not None and other.ended.outcome != "better" for other in others)
     for each in (one, *others):
@@ -207,8 +211,8 @@ def test_a_challenge_goes_on_where_a_trainer_starts_again(real_broker: TestBroke
             points.send(ROWS)
             running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
             eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
-            points.send(FIRST_LOOK // 2)
-            running.wait_until(lambda: running.value("streamsvm_challenge_labels") == FIRST_LOOK // 2)
+            points.send(SOME)
+            running.wait_until(lambda: running.value("streamsvm_challenge_labels") == SOME)
             running.stop()
             points.send(LABELS)
             eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "all are scored")
@@ -220,7 +224,7 @@ def test_a_challenge_goes_on_where_a_trainer_starts_again(real_broker: TestBroke
     one = ended(connection, settings)[0]
     assert msgspec.structs.replace(one, ended=None) == begun
     assert one.ended is not None
-    assert one.ended.labels >= FIRST_LOOK
+    assert one.ended.labels > SOME
     assert_proven(connection, settings, one, points.labels)
     assert current(connection, settings) == 2
     report = verify(Cluster(connection), settings)
@@ -228,54 +232,74 @@ def test_a_challenge_goes_on_where_a_trainer_starts_again(real_broker: TestBroke
 
 
 class LatePoints:
-    """Writes points, and a second later their labels to a topic of their own, each once and in one order."""
+    """Writes points, and later their labels to a topic of their own, each once and in one order."""
 
     def __init__(self, connection: Connection, settings: Settings, seed: int) -> None:
         self._connection, self._settings = connection, settings
         made = gaussian(20_000, seed)
         self._X, self.labels = made.X, made.y
-        self._now_ms = 1_000 * int(time.time()) - BEGUN_MS
         self.sent = 0
+        self.told_ms: list[int] = []
 
     def send(self, n: int) -> None:
-        """Write so many rows, each a hundredth of a second after the one before."""
-        rows = range(self.sent, self.sent + n)
-        points = [Timed(0, self._at(i), encode(self._X[i], id=f"t{i}")) for i in rows]
-        labels = [Timed(0, self._at(i) + 1_000, b'{"id": "t%d", "y": %d}' % (i, self.labels[i])) for i in rows]
-        write(self._connection, self._settings.input.topic, points)
-        write(self._connection, self._settings.labels.topic, labels)
+        """Write so many rows."""
+        now = self._now_ms()
+        write(
+            self._connection,
+            self._settings.input.topic,
+            [Timed(0, now, encode(self._X[i], id=f"t{i}")) for i in range(self.sent, self.sent + n)],
+        )
         self.sent += n
 
-    def _at(self, i: int) -> int:
-        return self._now_ms + 10 * i
+    def label(self) -> None:
+        """Write the labels of all rows that have none yet."""
+        now, rows = self._now_ms(), range(len(self.told_ms), self.sent)
+        labels = [Timed(0, now, b'{"id": "t%d", "y": %d}' % (i, self.labels[i])) for i in rows]
+        write(self._connection, self._settings.labels.topic, labels)
+        self.told_ms += [now + BEGUN_MS] * len(rows)
+
+    def _now_ms(self) -> int:
+        return round(1_000 * time.time()) - BEGUN_MS
 
 
 def test_a_challenge_is_decided_by_labels_that_come_later(real_broker: TestBroker, tmp_path: Path) -> None:
     """With labels.topic: by the rows' ids, of one partition, and again by verify."""
     connection, made = real_broker.connection, shadowed(real_broker, tmp_path / "checkpoint")
-    late = LabelsConfig(topic=f"{made.input.topic}-labels", horizon=120.0, absent="drop")
+    late = LabelsConfig(topic=f"{made.input.topic}-labels", horizon=120.0, early=0.0, absent="drop")
     Cluster(connection).create([TopicSpec(late.topic)])
     settings = made.model_copy(update={"labels": late})
     points = LatePoints(connection, settings, 3)
-    with Running(settings, connection, train=weaker(1, *range(3, 100))) as running:
-        points.send(ROWS + 150)  # those of the last second wait for a later record
+    with (
+        Running(settings, connection, train=weaker(1, *range(3, 100))) as running,
+        Scoring(settings, connection) as scoring,
+    ):
+
+        def write_and_label(n: int) -> None:
+            points.send(n)
+            eventually(lambda: scoring.value("streamsvm_scored_points_total") == scored + points.sent, "scored")
+            points.label()
+
+        points.send(ROWS)
+        points.label()
+        points.send(1)  # a label waits for a later record of the points
         running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        with Scoring(settings, connection) as scoring:
-            eventually(lambda: scoring.value("streamsvm_scored_points_total") == points.sent, "they are scored")
-            points.send(ROWS)
-            running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
-            eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
-            begun = points.sent
-            while running.value("streamsvm_challenges_total", outcome="better") == 0:
-                assert points.sent < begun + LABELS + ROWS, "it never became current"
-                points.send(100)
-                running.wait_until(
-                    lambda: (
-                        running.value("streamsvm_challenge_labels") + ROWS > points.sent - begun
-                        or (running.value("streamsvm_challenges_total", outcome="better") == 1)
-                    )
+        eventually(lambda: scoring.value("streamsvm_scored_points_total") > 0, "they are scored")
+        scored = 0
+        write_and_label(ROWS)
+        points.send(1)
+        running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+        eventually(lambda: scoring.value("streamsvm_shadow_version") == 2, "version 2 is in the shadow")
+        begun = points.sent
+        while running.value("streamsvm_challenges_total", outcome="better") == 0:
+            assert points.sent < begun + LABELS + ROWS, "it never became current"
+            write_and_label(100)
+            running.wait_until(
+                lambda: (
+                    running.value("streamsvm_challenge_labels") + ROWS > points.sent - begun
+                    or (running.value("streamsvm_challenges_total", outcome="better") == 1)
                 )
-            assert current(connection, settings) == 2
+            )
+        assert current(connection, settings) == 2
     one = ended(connection, settings)[0]
     assert one.ended is not None
     (scores,), (told,) = one.ended.scores, one.ended.told
@@ -285,11 +309,13 @@ def test_a_challenge_is_decided_by_labels_that_come_later(real_broker: TestBroke
         score = json.loads(record.value or b"")
         row = int(score["id"][1:])  # labels were written in the order of the rows, one a record
         read = scores.begin <= record.offset < scores.end and told.begin <= row < told.end
-        if read and (score["version"], score.get("shadow", {}).get("version")) == (1, 2):
+        # Of a row that was scored before the first label that was read, the label may have come before that.
+        counts = read and (record.timestamp_ms or 0) > points.told_ms[told.begin]
+        if counts and (score["version"], score.get("shadow", {}).get("version")) == (1, 2):
             y.append(points.labels[row])
             champion.append(score["score"])
             rival.append(score["shadow"]["score"])
-    assert one.ended.labels == len(y) >= FIRST_LOOK
+    assert one.ended.labels == len(y) > 0
     assert one.ended.champion == pytest.approx(roc_auc_score(y, champion), rel=1e-12)
     assert one.ended.challenger == pytest.approx(roc_auc_score(y, rival), rel=1e-12)
     report = verify(Cluster(connection), settings)
@@ -312,7 +338,7 @@ def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker,
     assert one.ended.labels == 0
     assert verify(Cluster(connection), settings).clean
     forged = msgspec.structs.replace(
-        one, ended=msgspec.structs.replace(one.ended, outcome="better", labels=5_000, champion=0.5, challenger=0.9)
+        one, ended=msgspec.structs.replace(one.ended, outcome="better", labels=5_000, champion=0.5, evidence=9.0)
     )
     entry = trail.Challenged(name="m", challenge=forged, by="trainer", time="2026-01-01T00:00:00+00:00")
     outbox = Outbox(connection)
@@ -321,7 +347,8 @@ def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker,
     outbox.close()
     report = verify(Cluster(connection), settings)
     assert report.differs
-    assert any("the challenge of m@2 was decided by (5000, 0.5, 0.9" in fault for fault in report.faults)
+    assert any("the challenge of m@2 was decided by {'unpaired': 0, 'labels': 5000" in said for said in report.faults)
+    assert any("the challenge of m@2 has number 1 after number 1" in said for said in report.faults)
 
 
 @pytest.mark.parametrize(("unlabeled", "outcome", "expected"), [("keep", "unlabeled", 1), ("pass", "passed", 2)])
@@ -407,6 +434,9 @@ def test_what_a_challenge_cannot_be_decided_by_is_refused(given: dict[str, Any],
 def test_a_challenge_is_read_back_as_it_was_written() -> None:
     """And what has another field is refused: a newer build wrote it."""
     one = Challenge(
+        number=3,
+        alpha=alpha_of(3),
+        spent=spent_before(3),
         challenger=Alias(2, "ab" * 32, 7),
         champion=Alias(1, "cd" * 32, 3),
         figure="cost",
@@ -431,6 +461,9 @@ def test_a_challenge_is_read_back_as_it_was_written() -> None:
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CHAMPION, RIVAL = Alias(1, "cd" * 32, 3), Alias(2, "ab" * 32, 7)
 OPEN = Challenge(
+    number=7,
+    alpha=alpha_of(7),
+    spent=spent_before(7),
     challenger=RIVAL,
     champion=CHAMPION,
     figure="auc",
@@ -468,10 +501,11 @@ class Alone:
         self.follower.spans.return_value = ({0: (0, 4)}, {})
         self.follower.reached.return_value = True
         self.gate = Mock(waiting=RIVAL, time_ms=100, present=Mock(alias=CHAMPION, number=1))
-        open_ = Compared(outcome="open", labels=0, champion=None, challenger=None, difference=None, error=None)
+        self.found = Compared(outcome="open", labels=0)
         monkeypatch.setattr(challenges_module, "Follower", lambda *_: self.follower)
         monkeypatch.setattr(challenges_module, "paired", lambda *_: None)
-        monkeypatch.setattr(challenges_module, "compare", lambda *_: open_)
+        monkeypatch.setattr(challenges_module, "unpaired", lambda *_: 3)
+        monkeypatch.setattr(challenges_module, "compare", lambda *_: self.found)
         self.won = Mock(version=Mock(), why="the broker does not answer")
         monkeypatch.setattr(challenges_module, "present_of", lambda *_: self.won)
         self.time = 0.0
@@ -484,13 +518,16 @@ class Alone:
         self.cluster.newest.side_effect = lambda _, keys, __: {keys[0]: record}
         return self
 
-    def turn(self) -> list[str]:
-        """Turn once, and return how the challenges that were published ended, "open" of one that began."""
+    def records(self) -> list[Challenge]:
+        """Turn once, and return the records of challenges that were published."""
         self.session.reset_mock()
         self.time += 2.0
         self.tested.turn(ready=True)
-        found = [decode_challenge(call.args[0][0].value) for call in self.session.publish.call_args_list]
-        return ["open" if one.ended is None else one.ended.outcome for one in found]
+        return [decode_challenge(call.args[0][0].value) for call in self.session.publish.call_args_list]
+
+    def turn(self) -> list[str]:
+        """Turn once, and return how the challenges that were published ended, "open" of one that began."""
+        return ["open" if one.ended is None else one.ended.outcome for one in self.records()]
 
 
 def test_a_challenge_whose_time_is_over_ends_when_its_logs_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,3 +602,65 @@ def test_a_winner_that_could_not_be_fetched_is_fetched_later(monkeypatch: pytest
     alone.won.version = version
     alone.turn()
     assert alone.quality.promoted.called
+
+
+def test_a_challenge_goes_on_from_the_number_of_the_newest_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that starts, of whatever incarnation or copy, has no other count: the 8th follows the 7th."""
+    alone = Alone(monkeypatch).opened()
+    (over,) = alone.records()
+    assert (over.number, over.ended is None) == (7, False)
+    alone = Alone(monkeypatch)
+    alone.cluster.newest.side_effect = lambda _, keys, __: {keys[0]: Mock(value=encode_challenge(lost))}
+    assert over.ended is not None
+    lost = msgspec.structs.replace(over, ended=msgspec.structs.replace(over.ended, outcome="worse"))
+    alone.gate.waiting = Alias(9, "ef" * 32, 30)
+    alone.cluster.read_to_end.side_effect = lambda *_, **__: [Mock(key=b"m@9", value=b"v")]
+    monkeypatch.setattr(alone.tested, "_key", lambda alias: f"m@{alias.number}")
+    (begun,) = alone.records()
+    assert (begun.number, begun.alpha, begun.spent) == (8, alpha_of(8), spent_before(8))
+
+
+def test_the_first_challenge_of_a_name_has_number_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was spent before."""
+    (begun,) = Alone(monkeypatch).records()
+    assert (begun.number, begun.alpha, begun.spent) == (1, alpha_of(1), 0.0)
+
+
+def test_nobody_looks_before_all_was_read_that_was_there_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a start after a kill would look at fewer rows than were looked at before it, in an order of its own."""
+    alone = Alone(monkeypatch).opened()
+    alone.gate.time_ms = 11  # not over
+    alone.found = Compared(outcome="better", labels=50, terms=50, champion=0.5, challenger=0.6, evidence=99.0)
+    alone.follower.reached.return_value = False
+    assert alone.turn() == []
+    alone.cluster.log_range.return_value = (0, 9)
+    alone.follower.reached.return_value = True
+    (won,) = alone.records()
+    assert alone.follower.reached.call_args.args == ({0: 4}, {})
+    assert won.ended is not None
+    assert (won.ended.outcome, won.ended.evidence, won.ended.unpaired) == ("better", 99.0, 3)
+
+
+def test_what_a_challenge_spends_is_checked() -> None:
+    """The next number, and what it spends; a number that comes again, or another share, is a fault."""
+    assert spending_fault(OPEN, 6) == ""
+    assert spending_fault(OPEN, 0) == ""  # the audit trail no longer has those before it
+    assert "number 7 after number 7" in spending_fault(OPEN, 7)
+    assert "number 7 after number 4" in spending_fault(OPEN, 4)
+    assert "says that it spends 0.01" in spending_fault(msgspec.structs.replace(OPEN, alpha=0.01), 6)
+    assert "after 0.0;" in spending_fault(msgspec.structs.replace(OPEN, spent=0.0), 6)
+
+
+def test_labels_that_cannot_be_enough_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as the champion's figure is known, with the option's name and what it would take."""
+    alone, said = Alone(monkeypatch).opened(), Mock()
+    monkeypatch.setattr(challenges_module, "log", said)
+    alone.gate.time_ms = 11
+    alone.found = Compared(outcome="open", labels=200, terms=20, champion=0.9, challenger=0.9)
+    for _ in range(3):
+        alone.tested.compared = None
+        assert alone.turn() == []
+    ((event,), fields), *others = said.warning.call_args_list
+    assert (event, others) == ("challenge_needs_more_labels", [])
+    assert f"output.gate_labels to at least {fields['needed']}" in fields["remedy"]
+    assert fields["needed"] > fields["gate_labels"] == LABELS

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -21,7 +22,7 @@ from streamsvm.config import PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.score_records import ScoreDecoder
-from streamsvm.joining.served import COLUMNS, ServedLabels, gathered, served
+from streamsvm.joining.served import COLUMNS, ServedLabels, ServedScores, gathered, served
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
@@ -279,3 +280,51 @@ def test_no_labels_of_the_scored_points_is_said_in_a_line() -> None:
         logs_of(settings)
     with pytest.raises(ConfigurationError, match="of two labels"):
         logs_of(Settings(points=PointsConfig(dimension=2, labels=("a", "b", "c"))))
+
+
+def late(*, partition: int = 0) -> tuple[ServedScores, ServedLabels]:
+    """Return six scores a second apart, and labels of all but the third; positive ones come three seconds late."""
+    said = np.zeros((6, len(COLUMNS)))
+    said[:, 0] = np.arange(6)
+    scores = ServedScores(
+        partition=np.full(6, partition),
+        time_ms=1_000 * np.arange(1, 7),
+        keys=[b"t%d" % at for at in range(6)],
+        said=said,
+    )
+    told = [(10, b"before", 0), (1_001, b"t0", -1), (4_002, b"t3", -1), (5_001, b"t1", 1), (5_002, b"t4", -1)]
+    told += [(6_001, b"t5", -1), (9_000, b"", 0)]
+    times, keys, signs = zip(*told, strict=True)
+    return scores, ServedLabels(time_ms=np.array(times), keys=list(keys), sign=np.array(signs, np.int8))
+
+
+def settled(scores: ServedScores, labels: ServedLabels, n: int, absent: Literal["negative", "drop"]) -> list[Any]:
+    """Return places and labels of the settled rows, by the first n labels."""
+    first = ServedLabels(time_ms=labels.time_ms[:n], keys=labels.keys[:n], sign=labels.sign[:n])
+    found = served(scores, {0: first}, horizon_ms=4_000, early_ms=100, settled=True, absent=absent)
+    return list(zip(found.column("offset").astype(int).tolist(), found.y.tolist(), strict=True))
+
+
+def test_a_row_is_settled_once_all_before_it_have_a_label_or_can_get_none() -> None:
+    """Labels that came sooner wait for those before them; a row past its horizon is left out, or a negative one."""
+    scores, labels = late()
+    found = [settled(scores, labels, n, "drop") for n in range(8)]
+    first, later = [(0, -1)], [(0, -1), (1, 1)]
+    assert found == [[], [], first, first, later, later, later, [*later, (3, -1), (4, -1), (5, -1)]]
+    assert settled(scores, labels, 7, "negative") == [*later, (2, -1), (3, -1), (4, -1), (5, -1)]
+    assert settled(scores, labels, 6, "negative") == later
+
+
+def test_a_row_whose_label_may_stand_before_those_that_were_read_is_left_out() -> None:
+    """Up to `early` after the first label: a row that seems to have none may have had one."""
+    scores, labels = late()
+    after = ServedLabels(time_ms=labels.time_ms[2:], keys=labels.keys[2:], sign=labels.sign[2:])
+    found = served(scores, {0: after}, horizon_ms=4_000, early_ms=100, settled=True, absent="negative")
+    assert found.column("offset").tolist() == [4.0, 5.0]
+
+
+def test_settled_rows_know_their_partition() -> None:
+    """The decoder keeps it, and rows are ordered by it."""
+    decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
+    found = decoder.decode([score_record(1, SAID, source=b"points/3/1")])
+    assert found.scores.said[0, COLUMNS.index("partition")] == 3.0

@@ -31,6 +31,7 @@ from streamsvm.model.pointers import (
     encode_retired,
 )
 from streamsvm.model.version import PartitionCut
+from streamsvm.quality.betting import alpha_of, spent_before
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry import onnx_copy as onnx_codec
 from tests.brokers.jvm import CannotRun
@@ -123,6 +124,9 @@ def scored(value: bytes) -> Any:
 def challenges() -> list[Challenge]:
     """Return an open challenge, and one that ended."""
     begun = Challenge(
+        number=1,
+        alpha=alpha_of(1),
+        spent=spent_before(1),
         challenger=Alias(3, "ab" * 32, 7),
         champion=Alias(2, "cd" * 32, 3),
         figure="cost",
@@ -139,10 +143,15 @@ def challenges() -> list[Challenge]:
     ended = Ended(
         outcome="better",
         labels=625,
+        terms=625,
+        unpaired=3,
         champion=0.5,
         challenger=0.25,
         difference=0.25,
-        error=0.0625,
+        low=0.0625,
+        high=0.5,
+        evidence=6.0,
+        against=-2.5,
         scores=(Span(0, 5, 900),),
         told=(Span(0, 9, 800),),
         time_ms=1_700_000_000_000,

@@ -79,6 +79,8 @@ def test_a_challenge_is_shown_with_both_figures_and_how_others_ended() -> None:
     metrics.put("streamsvm_challenge_labels", 350)
     metrics.put("streamsvm_challenge_figure", 0.8125, of="champion")
     metrics.put("streamsvm_challenge_figure", 0.875, of="challenger")
+    metrics.put("streamsvm_challenge_difference", -0.25, end="low")
+    metrics.put("streamsvm_challenge_difference", 0.5, end="high")
     metrics.increase("streamsvm_challenges", 2, outcome="worse")
     answer, status = site.answer("/"), site.answer("/status.json")
     assert answer is not None
@@ -87,7 +89,7 @@ def test_a_challenge_is_shown_with_both_figures_and_how_others_ended() -> None:
     assert "Champion and challenger, by AUC as served" in text
     assert "worse: 2" in text
     shown = {field: value for field, value in Page(text).numbers().items() if field.startswith("challenge.")}
-    assert len(shown) == 5
+    assert len(shown) == 7
     for field, value in shown.items():
         assert float(value) == value_at(document, field)
     plain = boards.site(boards.snapshot(PICTURE)).answer("/")

@@ -284,7 +284,7 @@ class DropIn:
             return Recheck(np.inf, np.inf, exact=False)
         with np.errstate(all="ignore"):
             machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_)
-            values = machine.of_kernel_values(X[:, support]) if kernel is None else machine.values(X)
+            values = machine.of_kernel_values(X[:, support]) if kernel is None else machine.values(X, near=len(y) <= FEW_IN_PLAY)
             rounding = machine.rounding(X) if kernel is not None else 0.0
             found = Recheck(self._gap_of(values, y, weight, support, dual), rounding, exact=False)
             if rounding > (SLACK - 1.0) * self.tol and self._solved_here and found.gap < np.inf:

@@ -17,12 +17,14 @@ from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from streamsvm.estimators import pairs
 from streamsvm.estimators.centring import Planes, blocks_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.block.product_kernels import PolynomialKernel, squares
+from streamsvm.svm.block.product_kernels import LOG2_E, PolynomialKernel, squares
+from streamsvm.svm.block.rbf_tiles import powers
 
 EPSILON: Final = float(np.finfo(np.float64).eps)
 SLACK: Final = 1.01
@@ -94,14 +96,16 @@ class Expanded:
         # The dual variables of one class do not sum to 0.
         return w if centre is None else w + self.dual.sum() * centre
 
-    def values(self, X: Any) -> Float:
-        """Return decision values, shape (m, machines)."""
+    def values(self, X: Any, near: bool = False) -> Float:
+        """Return decision values, shape (m, machines); of few rows near the origin, if `near`, in less time."""
         if isinstance(self.kernel, LinearKernel):
             return self.planes.values(X)
         values = np.empty((X.shape[0], len(self.intercepts)))
         if not self.support_vectors.shape[0]:
             values[:] = self.intercepts
             return values
+        if isinstance(self.kernel, RbfKernel) and near and isinstance(X, np.ndarray):
+            return self.of_kernel_values(_near_rbf(X, self.support_vectors, self.kernel.gamma))
         for rows, K in pairs.kernel_values(X, self.support_vectors, self.kernel):
             values[rows] = self.of_kernel_values(K)
         return values
@@ -163,6 +167,14 @@ def _dense(rows: Any) -> Float:
     return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
+def _near_rbf(A: Float, B: Float, gamma: float) -> Float:
+    """Return RBF kernel values by compiled code, of rows near the origin; see `streamsvm.svm.block.rbf_tiles`."""
+    factor = gamma * LOG2_E
+    K = A @ (2.0 * factor * B).T
+    powers(K, factor * squares(A), factor * squares(B))
+    return np.asarray(K, dtype=np.float64)
+
+
 def _precise_kernel(A: Any, B: Any, kernel: Kernel | PolynomialKernel) -> Any:
     if isinstance(kernel, RbfKernel):
         return np.exp(-kernel.gamma * np.square(A[:, None, :] - B[None, :, :]).sum(axis=2))
@@ -189,17 +201,42 @@ def pair_gap(
     """
     b = np.zeros((classes - 1, len(label)))
     b[:, support] = dual
-    members = [np.flatnonzero(label == one) for one in range(classes)]
+    top, bottom = np.full((2, values.shape[1]), np.nan)
+    return float(_pair_gap(np.ascontiguousarray(values, dtype=np.float64), label, b, upper, top, bottom))
+
+
+@njit(cache=True, nogil=True)
+def _pair_gap(values, label, b, upper, top, bottom):  # type: ignore[no-untyped-def]
+    """Return the largest gap, infinite where a value is not finite or a variable outside of its box."""
+    classes = len(b) + 1
+    top[:], bottom[:] = -np.inf, np.inf
+    for r in range(len(label)):
+        own, bound = label[r], upper[r]
+        for other in range(classes):
+            if other == own:
+                continue
+            first, second = min(own, other), max(own, other)
+            at = first * classes - first * (first + 1) // 2 + second - first - 1
+            sign = 1.0 if own == first else -1.0
+            a = sign * b[other - (other > own), r]
+            F = values[r, at] - sign
+            if not (abs(F) < np.inf and a >= 0.0 and a * AT_BOUND <= bound):
+                return np.inf
+            grows, shrinks = a < AT_BOUND * bound, a > 0.0
+            if shrinks if sign > 0.0 else grows:
+                top[at] = max(top[at], F)
+            if grows if sign > 0.0 else shrinks:
+                bottom[at] = min(bottom[at], F)
     largest = 0.0
-    for at, (i, j) in enumerate(combinations(range(classes), 2)):
-        first, second = members[i], members[j]
-        a, c = b[j - 1, first], -b[i, second]
-        if not (_within(a, upper[first]) and _within(c, upper[second])):
-            return np.inf
-        F, G = values[first, at] - 1.0, values[second, at] + 1.0
-        top = max(_most(F, a > 0.0), _most(G, c < AT_BOUND * upper[second]))
-        bottom = min(_least(F, a < AT_BOUND * upper[first]), _least(G, c > 0.0))
-        largest = _larger(largest, top, bottom)
+    for at in range(len(top)):
+        # An extreme that does not exist has no pair.
+        high, low = max(top[at], -1e300), min(bottom[at], 1e300)
+        if high > -1e300:
+            largest = max(largest, high)
+        if low < 1e300:
+            largest = max(largest, -low)
+        if high > -1e300 and low < 1e300:
+            largest = max(largest, high - low)
     return largest
 
 

@@ -179,8 +179,6 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
         return bound
 
     def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
-        if not np.isfinite(values).all():
-            return np.inf
         label = y.astype(np.intp)
         return pair_gap(values, label, support, dual, self._bounds(weight, label), len(self.classes_))
 

@@ -157,6 +157,7 @@ class DropIn:
     _gap: float
     _trial: bool
     _boxes_full: int
+    _wrong: float
     _gamma: float
     _n_support: NDArray[np.int32]
     _num_iter: NDArray[np.int32]
@@ -284,7 +285,11 @@ class DropIn:
             return Recheck(np.inf, np.inf, exact=False)
         with np.errstate(all="ignore"):
             machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_)
-            values = machine.of_kernel_values(X[:, support]) if kernel is None else machine.values(X, near=len(y) <= FEW_IN_PLAY)
+            values = (
+                machine.of_kernel_values(X[:, support])
+                if kernel is None
+                else machine.values(X, near=len(y) <= FEW_IN_PLAY)
+            )
             rounding = machine.rounding(X) if kernel is not None else 0.0
             found = Recheck(self._gap_of(values, y, weight, support, dual), rounding, exact=False)
             if rounding > (SLACK - 1.0) * self.tol and self._solved_here and found.gap < np.inf:
@@ -422,6 +427,7 @@ class DropIn:
         if self._solved_here:
             _check_magnitude(X)
         self._offset, self._own_centres, self._boxes_full, self._centred = None, None, 0, None
+        self._wrong = 0.0
         if self._solved_here and self.kernel in ("linear", "rbf"):
             weighed = sample_weight.ndim == 1 and len(sample_weight) and (sample_weight <= 0.0).any()
             self._offset = offset_of(X[sample_weight > 0.0] if weighed and (sample_weight > 0.0).any() else X)
@@ -485,7 +491,7 @@ class DropIn:
         dense = isinstance(X, np.ndarray) or X.shape[0] * X.shape[1] * X.dtype.itemsize > DENSE_BYTES[self.kernel]
         solved = X if dense else X.toarray()
         self._train(solved, y, weight, random_seed)
-        if not self.fit_status_ and self._own_centres is None:
+        if self._own_centres is None:
             self._doubt(solved, y, weight)
         if sparse.issparse(X):
             self.dual_coef_ = _as_libsvm_keeps(self.dual_coef_)
@@ -500,12 +506,15 @@ class DropIn:
         support, rows = self.support_, np.flatnonzero(weight > 0.0)
         self.support_ = np.searchsorted(rows, support).astype(np.int32)
         found = self._rechecked(X[rows], y[rows], weight[rows])
-        self.support_, self._gap, self.fit_status_ = support, found.gap, int(not found.within(self.tol))
+        self.support_, self._gap, self._wrong = support, found.gap, found.rounding
+        self.fit_status_ = int(self.fit_status_ or not found.within(self.tol))
 
     def _warn_from_fit_status(self) -> None:
         if hasattr(self, "_trial") or not self.fit_status_:
             return
         reached = f"the KKT gap is {self._gap:.3g}, tol = {self.tol:g}"
+        if self._wrong > self.tol:
+            reached += f", and rounding moves decision values by {self._wrong:.3g}"
         if self._boxes_full:
             message = (
                 f"C is beyond {LARGEST_BOX:g}, and {self._boxes_full} dual variables grew to that: no machine of this "

@@ -30,7 +30,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.estimators.centring import moved, offset_of
-from streamsvm.estimators.fitted import check_machine, forget
+from streamsvm.estimators.fitted import check_machine, unfitted_by_errors
 from streamsvm.estimators.recheck import SLACK, Expanded, Recheck
 from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
@@ -193,13 +193,9 @@ class DropIn:
         TypeError
             If a precomputed matrix is sparse.
         """
-        try:
+        with unfitted_by_errors(self):
             self._check_own_parameters()
             super().fit(X, y, sample_weight)  # type: ignore[misc]
-        except BaseException:
-            # scikit-learn sets attributes before it finds that they are not finite.
-            forget(self)
-            raise
         return self
 
     def _check_own_parameters(self) -> None:

@@ -6,6 +6,8 @@ foreign memory. So shapes, places and finiteness are checked once, before anythi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any
 
@@ -17,6 +19,16 @@ def forget(estimator: Any) -> None:
     """Remove what fitting set, so that scikit-learn counts the estimator as not fitted."""
     for name in [name for name in vars(estimator) if name.endswith("_") and not name.startswith("__")]:
         delattr(estimator, name)
+
+
+@contextmanager
+def unfitted_by_errors(estimator: Any) -> Iterator[None]:
+    """Leave the estimator not fitted where an exception goes by: attributes are set before the last check."""
+    try:
+        yield
+    except BaseException:
+        forget(estimator)
+        raise
 
 
 def check_machine(machine: Any) -> None:

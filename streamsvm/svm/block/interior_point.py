@@ -128,7 +128,7 @@ def near_optimum(rows: SignedRows, upper: Float, tolerance: float, limit: int = 
     return rows.sign * a, int(steps)
 
 
-def penalised_optimum(rows: SignedRows, height: Float, upper: Float, gap: float) -> tuple[Float, int, bool]:
+def penalised_optimum(rows: SignedRows, height: Float, upper: Float, gap: float) -> tuple[Float, int, float]:
     """Minimise 1/2 |v|^2 + sum_i upper_i max(0, height_i - <r_i, v>) over v, the last coefficient included.
 
     Parameters
@@ -146,12 +146,26 @@ def penalised_optimum(rows: SignedRows, height: Float, upper: Float, gap: float)
         v, the one of the least objective on the way.
     int
         Steps.
-    bool
-        Whether the gap was met: then the objective is at most 1 / (1 - gap) times the optimum.
+    float
+        The gap reached, at most the one wanted unless rounding was in the way: the objective is at most 1 / (1 - gap)
+        times the optimum. Recomputed from v and a dual point.
     """
+    upper = np.require(upper, np.float64, ["C", "W"])
     v, a = np.zeros(len(rows.common) + 1), np.empty(len(upper))
-    steps, met = _follow(rows, np.require(upper, np.float64, ["C", "W"]), height, False, gap, 0.0, MOST_STEPS, v, a)
-    return v, int(steps), bool(met)
+    steps, met = _follow(rows, upper, height, False, gap, 0.0, MOST_STEPS, v, a)
+    found = _penalised_gap(rows, height, upper, v, a)
+    # Sums in another order may leave a met gap a rounding above.
+    return v, int(steps), min(gap, found) if met and found <= 2.0 * gap else found
+
+
+def _penalised_gap(rows: SignedRows, height: Float, upper: Float, v: Float, a: Float) -> float:
+    """Return the relative duality gap of coefficients and a dual point; infinite where it is not a number."""
+    w, scores = np.empty(len(v)), np.empty(len(a))
+    combine(rows, a, w)
+    multiply(rows, v, scores)
+    primal = 0.5 * float(v @ v) + float(upper @ np.maximum(0.0, height - scores))
+    gap = (primal - float(_scaled_dual(float(height @ a), float(w @ w)))) / primal if primal > 0.0 else 0.0
+    return max(0.0, gap) if np.isfinite(gap) else float("inf")
 
 
 def near_tube(
@@ -331,9 +345,12 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         v += _move(state, slack, work) * dv
-    if not labels and not penalised:
+    if penalised:
+        for i in range(n):
+            point[i] = a[i]
+    elif not labels:
         _on_bounds(upper, state, SNAP * tolerance, point)
-    elif not enough and not penalised:
+    elif not enough:
         if tolerance > 0.0:
             _snap(rows, upper, state, SNAP * tolerance, right, along, point)
         else:

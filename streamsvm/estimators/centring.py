@@ -168,11 +168,11 @@ class Planes:
 
     def values(self, X: Any) -> Float:
         """Return the values of all planes, shape (m, p)."""
-        return self._products(X, lambda rows, w: rows @ w.T) + self.intercepts
+        return self._products(X, lambda rows, w: np.asarray(rows @ w.T)) + self.intercepts
 
     def sizes(self, X: Any) -> Float:
         """Return the sums of the magnitudes of what is summed in w'(x - c), shape (m, p)."""
-        return self._products(X, lambda rows, w: abs(rows) @ np.abs(w).T)
+        return self._products(X, lambda rows, w: np.asarray(abs(rows) @ np.abs(w).T))
 
     def _products(self, X: Any, product: Callable[[Any, Float], Float]) -> Float:
         found = np.empty((X.shape[0], len(self.intercepts)))

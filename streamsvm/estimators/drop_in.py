@@ -280,7 +280,7 @@ class DropIn:
         if not (np.isfinite(dual).all() and np.isfinite(self.intercept_).all()):
             return Recheck(np.inf, np.inf, exact=False)
         with np.errstate(all="ignore"):
-            machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_)
+            machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_, self._own_centres)
             values = (
                 machine.of_kernel_values(X[:, support])
                 if kernel is None
@@ -435,7 +435,9 @@ class DropIn:
             self.support_vectors_ = _sparse_kind()(rows) if sparse.issparse(X) else rows
         if self.kernel == "linear":
             self._publish(self._all_centres(near.shape[1]))
-        self._warn_from_fit_status()
+        # What is not finite is an error of scikit-learn's in a moment.
+        if np.isfinite(_dense(self.dual_coef_)).all() and np.isfinite(self.intercept_).all():
+            self._warn_from_fit_status()
 
     @property
     def _may_move(self) -> bool:
@@ -487,7 +489,8 @@ class DropIn:
         dense = isinstance(X, np.ndarray) or X.shape[0] * X.shape[1] * X.dtype.itemsize > DENSE_BYTES[self.kernel]
         solved = X if dense else X.toarray()
         self._train(solved, y, weight, random_seed)
-        if self._own_centres is None:
+        # Classes far from one another were centred pair by pair; their gaps stand.
+        if self._own_centres is None or not self._counts_classes:
             self._doubt(solved, y, weight)
         if sparse.issparse(X):
             self.dual_coef_ = _as_libsvm_keeps(self.dual_coef_)
@@ -495,7 +498,7 @@ class DropIn:
 
     def _doubt(self, X: Any, y: Float, weight: Float) -> None:
         """Set `fit_status_` to 1 where rounding hides that the machine is not optimal."""
-        machine = self._expansion(X[self.support_], self.dual_coef_, self.intercept_)
+        machine = self._expansion(X[self.support_], self.dual_coef_, self.intercept_, self._own_centres)
         with np.errstate(all="ignore"):
             if machine.rounding(X) <= (SLACK - 1.0) * self.tol:
                 return

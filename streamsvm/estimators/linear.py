@@ -274,8 +274,8 @@ def _is_moderate(values: Any) -> bool:
 
 def _warn_of_gap(tolerance: float, gap: float) -> None:
     warnings.warn(
-        f"the solver ended before the duality gap met tol = {tolerance:g}: the relative gap is {gap:.3g}; raise tol, or "
-        "scale the features",
+        f"the solver ended before the duality gap met tol = {tolerance:g}: the relative gap is {gap:.3g}; raise tol, "
+        "or scale the features",
         ConvergenceWarning,
         stacklevel=3,
     )

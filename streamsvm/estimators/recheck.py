@@ -21,7 +21,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from streamsvm.estimators import pairs
-from streamsvm.estimators.centring import Planes, blocks_of
+from streamsvm.estimators.centring import Planes, blocks_of, moved
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.block.product_kernels import LOG2_E, PolynomialKernel, squares
 from streamsvm.svm.block.rbf_tiles import powers
@@ -129,6 +129,12 @@ class Expanded:
 
     def rounding(self, X: Any) -> float:
         """Return a bound of rounding in values over rows near the origin, up to a small factor."""
+        if self.centres is not None:
+            # One function: its dual variables need not sum to 0, and what they sum to weighs the centre.
+            centre = self.centres[0]
+            square = float(squares(moved(X, centre)).max(initial=0.0))
+            far = abs(float(self.dual.sum())) * float(np.sqrt((centre @ centre) * square))
+            return EPSILON * (self.amount * square + far)
         square = float(squares(X).max(initial=0.0))
         if isinstance(self.kernel, RbfKernel):
             return EPSILON * self.amount * (1.0 + 2.0 * self.kernel.gamma * square)
@@ -156,7 +162,9 @@ class Expanded:
             intercepts=self.intercepts.astype(np.longdouble),
         )
         if linear:
-            return np.asarray(Z @ wide._combined(S, None).T + wide.intercepts)
+            centre = None if self.centres is None else self.centres[0].astype(np.longdouble)
+            Z, S = (Z, S) if centre is None else (Z - centre, S - centre)
+            return np.asarray(Z @ wide._combined(S, centre).T + wide.intercepts)
         values = np.empty((n, len(self.intercepts)), np.longdouble)
         for rows in blocks_of(n, 4 * s * (d if isinstance(self.kernel, RbfKernel) else 1)):
             values[rows] = wide.of_kernel_values(_precise_kernel(Z[rows], S, self.kernel))

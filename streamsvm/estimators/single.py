@@ -169,7 +169,7 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
 
     @property
     def _may_move(self) -> bool:
-        return self.kernel != "linear"
+        return bool(self.kernel != "linear")
 
     def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
         if not np.isfinite(values).all():

@@ -188,6 +188,7 @@ def test_what_libsvm_cannot_represent_is_solved(kind) -> None:
         assert machine.score(X, X[:, 0] > 0.0) == 1.0
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [200, 700])
 def test_a_failed_fit_leaves_nothing_that_answers(kind, n) -> None:

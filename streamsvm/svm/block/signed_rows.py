@@ -159,7 +159,7 @@ def factor_rows(K: Float) -> SignedRows:
         Positive semidefinite up to rounding.
     """
     n, none = len(K), np.empty(0, np.int64)
-    factor, pivots, rank, _ = lapack.dpstrf(K.astype(np.float64).T, lower=1)
+    factor, pivots, rank, _ = lapack.dpstrf(K.T, lower=1)
     dense = np.empty((rank, n))
     dense[:, pivots - 1] = np.tril(factor)[:, :rank].T
     return SignedRows(np.ones(n), np.zeros(rank), False, dense, none, none, np.empty(0))

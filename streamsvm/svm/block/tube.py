@@ -120,7 +120,7 @@ class TubeDescent(BlockDescent):
         ones = np.ones(len(self.b))
         if isinstance(self._source, LinearBlocks):
             return signed_rows(self._Z, ones) if isinstance(self._Z, np.ndarray) else rows_of_csr(self._Z, ones)
-        return factor_rows(self._source.gram(np.arange(len(self.b))))
+        return factor_rows(self._source.gram(np.arange(len(self.b))).astype(np.float64))
 
     @property
     def _rounding(self) -> float:

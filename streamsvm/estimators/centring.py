@@ -164,7 +164,7 @@ class Planes:
         """Return the intercepts of the planes over rows as they are: b - w'c."""
         if self.centres is None:
             return self.intercepts
-        return self.intercepts - np.einsum("ij,ij->i", self.coefficients(), self.centres)
+        return np.asarray(self.intercepts - np.einsum("ij,ij->i", self.coefficients(), self.centres))
 
     def values(self, X: Any) -> Float:
         """Return the values of all planes, shape (m, p)."""

@@ -28,6 +28,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from streamsvm.estimators.fitted import unfitted_by_errors
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import silenced
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
@@ -45,6 +46,7 @@ POINT_NS, ENTRY_NS = 20.0, 1.6
 FEWEST_PASSES: Final = 20
 GAP, GAP_OF_TOLERANCE = 1e-6, 1e-2
 """Relative duality gap at which the method ends: the smaller of this and this share of `tol`."""
+EPSILON: Final = float(np.finfo(np.float64).eps)
 LARGEST: Final = 1e100
 """Of features and targets: squares must stay finite."""
 
@@ -59,6 +61,8 @@ class _FirstLiblinear:
     fit_intercept: bool
     intercept_scaling: float
     max_iter: int
+    coef_: Any
+    intercept_: Any
     verbose: int
     random_state: Any
 
@@ -96,9 +100,30 @@ class _FirstLiblinear:
             )
         return found
 
-    def _optimum(self, rows: SignedRows, height: Float, upper: Float) -> tuple[Float, int, bool]:
-        """Return the coefficients with that of the intercept as the last, steps, and whether the gap was met."""
-        return penalised_optimum(rows, height, upper, min(GAP, GAP_OF_TOLERANCE * self.tol))
+    def _optimum(self, rows: SignedRows, height: Float, upper: Float) -> tuple[Float, int, float]:
+        """Return the coefficients with that of the intercept as the last, steps, and the gap reached."""
+        return penalised_optimum(rows, height, upper, self._gap_wanted)
+
+    @property
+    def _gap_wanted(self) -> float:
+        return min(GAP, GAP_OF_TOLERANCE * self.tol)
+
+    def _loses_digits(self, X: Any, weight: Any) -> bool:
+        """Whether LIBLINEAR's word cannot be taken: of rows and boxes so large, rounding may exceed its tolerance.
+
+        It has a running w, and "ended" is said of that.
+        """
+        values = X.ravel() if isinstance(X, np.ndarray) else X.data
+        largest = 1.0 if weight is None else float(np.max(np.asarray(weight, dtype=np.float64), initial=1.0))
+        square = float(np.vdot(values, values)) + X.shape[0] * self._scaling**2
+        return bool(EPSILON * self.C * largest * square > self.tol)
+
+    def _check_finite(self) -> None:
+        if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
+            raise ValueError(
+                "The coefficients or intercepts are not finite. The input data may contain large values and need to be "
+                "preprocessed"
+            )
 
 
 class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
@@ -121,6 +146,10 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVC's."""
+        with unfitted_by_errors(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         ours = self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False
         if not ours:
             super().fit(X, y, sample_weight)
@@ -128,11 +157,15 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
+        doubtful = self._loses_digits(X, sample_weight)
         passes = self._passes(X, 1, PATIENCE_OF_CLASSES) if self._is_wide(X) else self.max_iter
+        passes = FEWEST_PASSES if doubtful else passes
         found = self._liblinear(X, y, passes, sample_weight, class_weight=self.class_weight)
         self.coef_, self.intercept_, iterations = found
-        if passes < self.max_iter and (iterations >= passes).any() and _is_moderate(X):
-            iterations = self._finish(X, y, sample_weight, iterations, iterations >= passes)
+        open_ones = (iterations >= passes) & (passes < self.max_iter) | doubtful | ~np.isfinite(self.coef_).all(axis=1)
+        if open_ones.any() and _is_moderate(X):
+            iterations = self._finish(X, y, sample_weight, iterations, open_ones)
+        self._check_finite()
         self.n_iter_ = int(iterations.max())
         return self
 
@@ -152,21 +185,21 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
             X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
         label = np.searchsorted(self.classes_, y)
         iterations, two = iterations.copy(), len(self.classes_) == 2
-        met = True
+        worst = 0.0
         for at in np.flatnonzero(open_ones):
             positive = label == (1 if two else at)
             # LIBLINEAR weighs the one class of several by its weight, and the rest by 1.
             other = scale[0] if two else 1.0
             upper = self.C * weight * np.where(positive, scale[1 if two else at], other)
             rows = plain_rows(X, np.where(positive, 1.0, -1.0), self._scaling)
-            v, steps, done = self._optimum(rows, np.ones(len(upper)), upper)
+            v, steps, gap = self._optimum(rows, np.ones(len(upper)), upper)
             self.coef_[at] = v[:-1]
             if self.fit_intercept:
                 self.intercept_[at] = self._scaling * v[-1]
             iterations[at] += steps
-            met = met and done
-        if not met:
-            _warn_of_gap(self.tol)
+            worst = max(worst, gap)
+        if worst > self._gap_wanted:
+            _warn_of_gap(self.tol, worst)
         return iterations
 
     def _class_weights(self, y: Any, weight: Float) -> Float:
@@ -195,17 +228,24 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVR's."""
+        with unfitted_by_errors(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if self.loss != "epsilon_insensitive" or self.dual is False:
             super().fit(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
-        passes = self._passes(X, 2, PATIENCE_OF_TARGETS)
+        doubtful = self._loses_digits(X, sample_weight)
+        passes = FEWEST_PASSES if doubtful else self._passes(X, 2, PATIENCE_OF_TARGETS)
         found = self._liblinear(X, y, passes, sample_weight, class_weight=None, epsilon=self.epsilon)
         self.coef_, self.intercept_, iterations = found[0].ravel(), *found[1:]
         self.n_iter_ = int(iterations.max())
         y = np.asarray(y, dtype=np.float64).ravel()
-        if passes < self.max_iter and self.n_iter_ >= passes and _is_moderate(X) and _is_moderate(y):
+        open_one = (passes < self.max_iter and self.n_iter_ >= passes) or doubtful
+        if (open_one or not np.isfinite(self.coef_).all()) and _is_moderate(X) and _is_moderate(y):
             self._finish(X, y, sample_weight)
+        self._check_finite()
         return self
 
     def _finish(self, X: Any, y: Float, sample_weight: Any) -> None:
@@ -218,12 +258,12 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
         unit = float(np.abs(y).max()) or 1.0
         height = np.concatenate((y - self.epsilon, -y - self.epsilon)) / unit
         upper = np.tile(self.C * weight / unit, 2)
-        v, steps, met = self._optimum(mirrored(plain_rows(X, np.ones(len(y)), self._scaling)), height, upper)
+        v, steps, gap = self._optimum(mirrored(plain_rows(X, np.ones(len(y)), self._scaling)), height, upper)
         self.coef_, self.n_iter_ = unit * v[:-1], self.n_iter_ + steps
         if self.fit_intercept:
             self.intercept_ = np.array([unit * self._scaling * v[-1]])
-        if not met:
-            _warn_of_gap(self.tol)
+        if gap > self._gap_wanted:
+            _warn_of_gap(self.tol, gap)
 
 
 def _is_moderate(values: Any) -> bool:
@@ -232,9 +272,10 @@ def _is_moderate(values: Any) -> bool:
     return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) <= LARGEST)
 
 
-def _warn_of_gap(tolerance: float) -> None:
+def _warn_of_gap(tolerance: float, gap: float) -> None:
     warnings.warn(
-        f"the solver ended before the duality gap met tol = {tolerance:g}: raise tol, or scale the features",
+        f"the solver ended before the duality gap met tol = {tolerance:g}: the relative gap is {gap:.3g}; raise tol, "
+        "or scale the features",
         ConvergenceWarning,
         stacklevel=3,
     )

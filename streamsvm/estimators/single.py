@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.svm import SVR, OneClassSVM
 
-from streamsvm.estimators import pairs
 from streamsvm.estimators.drop_in import (
     FEW,
     FEW_IN_PLAY,
@@ -23,6 +23,7 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
+from streamsvm.estimators.recheck import one_class_gap, tube_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.single import Expansion, solve_one_class, solve_tube
@@ -62,6 +63,10 @@ class _SingleFunction(DropIn):
         self.dual_coef_ = found.coefficients[support].reshape(1, -1)
         self.intercept_, self._gap = np.array([found.intercept]), found.gap
         self._num_iter, self.fit_status_ = np.array([found.iterations]), int(not found.converged)
+        if (self._upper(weight[taking_part]) > LARGEST_BOX).any():
+            self._boxes_full = int(np.count_nonzero(np.abs(found.coefficients) >= LARGEST_BOX))
+        if self._offset is not None and not self._may_move:
+            self._own_centres, self.intercept_ = found.centre[None, :], np.array([found.centred_intercept])
 
     def _values(self, X: Any) -> Float:
         return self._decide(X).reshape(-1, 1)
@@ -69,22 +74,16 @@ class _SingleFunction(DropIn):
     def _answer(self, X: Any) -> Float:
         return self._decide(X)
 
-    @property
-    def _plane(self) -> Float:
-        """The coefficients of a linear machine, shape (d,)."""
-        return np.asarray(self._dual[0] @ self.support_vectors_, dtype=np.float64)
-
     def _decide(self, X: Any) -> Float:
         """Return the function's values, shape (m,)."""
-        dual = self._dual[0]
-        values = np.full(X.shape[0], float(self._intercept_[0]))
         with algebra_threads(number_of(self.threads)):
-            if self.kernel == "linear":
-                values += X @ self._plane
-            elif len(dual):
-                for rows, K in pairs.kernel_values(X, self.support_vectors_, self._own_kernel):
-                    values[rows] += K @ dual
-        return values
+            return self._expanded.values(X)[:, 0]
+
+    def _every(self, size: int, support: NDArray[Any], dual: Float) -> Float:
+        """Return the dual variables of all rows, shape (n,)."""
+        b = np.zeros(size)
+        b[support] = dual[0]
+        return b
 
 
 class STDASVR(_SingleFunction, SVR):  # type: ignore[misc]
@@ -121,7 +120,13 @@ class STDASVR(_SingleFunction, SVR):  # type: ignore[misc]
 
     def _solve(self, X: Any, y: Float, upper: Float, threads: Threads) -> Expansion:
         kernel, epsilon = self._own_kernel, float(self.epsilon)
-        return solve_tube(X, y, upper, epsilon, kernel, self.tol, self._most_steps, threads)
+        return solve_tube(X, y, upper, epsilon, kernel, self.tol, self._most_steps(len(y)), threads)
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        if not np.isfinite(values).all():
+            return np.inf
+        b = self._every(len(y), support, dual)
+        return tube_gap(values[:, 0], y, b, self._upper(weight), float(self.epsilon))
 
 
 class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
@@ -160,15 +165,25 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
 
     def _solve(self, X: Any, y: Float, upper: Float, threads: Threads) -> Expansion:  # noqa: ARG002 - no targets
         kernel, total = self._own_kernel, float(self.nu * upper.sum())
-        return solve_one_class(X, upper, total, kernel, self.tol, self._most_steps, threads)
+        return solve_one_class(X, upper, total, kernel, self.tol, self._most_steps(len(upper)), threads)
+
+    @property
+    def _may_move(self) -> bool:
+        return bool(self.kernel != "linear")
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        if not np.isfinite(values).all():
+            return np.inf
+        return one_class_gap(values[:, 0], self._every(len(y), support, dual), self._upper(weight))
 
     def _decide(self, X: Any) -> Float:
         values = super()._decide(X)
         # Support vectors below their bound lie on the border, and the gap says how well that is known. Neither what is
         # left of it, nor rounding, which depends on the rows that are asked for at the same time, may decide a side.
-        size = np.abs(values - self._intercept_) + np.abs(self._intercept_)
+        machine = self._expanded
+        size = np.abs(values - machine.intercepts) + np.abs(machine.intercepts)
         if self.kernel == "linear":
-            size += abs(X) @ np.abs(self._plane)
+            size += machine.planes.sizes(X)[:, 0]
         values[np.abs(values) <= np.maximum(self._gap, ROUNDING * size)] = 0.0
         return np.asarray(values, dtype=np.float64)
 

@@ -26,6 +26,7 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
+from streamsvm.estimators.recheck import pair_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.small import SMALL
@@ -92,6 +93,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     class_weight_: Float
+    _counts_classes = True
     n_iter_: NDArray[np.int32]
     C: float
     alpha: float | None
@@ -151,38 +153,42 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
             upper=self._upper(weight, label),
             kernel=self._own_kernel,
             tolerance=self.tol,
-            max_iterations=self._most_steps,
+            max_iterations=self._most_steps(len(label)),
         )
+        ended = True
         with Threads(self.threads) as threads:
             task = replace(task, workers=threads)
             if self._with_probability:
-                self._probA, self._probB = pairs.platt(task, len(self.classes_), random_seed)
+                self._probA, self._probB, ended = pairs.platt(task, len(self.classes_), random_seed)
             machines = pairs.train(task, len(self.classes_))
         self.support_, self._n_support = machines.support, machines.counts
         self.dual_coef_, self.intercept_ = machines.dual, machines.intercepts
-        self._num_iter, self.fit_status_ = machines.iterations, int(not machines.converged)
+        self._num_iter, self.fit_status_ = machines.iterations, int(not (machines.converged and ended))
+        self._gap, self._own_centres = machines.gap, machines.centres
+        if (self._bounds(weight, label) > LARGEST_BOX).any():
+            self._boxes_full = int(np.count_nonzero((np.abs(machines.dual) >= LARGEST_BOX).any(axis=0)))
 
     def _upper(self, weight: Float, label: NDArray[np.intp]) -> Float:
+        return np.minimum(self._bounds(weight, label), LARGEST_BOX)
+
+    def _bounds(self, weight: Float, label: NDArray[np.intp]) -> Float:
         share = np.maximum(weight, 0.0) * self.class_weight_[label]
         bound = np.zeros(len(weight))
         # Infinity times a weight of 0 is not a number.
         np.multiply(self._penalty(weight), share, out=bound, where=share > 0.0)
-        return np.minimum(bound, LARGEST_BOX)
+        return bound
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        label = y.astype(np.intp)
+        return pair_gap(values, label, support, dual, self._bounds(weight, label), len(self.classes_))
 
     def _answer(self, X: Any) -> NDArray[Any]:
         return pairs.votes(self._values(X), len(self.classes_))
 
     def _values(self, X: Any) -> Float:
         """Return the decision values of every pair, positive on the side of its first class."""
-        dual = self._dual
         with algebra_threads(number_of(self.threads)):
-            if self.kernel == "linear":
-                planes = pairs.planes(self.support_vectors_, self._n_support, dual)
-                return np.asarray(X @ planes.T + self._intercept_, dtype=np.float64)
-            decision = np.empty((X.shape[0], len(self._intercept_)))
-            for rows, K in pairs.kernel_values(X, self.support_vectors_, self._own_kernel):
-                decision[rows] = pairs.decide(K, self._n_support, dual, self._intercept_)
-        return decision
+            return self._expanded.values(X)
 
 
 def _check_classes(weight: Float, label: NDArray[np.intp], classes: NDArray[Any]) -> None:

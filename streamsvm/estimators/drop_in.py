@@ -27,6 +27,13 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 
+from streamsvm.estimators.inputs import (
+    canonical_rows,
+    check_finite_weights,
+    check_no_negative_weight,
+    check_some_weight,
+    given_weight,
+)
 from streamsvm.learning.training import limited_to
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.block.product_kernels import PolynomialKernel
@@ -149,7 +156,7 @@ class DropIn:
         y : array-like of shape (n,)
             Labels of two classes or more, or targets; one class ignores it.
         sample_weight : array-like of shape (n,), optional
-            Multiplies the largest dual variable of each point; a point of weight 0 or less is as good as absent.
+            Multiplies the largest dual variable of each point; a point of weight 0 is as good as absent.
 
         Returns
         -------
@@ -164,8 +171,23 @@ class DropIn:
             If a precomputed matrix is sparse.
         """
         self._check_own_parameters()
-        super().fit(X, y, sample_weight)  # type: ignore[misc]
+        self._check_labels(y)
+        super().fit(self._canonical(X), y, given_weight(sample_weight))  # type: ignore[misc]
+        self._warn_of_result()
         return self
+
+    def _canonical(self, X: Any) -> Any:
+        """Return rows as all solvers read them; a callable kernel gets what the caller gave."""
+        return X if callable(self.kernel) else canonical_rows(X)
+
+    def _validate_for_predict(self, X: Any) -> Any:
+        return super()._validate_for_predict(self._canonical(X))  # type: ignore[misc]
+
+    def _check_labels(self, y: Any) -> None:
+        """Refuse labels that scikit-learn's checks take for others; targets are left to these."""
+
+    def _warn_of_result(self) -> None:
+        """Warn of what was trained, if it has no meaning."""
 
     def _check_own_parameters(self) -> None:
         """Refuse values of parameters that scikit-learn does not know."""
@@ -236,12 +258,14 @@ class DropIn:
         """
         # Its final gap is below this, if it ends.
         self._gap, bound = self.tol, self.max_iter
+        weight = self._checked_weight(y, sample_weight)
+        rows = np.flatnonzero(weight > 0.0)
         if not self._solved_here:
             train(X, y, self._given_to_libsvm(sample_weight, y))
+            # LIBSVM counts places among the points that take part, and reads a given matrix by them when it decides.
+            self.support_ = rows[self.support_].astype(np.int32)
             return True
-        weight = self._checked_weight(y, sample_weight)
         _check_magnitude(X)
-        rows = np.flatnonzero(weight > 0.0)
         # Where all points count, none is copied; of others LIBSVM would count places.
         every = len(rows) == len(y)
         most = self._steps_of_libsvm(X if every else X[rows], y[rows])
@@ -275,8 +299,6 @@ class DropIn:
         def train(X: Any, y: Float, weight: Float) -> None:
             super(DropIn, self)._sparse_fit(X, y, weight, solver_type, kernel, random_seed)  # type: ignore[misc]
 
-        if self._solved_here:
-            X.sum_duplicates()
         if self._ended_by_libsvm(X, y, sample_weight, train):
             return
         dense = X.shape[0] * X.shape[1] * X.dtype.itemsize <= DENSE_BYTES[kernel]
@@ -286,11 +308,14 @@ class DropIn:
     def _checked_weight(self, y: Float, sample_weight: Float) -> Float:
         """Return weights of which some are positive, and of every class that there is."""
         weight = sample_weight if len(sample_weight) else np.ones(len(y))
-        if weight.ndim != 1:
-            raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample, shape {y.shape}")
-        if not (weight > 0.0).any():
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        check_finite_weights(weight)
+        self._check_counting(y, weight)
+        check_no_negative_weight(weight)
         return weight
+
+    def _check_counting(self, y: Float, weight: Float) -> None:  # noqa: ARG002 - targets have no classes
+        """Refuse weights that leave nothing to train on."""
+        check_some_weight(weight)
 
     def _train_here(self, X: Any, y: Float, sample_weight: Float, random_seed: int) -> None:
         self._probA, self._probB = np.empty(0), np.empty(0)

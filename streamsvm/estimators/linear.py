@@ -13,7 +13,6 @@ problem are LIBLINEAR's alone.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from typing import Any, Final, Self
 
@@ -23,10 +22,17 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.svm._base import _fit_liblinear
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
+from streamsvm.estimators.inputs import (
+    canonical_rows,
+    check_every_class,
+    check_labels,
+    check_some_weight,
+    checked_weight,
+    class_weights,
+)
 from streamsvm.model.kernels import Float
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
 from streamsvm.svm.block.signed_rows import SignedRows, mirrored, plain_rows
@@ -121,20 +127,43 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVC's."""
-        ours = self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False
-        if not ours:
-            super().fit(X, y, sample_weight)
-            return self
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        check_labels(y)
+        given = canonical_rows(X)
+        X, y = validate_data(
+            self, given, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False
+        )
         check_classification_targets(y)
-        self.classes_ = np.unique(y)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data contains only one class: "
+                f"{self.classes_[0]!r}"
+            )
+        weight = checked_weight(sample_weight, len(label))
+        check_every_class(weight, label, self.classes_)
+        scale = class_weights(self.class_weight, self.classes_, label, weight)
+        if self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False:
+            self._fit_hinge(X, label, weight, scale)
+        else:
+            self._fit_as_liblinear(given, label, weight, scale)
+        return self
+
+    def _fit_hinge(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
         passes = self._passes(X, 1, PATIENCE_OF_CLASSES) if self._is_wide(X) else self.max_iter
-        found = self._liblinear(X, y, passes, sample_weight, class_weight=self.class_weight)
+        found = self._liblinear(X, label, passes, weight, class_weight=dict(enumerate(scale)))
         self.coef_, self.intercept_, iterations = found
         if passes < self.max_iter and (iterations >= passes).any() and _is_moderate(X):
-            iterations = self._finish(X, y, sample_weight, iterations, iterations >= passes)
+            iterations = self._finish(X, label, weight, scale, iterations, iterations >= passes)
         self.n_iter_ = int(iterations.max())
-        return self
+
+    def _fit_as_liblinear(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
+        """Let LinearSVC train, on the places of the classes: it takes labels like "01" for numbers."""
+        classes, class_weight = self.classes_, self.class_weight
+        self.class_weight = dict(enumerate(scale))
+        try:
+            super().fit(X, label, weight)
+        finally:
+            self.class_weight, self.classes_ = class_weight, classes
 
     def _is_wide(self, X: Any) -> bool:
         """Whether the problem is one that LIBLINEAR hardly ever ends; see `WIDE`."""
@@ -143,14 +172,18 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         return bool(n >= FEWEST and self.C * square >= WIDE)
 
     def _finish(
-        self, X: Any, y: Any, sample_weight: Any, iterations: NDArray[Any], open_ones: NDArray[np.bool_]
+        self,
+        X: Any,
+        label: NDArray[np.intp],
+        weight: Float,
+        scale: Float,
+        iterations: NDArray[Any],
+        open_ones: NDArray[np.bool_],
     ) -> NDArray[Any]:
         """Solve the machines that LIBLINEAR did not end, and return the passes and steps of all."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        scale, taking_part = self._class_weights(y, weight), np.flatnonzero(weight > 0.0)
-        if len(taking_part) < len(y):
-            X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
-        label = np.searchsorted(self.classes_, y)
+        taking_part = np.flatnonzero(weight > 0.0)
+        if len(taking_part) < len(label):
+            X, label, weight = X[taking_part], label[taking_part], weight[taking_part]
         iterations, two = iterations.copy(), len(self.classes_) == 2
         met = True
         for at in np.flatnonzero(open_ones):
@@ -168,13 +201,6 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         if not met:
             _warn_of_gap(self.tol)
         return iterations
-
-    def _class_weights(self, y: Any, weight: Float) -> Float:
-        options = {"class_weight": self.class_weight, "classes": self.classes_, "y": y}
-        # scikit-learn before 1.8 counts points, whatever they weigh.
-        if "sample_weight" in inspect.signature(compute_class_weight).parameters:
-            options["sample_weight"] = weight
-        return np.asarray(compute_class_weight(**options), dtype=np.float64)
 
 
 class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
@@ -195,22 +221,26 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVR's."""
+        X = canonical_rows(X)
         if self.loss != "epsilon_insensitive" or self.dual is False:
+            if sample_weight is not None:
+                check_some_weight(checked_weight(sample_weight, _num_samples(X)))
             super().fit(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        weight = checked_weight(sample_weight, len(y))
+        check_some_weight(weight)
         passes = self._passes(X, 2, PATIENCE_OF_TARGETS)
-        found = self._liblinear(X, y, passes, sample_weight, class_weight=None, epsilon=self.epsilon)
+        found = self._liblinear(X, y, passes, weight, class_weight=None, epsilon=self.epsilon)
         self.coef_, self.intercept_, iterations = found[0].ravel(), *found[1:]
         self.n_iter_ = int(iterations.max())
         y = np.asarray(y, dtype=np.float64).ravel()
         if passes < self.max_iter and self.n_iter_ >= passes and _is_moderate(X) and _is_moderate(y):
-            self._finish(X, y, sample_weight)
+            self._finish(X, y, weight)
         return self
 
-    def _finish(self, X: Any, y: Float, sample_weight: Any) -> None:
+    def _finish(self, X: Any, y: Float, weight: Float) -> None:
         """Solve what LIBLINEAR did not end."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         taking_part = np.flatnonzero(weight > 0.0)
         if len(taking_part) < len(y):
             X, y, weight = X[taking_part], y[taking_part], weight[taking_part]

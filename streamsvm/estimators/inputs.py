@@ -7,6 +7,7 @@ nothing that the caller gave is changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def checked_weight(sample_weight: Any, rows: int) -> Float:
     """
     if sample_weight is None:
         return np.ones(rows)
-    weight = np.full(rows, float(sample_weight)) if np.ndim(sample_weight) == 0 else given_weight(sample_weight)
+    weight = np.full(rows, float(sample_weight)) if isinstance(sample_weight, Number) else given_weight(sample_weight)
     assert weight is not None
     if weight.shape != (rows,):
         raise ValueError(
@@ -64,7 +65,7 @@ def given_weight(sample_weight: Any) -> Float | None:
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight: {error}; give one finite number a row") from None
     if weight.ndim != 1 or not len(weight):
-        raise ValueError(f"sample_weight has shape {weight.shape}: give one number a row (1D)")
+        raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample (1D)")
     return weight
 
 

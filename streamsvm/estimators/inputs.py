@@ -143,12 +143,14 @@ def check_labels(y: Any, name: str = "y") -> None:
     """
     if y is None or sparse.issparse(y):
         return
+    labels = np.asarray(y)
+    if labels.dtype.kind not in "OTU":
+        return
     if isinstance(y, (list, tuple)):
         _check_kinds(y, name)
-    labels = np.asarray(y)
-    if labels.dtype.kind not in "OT":
+    elif labels.dtype.kind == "U":
         return
-    for place, label in enumerate(labels.ravel()):
+    for place, label in enumerate(y if isinstance(y, (list, tuple)) else labels.ravel()):
         if _is_missing(label):
             raise ValueError(
                 f"Input {name} contains NaN: {name}[{place}] is {label!r}, a missing value; remove the row, or give "

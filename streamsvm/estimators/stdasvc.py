@@ -151,9 +151,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
         check_classification_targets(y)
         self.classes_, label = np.unique(labels, return_inverse=True)
         if len(self.classes_) < 2:
-            raise ValueError(
-                f"The number of classes has to be greater than one; got {len(self.classes_)} class"
-            )
+            raise ValueError(f"The number of classes has to be greater than one; got {len(self.classes_)} class")
         self.class_weight_ = class_weights(self.class_weight, self.classes_, label)
         return np.asarray(label, dtype=np.float64, order="C")
 

@@ -178,7 +178,7 @@ def class_weights(
     Raises
     ------
     ValueError
-        If a key is not a class, or a factor is not a positive finite number.
+        If a key is not a class, a class has no weight, or a factor is not a positive finite number.
     """
     if isinstance(class_weight, Mapping):
         return _given_factors(class_weight, classes.tolist())
@@ -187,7 +187,15 @@ def class_weights(
     counts = np.bincount(label, weights=weight, minlength=len(classes)).astype(np.float64)
     if not counts.all():
         check_every_class(np.ones(len(label)) if weight is None else weight, label, classes)
-    return np.asarray(counts.sum() / (len(classes) * counts), dtype=np.float64)
+    with np.errstate(over="ignore"):
+        factors = np.asarray(counts.sum() / (len(classes) * counts), dtype=np.float64)
+    if not np.isfinite(factors).all():
+        least = int(counts.argmin())
+        raise ValueError(
+            f"class_weight='balanced' has no finite factor for the class {classes.tolist()[least]!r}: its weights sum "
+            f"to {counts[least]:g} of {counts.sum():g}; scale the weights"
+        )
+    return factors
 
 
 def canonical_rows(X: Any) -> Any:

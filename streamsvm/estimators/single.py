@@ -167,12 +167,17 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
     def _ended_by_libsvm(
         self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None]
     ) -> bool:
-        # Where values are below 1, LIBSVM's tolerance is too wide, and ours begins anew.
-        ended = super()._ended_by_libsvm(X, y, sample_weight, train)
-        if not ended or not self._solved_here:
-            return ended
         weight = sample_weight if len(sample_weight) else np.ones(len(y))
-        return self._size_of_values(X, float(self.nu * weight.sum()), float(self.intercept_[0])) >= 1.0
+        total, tolerance = float(self.nu * weight.sum()), self.tol
+        if self._solved_here:
+            # Where values are below 1, LIBSVM's tolerance is too wide, and ours begins anew.
+            ended = super()._ended_by_libsvm(X, y, sample_weight, train)
+            return ended and self._size_of_values(X, total, float(self.intercept_[0])) >= 1.0
+        try:
+            self.tol = tolerance * min(1.0, total or 1.0)
+            return super()._ended_by_libsvm(X, y, sample_weight, train)
+        finally:
+            self.tol = tolerance
 
     def _solve(self, X: Any, y: Float, upper: Float, threads: Threads) -> Expansion:  # noqa: ARG002 - no targets
         kernel, total = self._own_kernel, float(self.nu * upper.sum())

@@ -198,7 +198,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says which
     points are kept. With more than two classes, one without points so far is never answered by pairs; against the rest
     its decision value is -1 everywhere.
-    Points of weight 0 are ignored. float32 input is stored as float32, all other input as float64.
+    Points of weight 0 are ignored, and so is a label that only such points have. float32 input is stored as float32, all other input as float64.
 
     Examples
     --------
@@ -309,6 +309,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes : array-like of shape (n_classes,), optional
             All labels that will come; needed with the first call unless all are among its points.
         sample_weight : array-like of shape (n,), optional
+            0, or from 1e-15 to 1e15. Rows of weight 0 are ignored, also where no row of a portion has another: without
+            `classes` the first portion with a row that counts is then the first call.
         """
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
@@ -471,8 +473,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether anything was learned."""
-        return hasattr(self, "_stream")
+        """Whether anything was learned: rows of weight 0 are not."""
+        return hasattr(self, "_stream") and self._stream.rows > 0
 
     def __getstate__(self) -> Plain:
         """Return parameters and what was learned as plain values: skops asks for trust in this class only."""

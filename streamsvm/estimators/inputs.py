@@ -7,7 +7,6 @@ nothing that the caller gave is changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -39,7 +38,9 @@ def checked_weight(sample_weight: Any, rows: int) -> Float:
     """
     if sample_weight is None:
         return np.ones(rows)
-    weight = np.full(rows, float(sample_weight)) if isinstance(sample_weight, Number) else given_weight(sample_weight)
+    if isinstance(sample_weight, (int, float, np.number)):
+        sample_weight = np.full(rows, float(sample_weight))
+    weight = given_weight(sample_weight)
     assert weight is not None
     if weight.shape != (rows,):
         raise ValueError(

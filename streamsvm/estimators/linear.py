@@ -228,7 +228,7 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
             super().fit(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
-        weight = checked_weight(sample_weight, len(y))
+        weight = checked_weight(sample_weight, _num_samples(X))
         check_some_weight(weight)
         passes = self._passes(X, 2, PATIENCE_OF_TARGETS)
         found = self._liblinear(X, y, passes, weight, class_weight=None, epsilon=self.epsilon)

@@ -15,6 +15,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.svm import SVC, SVR, LinearSVC, OneClassSVM
 
 from streamsvm import STDASVC, STDASVR, CoresetSVC, STDALinearSVC, STDALinearSVR, STDAOneClassSVM
@@ -352,6 +353,16 @@ def test_a_first_portion_of_weight_0_without_classes_is_ignored() -> None:
     ours.partial_fit(X, y, sample_weight=np.zeros(40))
     assert pickle.dumps(ours) == before
     np.testing.assert_array_equal(ours.coef_, whole.coef_)
+
+
+def test_rows_of_weight_0_alone_are_no_model() -> None:
+    """Where all classes are known and no row counted yet, a prediction is refused as before the first call."""
+    X, y = numbers(40)
+    ours = CoresetSVC().partial_fit(X, y, classes=[0, 1], sample_weight=np.zeros(40))
+    for machine in (ours, pickle.loads(pickle.dumps(ours))):
+        with pytest.raises(NotFittedError):
+            machine.predict(X)
+        np.testing.assert_array_equal(machine.partial_fit(X, y).coef_, CoresetSVC().fit(X, y).coef_)
 
 
 def test_a_value_is_refused_by_the_type_that_is_stored() -> None:

@@ -1085,7 +1085,7 @@ class SvmConfig(Section):
         description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
         "coefficients in 32, a quarter of the bytes, in a message of format 8; a machine is rounded before anything is "
         "measured of it. Where that moves its objective by more than `tolerance` times it, the intercept is fitted "
-        "again, and a machine that this does not mend keeps 64 bits, over as many landmarks as fit so. `double`: 64 "
+        "again, and a machine that this does not repair keeps 64 bits, over as many landmarks as fit so. `double`: 64 "
         "bits. Default with coreset.landmarks: `half`; else `double`.",
     )
     round_first: bool = Field(

@@ -369,7 +369,7 @@ def _written_down(
     """Return the machine of as many terms, and of numbers of as many bits, as are published, and its measures.
 
     Rounding moves the sum of the dual coefficients, and with large boxes the decisions by more than their own size.
-    Where the objective shows that, the intercept is fitted again; where that does not mend it, double precision is
+    Where the objective shows that, the intercept is fitted again; where that does not repair it, double precision is
     kept, over as many landmarks as fit into a message so.
     """
     machine, own = whole, measured

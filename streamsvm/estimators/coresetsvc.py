@@ -198,7 +198,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says which
     points are kept. With more than two classes, one without points so far is never answered by pairs; against the rest
     its decision value is -1 everywhere.
-    Points of weight 0 are ignored, and so is a label that only such points have. float32 input is stored as float32, all other input as float64.
+    Points of weight 0 are ignored, and so is a label that only such points have. float32 input is stored as float32,
+    all other input as float64.
 
     Examples
     --------

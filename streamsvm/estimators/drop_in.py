@@ -31,6 +31,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.estimators.centring import moved, offset_of
 from streamsvm.estimators.fitted import check_machine, unfitted_by_errors
+from streamsvm.estimators.inputs import (
+    canonical_rows,
+    check_finite_weights,
+    check_no_negative_weight,
+    check_some_weight,
+    given_weight,
+)
 from streamsvm.estimators.recheck import SLACK, Expanded, Recheck
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.process_wide import algebra_threads
@@ -179,7 +186,7 @@ class DropIn:
         y : array-like of shape (n,)
             Labels of two classes or more, or targets; one class ignores it.
         sample_weight : array-like of shape (n,), optional
-            Multiplies the largest dual variable of each point; a point of weight 0 or less is as good as absent.
+            Multiplies the largest dual variable of each point; a point of weight 0 is as good as absent.
 
         Returns
         -------
@@ -195,8 +202,20 @@ class DropIn:
         """
         with unfitted_by_errors(self):
             self._check_own_parameters()
-            super().fit(X, y, sample_weight)  # type: ignore[misc]
+            self._check_labels(y)
+            super().fit(self._canonical(X), y, given_weight(sample_weight))  # type: ignore[misc]
+            self._warn_of_result()
         return self
+
+    def _canonical(self, X: Any) -> Any:
+        """Return rows as all solvers read them; a callable kernel gets what the caller gave."""
+        return X if callable(self.kernel) else canonical_rows(X)
+
+    def _check_labels(self, y: Any) -> None:
+        """Refuse labels that scikit-learn's checks take for others; targets are left to these."""
+
+    def _warn_of_result(self) -> None:
+        """Warn of what was trained, if it has no meaning."""
 
     def _check_own_parameters(self) -> None:
         """Refuse values of parameters that scikit-learn does not know."""
@@ -342,7 +361,7 @@ class DropIn:
     def _validate_for_predict(self, X: Any) -> Any:
         check_is_fitted(self)
         check_machine(self)
-        return super()._validate_for_predict(X)  # type: ignore[misc]
+        return super()._validate_for_predict(self._canonical(X))  # type: ignore[misc]
 
     def _compute_kernel(self, X: Any) -> Any:
         found = super()._compute_kernel(X)  # type: ignore[misc]
@@ -362,10 +381,10 @@ class DropIn:
         train : callable
             Calls scikit-learn's own training with such rows, targets and weights.
         """
+        weight = self._checked_weight(y, sample_weight)
         if not self._solved_here:
             self._left_to_libsvm(X, y, sample_weight, train)
             return True
-        weight = self._checked_weight(y, sample_weight)
         rows = np.flatnonzero(weight > 0.0)
         # Where all points count, none is copied; of others LIBSVM would count places.
         every = len(rows) == len(y)
@@ -469,18 +488,19 @@ class DropIn:
         def train(X: Any, y: Float, weight: Float) -> None:
             super(DropIn, self)._sparse_fit(X, y, weight, solver_type, kernel, random_seed)  # type: ignore[misc]
 
-        if self._solved_here:
-            X.sum_duplicates()
         self._fit_machine(X, y, sample_weight, random_seed, train)
 
     def _checked_weight(self, y: Float, sample_weight: Float) -> Float:
         """Return weights of which some are positive, and of every class that there is."""
         weight = sample_weight if len(sample_weight) else np.ones(len(y))
-        if weight.ndim != 1:
-            raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample, shape {y.shape}")
-        if not (weight > 0.0).any():
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        check_finite_weights(weight)
+        self._check_counting(y, weight)
+        check_no_negative_weight(weight)
         return weight
+
+    def _check_counting(self, y: Float, weight: Float) -> None:  # noqa: ARG002 - targets have no classes
+        """Refuse weights that leave nothing to train on."""
+        check_some_weight(weight)
 
     def _train_here(self, X: Any, y: Float, sample_weight: Float, random_seed: int) -> None:
         """Train by our own solver, and look again where rounding could decide what it says."""

@@ -13,7 +13,6 @@ problem are LIBLINEAR's alone.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from contextlib import nullcontext
 from typing import Any, Final, Self
@@ -24,11 +23,18 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.svm._base import _fit_liblinear
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
 from streamsvm.estimators.fitted import unfitted_by_errors
+from streamsvm.estimators.inputs import (
+    canonical_rows,
+    check_every_class,
+    check_labels,
+    check_some_weight,
+    checked_weight,
+    class_weights,
+)
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import silenced
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
@@ -150,24 +156,47 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        ours = self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False
-        if not ours:
-            super().fit(X, y, sample_weight)
-            return self
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        check_labels(y)
+        given = canonical_rows(X)
+        X, y = validate_data(
+            self, given, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False
+        )
         check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        doubtful = self._loses_digits(X, sample_weight)
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data contains only one class: "
+                f"{self.classes_[0]!r}"
+            )
+        weight = checked_weight(sample_weight, len(label))
+        check_every_class(weight, label, self.classes_)
+        scale = class_weights(self.class_weight, self.classes_, label, weight)
+        if self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False:
+            self._fit_hinge(X, label, weight, scale)
+        else:
+            self._fit_as_liblinear(given, label, weight, scale)
+        return self
+
+    def _fit_hinge(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
+        doubtful = self._loses_digits(X, weight)
         passes = self._passes(X, 1, PATIENCE_OF_CLASSES) if self._is_wide(X) else self.max_iter
         passes = FEWEST_PASSES if doubtful else passes
-        found = self._liblinear(X, y, passes, sample_weight, class_weight=self.class_weight)
+        found = self._liblinear(X, label, passes, weight, class_weight=dict(enumerate(scale)))
         self.coef_, self.intercept_, iterations = found
         open_ones = (iterations >= passes) & (passes < self.max_iter) | doubtful | ~np.isfinite(self.coef_).all(axis=1)
         if open_ones.any() and _is_moderate(X):
-            iterations = self._finish(X, y, sample_weight, iterations, open_ones)
+            iterations = self._finish(X, label, weight, scale, iterations, open_ones)
         self._check_finite()
         self.n_iter_ = int(iterations.max())
-        return self
+
+    def _fit_as_liblinear(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
+        """Let LinearSVC train, on the places of the classes: it takes labels like "01" for numbers."""
+        classes, class_weight = self.classes_, self.class_weight
+        self.class_weight = dict(enumerate(scale))
+        try:
+            super().fit(X, label, weight)
+        finally:
+            self.class_weight, self.classes_ = class_weight, classes
 
     def _is_wide(self, X: Any) -> bool:
         """Whether the problem is one that LIBLINEAR hardly ever ends; see `WIDE`."""
@@ -176,14 +205,18 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         return bool(n >= FEWEST and self.C * square >= WIDE)
 
     def _finish(
-        self, X: Any, y: Any, sample_weight: Any, iterations: NDArray[Any], open_ones: NDArray[np.bool_]
+        self,
+        X: Any,
+        label: NDArray[np.intp],
+        weight: Float,
+        scale: Float,
+        iterations: NDArray[Any],
+        open_ones: NDArray[np.bool_],
     ) -> NDArray[Any]:
         """Solve the machines that LIBLINEAR did not end, and return the passes and steps of all."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        scale, taking_part = self._class_weights(y, weight), np.flatnonzero(weight > 0.0)
-        if len(taking_part) < len(y):
-            X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
-        label = np.searchsorted(self.classes_, y)
+        taking_part = np.flatnonzero(weight > 0.0)
+        if len(taking_part) < len(label):
+            X, label, weight = X[taking_part], label[taking_part], weight[taking_part]
         iterations, two = iterations.copy(), len(self.classes_) == 2
         worst = 0.0
         for at in np.flatnonzero(open_ones):
@@ -201,13 +234,6 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         if worst > self._gap_wanted:
             _warn_of_gap(self.tol, worst)
         return iterations
-
-    def _class_weights(self, y: Any, weight: Float) -> Float:
-        options = {"class_weight": self.class_weight, "classes": self.classes_, "y": y}
-        # scikit-learn before 1.8 counts points, whatever they weigh.
-        if "sample_weight" in inspect.signature(compute_class_weight).parameters:
-            options["sample_weight"] = weight
-        return np.asarray(compute_class_weight(**options), dtype=np.float64)
 
 
 class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
@@ -232,25 +258,29 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
             return self._fit(X, y, sample_weight)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X = canonical_rows(X)
         if self.loss != "epsilon_insensitive" or self.dual is False:
+            if sample_weight is not None:
+                check_some_weight(checked_weight(sample_weight, _num_samples(X)))
             super().fit(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
-        doubtful = self._loses_digits(X, sample_weight)
+        weight = checked_weight(sample_weight, _num_samples(X))
+        check_some_weight(weight)
+        doubtful = self._loses_digits(X, weight)
         passes = FEWEST_PASSES if doubtful else self._passes(X, 2, PATIENCE_OF_TARGETS)
-        found = self._liblinear(X, y, passes, sample_weight, class_weight=None, epsilon=self.epsilon)
+        found = self._liblinear(X, y, passes, weight, class_weight=None, epsilon=self.epsilon)
         self.coef_, self.intercept_, iterations = found[0].ravel(), *found[1:]
         self.n_iter_ = int(iterations.max())
         y = np.asarray(y, dtype=np.float64).ravel()
         open_one = (passes < self.max_iter and self.n_iter_ >= passes) or doubtful
         if (open_one or not np.isfinite(self.coef_).all()) and _is_moderate(X) and _is_moderate(y):
-            self._finish(X, y, sample_weight)
+            self._finish(X, y, weight)
         self._check_finite()
         return self
 
-    def _finish(self, X: Any, y: Float, sample_weight: Any) -> None:
+    def _finish(self, X: Any, y: Float, weight: Float) -> None:
         """Solve what LIBLINEAR did not end."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         taking_part = np.flatnonzero(weight > 0.0)
         if len(taking_part) < len(y):
             X, y, weight = X[taking_part], y[taking_part], weight[taking_part]

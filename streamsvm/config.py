@@ -1053,16 +1053,17 @@ class SvmConfig(Section):
         default="double",
         description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
         "coefficients in 32, a quarter of the bytes; a machine is rounded before anything is "
-        "measured of it, and no accuracy was seen to be lost. `double`: 64 bits. Default with coreset.landmarks: "
-        "`half`; else `double`.",
+        "measured of it. Where that moves its objective by more than `tolerance` times it, the intercept is fitted "
+        "again, and a machine that this does not repair keeps 64 bits, over as many landmarks as fit so. `double`: 64 "
+        "bits. Default with coreset.landmarks: `half`; else `double`.",
     )
     round_first: bool = Field(
         default=False,
         description="With `precision = half`: round the scaled points to 16 bits before the machine is trained on "
         "them, instead of its support vectors afterwards. Where gamma and the box of a point are large, as with label "
-        "noise in few features, a machine of thousands of support vectors that is rounded afterwards is another one (a "
-        "checkerboard with 15 % of the labels turned: 74.3 instead of 80.3 % right); one of rounded points is "
-        "published as it was trained. Default with coreset.landmarks and half precision: true.",
+        "noise in few features, a machine of thousands of support vectors that is rounded afterwards would be another "
+        "one (a checkerboard with 15 % of the labels turned: 74.3 instead of 80.3 % right), and keeps 64 bits; one of "
+        "rounded points is published as it was trained. Default with coreset.landmarks and half precision: true.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,

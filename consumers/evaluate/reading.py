@@ -27,7 +27,7 @@ def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]
         batches.append(batch)
         read += len(batch)
         step("reading", read, source.rows)
-    given = list(chain.from_iterable(batch.y or () for batch in batches))
+    given = _of_one_type(source, list(chain.from_iterable(batch.y or () for batch in batches)))
     labels = sorted(set(given), key=lambda label: (isinstance(label, str), label))
     if not 2 <= len(labels) <= MOST_CLASSES:
         shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
@@ -41,6 +41,28 @@ def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]
     y = 2 * y - 1 if len(labels) == 2 else y
     points = Points(np.concatenate([batch.X for batch in batches]), y, np.concatenate(weight))
     return points, tuple(labels)
+
+
+def _of_one_type(source: Source, labels: list[Label]) -> list[Label]:
+    """Return labels all as text where some are: of a column with 01 and 10, only 01 shows that its labels are text.
+
+    1 and "1", which a JSON file can have both, stay two labels.
+
+    Raises
+    ------
+    ConfigurationError
+        If some are true or false and others numbers: Python takes true for 1.
+    """
+    kinds, distinct = set(map(type, labels)), set(labels)
+    if {bool, int} <= kinds:
+        truth, number = (next(label for label in labels if type(label) is kind) for kind in (bool, int))
+        raise ConfigurationError(
+            f"{source.name}: the labels mix true or false and numbers, such as {truth!r} and {number!r}",
+            "Write all labels as numbers, or all as true and false.",
+        )
+    if not {str, int} <= kinds or len(set(map(str, distinct))) < len(distinct):
+        return labels
+    return list(map(str, labels))
 
 
 def check_parts(source: Source, train: Points, test: Points, labels: int) -> None:

@@ -20,13 +20,14 @@ from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.events import points_given, recipe_given
+from streamsvm.estimators.inputs import check_labels, check_some_weight, checked_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
@@ -200,7 +201,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Source: Tukan, Baykal, Feldman and Rus 2020 (merge and reduce); `streamsvm.coreset.reducers.calibrated` says which
     points are kept. With more than two classes, one without points so far is never answered by pairs; against the rest
     its decision value is -1 everywhere.
-    Points of weight 0 are ignored. float32 input is stored as float32, all other input as float64.
+    Points of weight 0 are ignored, and so is a label that only such points have. float32 input is stored as float32,
+    all other input as float64.
 
     Examples
     --------
@@ -290,6 +292,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self.__dict__.pop("_stream", None)
         self._learn(X, y, None, sample_weight, first=True)
+        if not hasattr(self, "_stream"):
+            check_some_weight(np.zeros(0))
         self._stream.made()
         return self
 
@@ -309,6 +313,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         classes : array-like of shape (n_classes,), optional
             All labels that will come; needed with the first call unless all are among its points.
         sample_weight : array-like of shape (n,), optional
+            0, or from 1e-15 to 1e15. Rows of weight 0 are ignored, also where no row of a portion has another: without
+            `classes` the first portion with a row that counts is then the first call.
         """
         self._learn(X, y, classes, sample_weight, first=not hasattr(self, "_stream"))
         return self
@@ -335,7 +341,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         recipe = None if self.features is None else recipe_given(self.features)
         given = self._given(X, y, None, None, recipe, first=False)
         dtype = self._stream.config.points.numpy_dtype
-        _check_features(given.features, given.rows, np.dtype(dtype).name)
         self._stream.forget(Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
         return self
 
@@ -472,8 +477,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Whether anything was learned."""
-        return hasattr(self, "_stream")
+        """Whether anything was learned: rows of weight 0 are not."""
+        return hasattr(self, "_stream") and self._stream.rows > 0
 
     def __getstate__(self) -> Plain:
         """Return parameters and what was learned as plain values: skops asks for trust in this class only."""
@@ -529,7 +534,6 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(str(error)) from None
         recipe = None if self.features is None else recipe_given(self.features)
         given = self._given(X, y, None, sample_weight, recipe, first=False)
-        _check_features(given.features, given.rows, np.dtype(dtype).name)
         points = Points(given.features.astype(dtype), self._signed(given.labels), given.weight)
         while True:
             certifier.look(0, points)
@@ -538,6 +542,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 return certificate
 
     def _given(self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool) -> _Given:
+        check_labels(y)
         if recipe is None:
             features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
         else:
@@ -546,23 +551,27 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             classes = given.classes if classes is None else classes
             sample_weight = given.weight if sample_weight is None else sample_weight
         labels = column_or_1d(y, warn=True)
-        weight = _check_sample_weight(sample_weight, features, dtype=np.float64, ensure_non_negative=True)
+        weight = checked_weight(sample_weight, len(features))
         rows = np.flatnonzero(weight > 0)
         features, labels, weight = features[rows], labels[rows], weight[rows]
-        _check_sizes(features, weight, rows)
+        stored = features.dtype if first else np.dtype(self._stream.config.points.numpy_dtype)
+        _check_sizes(features, weight, rows, stored.name)
         return _Given(features, labels, weight, rows, classes)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         recipe = None if self.features is None else recipe_given(self.features)
-        features, labels, weight, rows, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
+        features, labels, weight, _, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
+        if first and classes is None and not len(labels):
+            return  # rows of weight 0 are ignored: the first row that counts will begin the stream
         if first:
             self._begin(features, labels, classes, recipe)
         else:
             self._check_unchanged(recipe)
-            _check_features(features, rows, np.dtype(self._stream.config.points.numpy_dtype).name)
         if not first and classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
             given = np.asarray(classes).tolist()
             raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
+        if not len(labels):
+            return
         y = self._signed(labels)
         self._stream.learn(Points(features.astype(self._stream.config.points.numpy_dtype), y, weight))
 
@@ -579,6 +588,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: Recipe | None) -> None:
         if classes is None:
             check_classification_targets(labels)
+        check_labels(classes, "classes")
         found = np.unique(labels if classes is None else classes)
         if not 2 <= len(found) <= MOST_CLASSES:
             raise ValueError(f"y must hold 2 to {MOST_CLASSES} classes; {len(found)} class was given")
@@ -729,8 +739,11 @@ def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:
     return () if values is None else tuple(float(one) if isinstance(one, np.number) else one for one in values)
 
 
-def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) -> None:
-    """Refuse numbers whose squares or products overflow, as a trainer does; `rows` are their rows as given."""
+def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp], stored: str) -> None:
+    """Refuse numbers whose squares or products overflow, as a trainer does.
+
+    `rows` are their rows as given, `stored` is the type in which the stream keeps features.
+    """
     wrong = (weight < SMALLEST_WEIGHT) | (weight > LARGEST_WEIGHT)
     if wrong.any():
         row = int(wrong.argmax())
@@ -738,7 +751,7 @@ def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp]) 
             f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight must be 0 or from {SMALLEST_WEIGHT:g} to "
             f"{LARGEST_WEIGHT:g}: scale the weights"
         )
-    _check_features(features, rows, features.dtype.name)
+    _check_features(features, rows, stored)
 
 
 def _check_features(features: NDArray[Any], rows: NDArray[np.intp], stored: str) -> None:

@@ -18,6 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final, Self
 
 import numpy as np
@@ -26,14 +27,26 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
+from streamsvm.estimators.centring import moved, offset_of
+from streamsvm.estimators.fitted import check_machine, unfitted_by_errors
+from streamsvm.estimators.inputs import (
+    canonical_rows,
+    check_finite_weights,
+    check_no_negative_weight,
+    check_some_weight,
+    given_weight,
+)
+from streamsvm.estimators.recheck import SLACK, Expanded, Recheck
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.process_wide import algebra_threads
-from streamsvm.svm.block.product_kernels import PolynomialKernel
+from streamsvm.svm.block.product_kernels import PolynomialKernel, products
 from streamsvm.svm.problem import LARGEST_FEATURE
 
-UNBOUNDED: Final = 1 << 53
-"""Number of iterations used for "no bound"."""
+LEAST_BOUND, STEPS_OF_POINT = 10_000_000, 10_000
+"""Without `max_iter`, the solver makes at most so many steps, or so many for each point if that is more: seconds for
+hundreds of points. What is left then needs scaled features, not more steps."""
 LARGEST_BOX: Final = 1e10
 """Largest bound of a dual variable. With `C=inf` the machine is that of the largest margin wherever its dual variables
 stay below this bound; they grow without end where no machine separates the classes."""
@@ -120,6 +133,18 @@ def _take(left: deque[Callable[[], object]]) -> None:
         part()
 
 
+@dataclass(frozen=True, slots=True)
+class SigmoidKernel:
+    """k(a, b) = tanh(gamma <a, b> + coef0): not positive semidefinite, and LIBSVM's."""
+
+    gamma: float
+    coef0: float
+
+    def gram(self, A: Any, B: Any) -> Float:
+        """Return the (len(A), len(B)) block of kernel values."""
+        return np.tanh(self.gamma * products(A, B) + self.coef0)
+
+
 class DropIn:
     """A class of scikit-learn follows among the bases; see the module."""
 
@@ -134,11 +159,23 @@ class DropIn:
     dual_coef_: Any
     intercept_: Float
     fit_status_: int
+    n_features_in_: int
+    shape_fit_: tuple[int, ...]
     _gap: float
     _trial: bool
+    _boxes_full: int
+    _wrong: float
     _gamma: float
+    _n_support: NDArray[np.int32]
+    _num_iter: NDArray[np.int32]
     _dual_coef_: Any
     _intercept_: Float
+    _matrix: Float | None
+    _centred: tuple[Float, Float, Float, Float] | None
+    _offset: Float | None
+    _own_centres: Float | None
+    _counts_classes = False
+    """Whether machines are of pairs of classes, and not one function."""
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points.
@@ -149,7 +186,7 @@ class DropIn:
         y : array-like of shape (n,)
             Labels of two classes or more, or targets; one class ignores it.
         sample_weight : array-like of shape (n,), optional
-            Multiplies the largest dual variable of each point; a point of weight 0 or less is as good as absent.
+            Multiplies the largest dual variable of each point; a point of weight 0 is as good as absent.
 
         Returns
         -------
@@ -163,9 +200,22 @@ class DropIn:
         TypeError
             If a precomputed matrix is sparse.
         """
-        self._check_own_parameters()
-        super().fit(X, y, sample_weight)  # type: ignore[misc]
+        with unfitted_by_errors(self):
+            self._check_own_parameters()
+            self._check_labels(y)
+            super().fit(self._canonical(X), y, given_weight(sample_weight))  # type: ignore[misc]
+            self._warn_of_result()
         return self
+
+    def _canonical(self, X: Any) -> Any:
+        """Return rows as all solvers read them; a callable kernel gets what the caller gave."""
+        return X if callable(self.kernel) else canonical_rows(X)
+
+    def _check_labels(self, y: Any) -> None:
+        """Refuse labels that scikit-learn's checks take for others; targets are left to these."""
+
+    def _warn_of_result(self) -> None:
+        """Warn of what was trained, if it has no meaning."""
 
     def _check_own_parameters(self) -> None:
         """Refuse values of parameters that scikit-learn does not know."""
@@ -218,9 +268,106 @@ class DropIn:
             return RbfKernel(float(self._gamma))
         return PolynomialKernel(self.degree, float(self._gamma), float(self.coef0))
 
+    def _most_steps(self, points: int) -> int:
+        """Return how many steps a machine of so many points may make."""
+        return max(LEAST_BOUND, STEPS_OF_POINT * points) if self.max_iter == -1 else self.max_iter
+
     @property
-    def _most_steps(self) -> int:
-        return UNBOUNDED if self.max_iter == -1 else self.max_iter
+    def _checked_kernel(self) -> Any:
+        """The kernel, or one of LIBSVM's alone; None where its values are given."""
+        if self.kernel == "sigmoid":
+            return SigmoidKernel(float(self._gamma), float(self.coef0))
+        return self._own_kernel if self.kernel in ("linear", "rbf", "poly") else None
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        """Return the KKT gap of decision values over training rows of positive weight; see `recheck`."""
+        raise NotImplementedError
+
+    def _rechecked(self, X: Any, y: Float, weight: Float) -> Recheck:
+        """Return how far what was just trained is from its optimum, from scratch.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array
+            Training rows of positive weight as they were solved: moved. A square matrix of given kernel values.
+        y, weight : ndarray of shape (n,)
+        centres : ndarray, optional
+            See `recheck.Expanded`.
+        """
+        dual, kernel = _dense(self.dual_coef_), self._checked_kernel
+        support = self.support_
+        if not (np.isfinite(dual).all() and np.isfinite(self.intercept_).all()):
+            return Recheck(np.inf, np.inf, exact=False)
+        with np.errstate(all="ignore"):
+            machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_, self._own_centres)
+            values = (
+                machine.of_kernel_values(X[:, support])
+                if kernel is None
+                else machine.values(X, near=len(y) <= FEW_IN_PLAY)
+            )
+            rounding = machine.rounding(X) if kernel is not None else 0.0
+            found = Recheck(self._gap_of(values, y, weight, support, dual), rounding, exact=False)
+            if rounding > (SLACK - 1.0) * self.tol and self._solved_here and found.gap < np.inf:
+                precise = machine.precise_values(X)
+                if precise is not None:
+                    wrong = float(np.abs(values - precise).max())
+                    found = Recheck(self._gap_of(precise, y, weight, support, dual), wrong, exact=True)
+        return found
+
+    def _publish(self, centres: Float | None) -> None:
+        """Set the intercepts of rows as they are, and keep what decides with all digits.
+
+        Parameters
+        ----------
+        centres : ndarray of shape (machines, d), or None
+            What rows lose before linear machines with the intercepts that training set; None: nothing.
+        """
+        self._centred = None
+        if centres is None:
+            return
+        dual, own = _dense(self.dual_coef_).copy(), self.intercept_
+        machine = self._expansion(self.support_vectors_, dual, own, centres)
+        self.intercept_ = machine.planes.raw_intercepts()
+        self._centred = centres, own, dual, self.intercept_.copy()
+
+    @property
+    def _expanded(self) -> Expanded:
+        """The machine as it decides; a changed dual variable or intercept counts, around the origin."""
+        dual, intercepts, centres = self._dual, self._intercept_, None
+        kept = self._centred
+        if kept is not None and np.array_equal(dual, kept[2]) and np.array_equal(intercepts, kept[3]):
+            centres, intercepts = kept[0], kept[1]
+        return self._expansion(self.support_vectors_, dual, intercepts, centres)
+
+    def _expansion(
+        self, support_vectors: Any, dual: Float, intercepts: Float, centres: Float | None = None
+    ) -> Expanded:
+        return Expanded(
+            kernel=self._checked_kernel,
+            support_vectors=support_vectors,
+            counts=self._n_support if self._counts_classes else None,
+            dual=dual,
+            intercepts=intercepts,
+            centres=centres,
+        )
+
+    def _get_coef(self) -> Any:
+        machine = self._expanded
+        if machine.centres is None:
+            return super()._get_coef()  # type: ignore[misc]
+        w = machine.planes.coefficients() * (-1.0 if len(machine.intercepts) == 1 and self._counts_classes else 1.0)
+        return _sparse_kind()(w) if sparse.issparse(self.support_vectors_) else w
+
+    def _validate_for_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        check_machine(self)
+        return super()._validate_for_predict(self._canonical(X))  # type: ignore[misc]
+
+    def _compute_kernel(self, X: Any) -> Any:
+        found = super()._compute_kernel(X)  # type: ignore[misc]
+        if hasattr(self, "_trial"):
+            self._matrix = found
+        return found
 
     def _ended_by_libsvm(
         self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None]
@@ -234,30 +381,98 @@ class DropIn:
         train : callable
             Calls scikit-learn's own training with such rows, targets and weights.
         """
-        # Its final gap is below this, if it ends.
-        self._gap, bound = self.tol, self.max_iter
-        if not self._solved_here:
-            train(X, y, self._given_to_libsvm(sample_weight, y))
-            return True
         weight = self._checked_weight(y, sample_weight)
-        _check_magnitude(X)
+        if not self._solved_here:
+            self._left_to_libsvm(X, y, sample_weight, train)
+            return True
         rows = np.flatnonzero(weight > 0.0)
         # Where all points count, none is copied; of others LIBSVM would count places.
         every = len(rows) == len(y)
-        most = self._steps_of_libsvm(X if every else X[rows], y[rows])
-        if not 0 < most < self._most_steps:
+        X, y, weight = (X, y, weight) if every else (X[rows], y[rows], weight[rows])
+        most = self._steps_of_libsvm(X, y)
+        if not 0 < most < self._most_steps(len(y)) or (self._offset is not None and not self._may_move):
             return False
-        self.max_iter, self._trial = most, True
-        try:
-            if every:
-                train(X, y, self._given_to_libsvm(sample_weight, y))
-            else:
-                train(X[rows], y[rows], self._given_to_libsvm(weight[rows], y[rows]))
-        finally:
-            self.max_iter = bound
-            del self._trial
+        self._try(X, y, sample_weight if every else weight, train, max_iter=most)
+        if self.fit_status_:
+            return False
+        found = self._rechecked(X, y, weight)
+        self._gap = found.gap
         self.support_ = rows[self.support_].astype(np.int32)
-        return self.fit_status_ == 0
+        return found.within(self.tol)
+
+    def _try(
+        self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None], **settings: float
+    ) -> None:
+        """Let LIBSVM train with other settings, and without a warning."""
+        own = {name: getattr(self, name) for name in settings}
+        vars(self).update(settings)
+        self._trial = True
+        try:
+            train(X, y, self._given_to_libsvm(sample_weight, y))
+        finally:
+            vars(self).update(own)
+            del self._trial
+
+    def _left_to_libsvm(
+        self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None]
+    ) -> None:
+        """Let LIBSVM train where the kernel is its own; its word is checked here, too.
+
+        Its float32 kernel values may leave a gap just above the tolerance: then it tries half the tolerance, once.
+        """
+        weight = sample_weight if len(sample_weight) else np.ones(len(y))
+        rows = np.flatnonzero(weight > 0.0)
+        for share in (1.0, 0.5):
+            self._matrix = None
+            self._try(X, y, sample_weight, train, tol=self.tol * share)
+            given = X if self._matrix is None else self._matrix
+            if self._checked_kernel is None:
+                part = given if len(rows) == len(y) else given[np.ix_(rows, rows)]
+            else:
+                part = X if len(rows) == len(y) else X[rows]
+            found = self._rechecked(part, y[rows], weight[rows])
+            if self.fit_status_ or not self.tol < found.gap < 2.0 * self.tol:
+                break
+        self._gap, self._matrix = found.gap, None
+        self.support_ = rows[self.support_].astype(np.int32)
+        self.fit_status_ = int(self.fit_status_ or not found.gap <= self.tol)
+
+    def _fit_machine(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
+        """Train in the place of scikit-learn's call of LIBSVM; see `_ended_by_libsvm` and `_train`."""
+        if self._solved_here:
+            _check_magnitude(X)
+        self._offset, self._own_centres, self._boxes_full, self._centred = None, None, 0, None
+        self._wrong = 0.0
+        if self._solved_here and self.kernel in ("linear", "rbf"):
+            weighed = sample_weight.ndim == 1 and len(sample_weight) and (sample_weight <= 0.0).any()
+            self._offset = offset_of(X[sample_weight > 0.0] if weighed and (sample_weight > 0.0).any() else X)
+        near = X if self._offset is None or not self._may_move else moved(X, self._offset)
+        if not self._ended_by_libsvm(near, y, sample_weight, train):
+            self._train_here(near, y, sample_weight, seed)
+        if self._solved_here:
+            rows = X[self.support_]
+            self.support_vectors_ = _sparse_kind()(rows) if sparse.issparse(X) else rows
+        if self.kernel == "linear":
+            self._publish(self._all_centres(near.shape[1]))
+        # What is not finite is an error of scikit-learn's in a moment.
+        if np.isfinite(_dense(self.dual_coef_)).all() and np.isfinite(self.intercept_).all():
+            self._warn_from_fit_status()
+
+    @property
+    def _may_move(self) -> bool:
+        """Whether the machine does not depend on the origin: dual variables sum to 0, or the kernel has no origin."""
+        return True
+
+    def _all_centres(self, dimension: int) -> Float | None:
+        """Return what rows lose before each machine, shape (machines, d); None: nothing."""
+        own, offset = self._own_centres, self._offset if self._may_move else None
+        if own is None and offset is None:
+            return None
+        return (
+            np.zeros((len(self.intercept_), dimension))
+            + (0.0 if own is None else own)
+            + (0.0 if offset is None else offset)
+        )
 
     def _dense_fit(
         self, X: Any, y: Float, sample_weight: Float, solver_type: int, kernel: str, random_seed: int
@@ -265,9 +480,7 @@ class DropIn:
         def train(X: Any, y: Float, weight: Float) -> None:
             super(DropIn, self)._dense_fit(X, y, weight, solver_type, kernel, random_seed)  # type: ignore[misc]
 
-        if not self._ended_by_libsvm(X, y, sample_weight, train):
-            self._train_here(X, y, sample_weight, random_seed)
-            self.support_vectors_ = X[self.support_]
+        self._fit_machine(X, y, sample_weight, random_seed, train)
 
     def _sparse_fit(
         self, X: Any, y: Float, sample_weight: Float, solver_type: int, kernel: str, random_seed: int
@@ -275,39 +488,68 @@ class DropIn:
         def train(X: Any, y: Float, weight: Float) -> None:
             super(DropIn, self)._sparse_fit(X, y, weight, solver_type, kernel, random_seed)  # type: ignore[misc]
 
-        if self._solved_here:
-            X.sum_duplicates()
-        if self._ended_by_libsvm(X, y, sample_weight, train):
-            return
-        dense = X.shape[0] * X.shape[1] * X.dtype.itemsize <= DENSE_BYTES[kernel]
-        self._train_here(X.toarray() if dense else X, y, sample_weight, random_seed)
-        self.support_vectors_, self.dual_coef_ = _as_libsvm_keeps(X[self.support_], self.dual_coef_)
+        self._fit_machine(X, y, sample_weight, random_seed, train)
 
     def _checked_weight(self, y: Float, sample_weight: Float) -> Float:
         """Return weights of which some are positive, and of every class that there is."""
         weight = sample_weight if len(sample_weight) else np.ones(len(y))
-        if weight.ndim != 1:
-            raise ValueError(f"sample_weight has shape {weight.shape}: give one number a sample, shape {y.shape}")
-        if not (weight > 0.0).any():
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        check_finite_weights(weight)
+        self._check_counting(y, weight)
+        check_no_negative_weight(weight)
         return weight
 
+    def _check_counting(self, y: Float, weight: Float) -> None:  # noqa: ARG002 - targets have no classes
+        """Refuse weights that leave nothing to train on."""
+        check_some_weight(weight)
+
     def _train_here(self, X: Any, y: Float, sample_weight: Float, random_seed: int) -> None:
+        """Train by our own solver, and look again where rounding could decide what it says."""
         self._probA, self._probB = np.empty(0), np.empty(0)
-        self._train(X, y, sample_weight if len(sample_weight) else np.ones(len(y)), random_seed)
-        self._warn_from_fit_status()
+        weight = sample_weight if len(sample_weight) else np.ones(len(y))
+        dense = isinstance(X, np.ndarray) or X.shape[0] * X.shape[1] * X.dtype.itemsize > DENSE_BYTES[self.kernel]
+        solved = X if dense else X.toarray()
+        self._train(solved, y, weight, random_seed)
+        # Classes far from one another were centred pair by pair; their gaps stand.
+        if self._own_centres is None or not self._counts_classes:
+            self._doubt(solved, y, weight)
+        if sparse.issparse(X):
+            self.dual_coef_ = _as_libsvm_keeps(self.dual_coef_)
+        self.fit_status_ = int(self.fit_status_ or self._boxes_full > 0)
+
+    def _doubt(self, X: Any, y: Float, weight: Float) -> None:
+        """Set `fit_status_` to 1 where rounding hides that the machine is not optimal."""
+        machine = self._expansion(X[self.support_], self.dual_coef_, self.intercept_, self._own_centres)
+        with np.errstate(all="ignore"):
+            if machine.rounding(X) <= (SLACK - 1.0) * self.tol:
+                return
+        support, rows = self.support_, np.flatnonzero(weight > 0.0)
+        self.support_ = np.searchsorted(rows, support).astype(np.int32)
+        found = self._rechecked(X[rows], y[rows], weight[rows])
+        self.support_, self._gap, self._wrong = support, found.gap, found.rounding
+        self.fit_status_ = int(self.fit_status_ or not found.within(self.tol))
 
     def _warn_from_fit_status(self) -> None:
-        if hasattr(self, "_trial"):
+        if hasattr(self, "_trial") or not self.fit_status_:
             return
-        if self.fit_status_ and self.max_iter == -1:
-            warnings.warn(
-                f"the solver ended before the KKT gap met tol = {self.tol:g}: raise tol, or scale the features",
-                ConvergenceWarning,
-                stacklevel=4,
+        reached = f"the KKT gap is {self._gap:.3g}, tol = {self.tol:g}"
+        if self._wrong > self.tol:
+            reached += f", and rounding moves decision values by {self._wrong:.3g}"
+        if self._boxes_full:
+            message = (
+                f"C is beyond {LARGEST_BOX:g}, and {self._boxes_full} dual variables grew to that: no machine of this "
+                f"kernel fits without errors ({reached}); give a smaller C"
+            )
+        elif self.max_iter != -1 and int(np.max(self._num_iter, initial=0)) >= self.max_iter:
+            message = (
+                f"Solver terminated early (max_iter={self.max_iter}).  Consider pre-processing your data with "
+                f"StandardScaler or MinMaxScaler: {reached}"
             )
         else:
-            super()._warn_from_fit_status()  # type: ignore[misc]
+            message = (
+                f"the solver ended before the KKT gap met tol = {self.tol:g}: {reached}; raise tol, or scale the "
+                "features"
+            )
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
     def _dense_predict(self, X: Any) -> Any:
         return self._answer(X) if self._solved_here else super()._dense_predict(X)  # type: ignore[misc]
@@ -324,8 +566,7 @@ class DropIn:
     @property
     def _dual(self) -> Float:
         """The dual variables of the support vectors, shape (k - 1, n_SV)."""
-        kept = self._dual_coef_
-        return np.asarray(kept.toarray() if sparse.issparse(kept) else kept, dtype=np.float64)
+        return _dense(self._dual_coef_)
 
 
 def check_threads(threads: Any) -> None:
@@ -349,12 +590,18 @@ def _check_magnitude(X: Any) -> None:
         )
 
 
-def _as_libsvm_keeps(support_vectors: Any, dual: Float) -> tuple[Any, Any]:
-    """Return sparse support vectors and their dual variables as scikit-learn does after sparse rows."""
-    # Which of scipy's two interfaces is scikit-learn's setting.
-    kind = sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
-    # Zeros are kept, as LIBSVM's sparse code reads the values without their places.
+def _dense(values: Any) -> Float:
+    return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64)
+
+
+def _sparse_kind() -> Any:
+    """Which of scipy's two interfaces is scikit-learn's setting."""
+    return sparse.csr_array if get_config().get("sparse_interface") == "sparray" else sparse.csr_matrix
+
+
+def _as_libsvm_keeps(dual: Float) -> Any:
+    """Return dual variables as scikit-learn does after sparse rows: zeros are kept, as LIBSVM reads no places."""
     rows, columns = dual.shape
     places = np.tile(np.arange(columns, dtype=np.int32), rows)
     starts = np.arange(rows + 1, dtype=np.int32) * np.int32(columns)
-    return kind(support_vectors), kind((dual.ravel(), places, starts), shape=(rows, columns))
+    return _sparse_kind()((dual.ravel(), places, starts), shape=(rows, columns))

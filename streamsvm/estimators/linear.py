@@ -13,7 +13,6 @@ problem are LIBLINEAR's alone.
 
 from __future__ import annotations
 
-import inspect
 import warnings
 from contextlib import nullcontext
 from typing import Any, Final, Self
@@ -24,10 +23,18 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.svm._base import _fit_liblinear
-from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _num_samples, validate_data
 
+from streamsvm.estimators.fitted import unfitted_by_errors
+from streamsvm.estimators.inputs import (
+    canonical_rows,
+    check_every_class,
+    check_labels,
+    check_some_weight,
+    checked_weight,
+    class_weights,
+)
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import silenced
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
@@ -45,6 +52,7 @@ POINT_NS, ENTRY_NS = 20.0, 1.6
 FEWEST_PASSES: Final = 20
 GAP, GAP_OF_TOLERANCE = 1e-6, 1e-2
 """Relative duality gap at which the method ends: the smaller of this and this share of `tol`."""
+EPSILON: Final = float(np.finfo(np.float64).eps)
 LARGEST: Final = 1e100
 """Of features and targets: squares must stay finite."""
 
@@ -59,6 +67,8 @@ class _FirstLiblinear:
     fit_intercept: bool
     intercept_scaling: float
     max_iter: int
+    coef_: Any
+    intercept_: Any
     verbose: int
     random_state: Any
 
@@ -96,9 +106,30 @@ class _FirstLiblinear:
             )
         return found
 
-    def _optimum(self, rows: SignedRows, height: Float, upper: Float) -> tuple[Float, int, bool]:
-        """Return the coefficients with that of the intercept as the last, steps, and whether the gap was met."""
-        return penalised_optimum(rows, height, upper, min(GAP, GAP_OF_TOLERANCE * self.tol))
+    def _optimum(self, rows: SignedRows, height: Float, upper: Float) -> tuple[Float, int, float]:
+        """Return the coefficients with that of the intercept as the last, steps, and the gap reached."""
+        return penalised_optimum(rows, height, upper, self._gap_wanted)
+
+    @property
+    def _gap_wanted(self) -> float:
+        return min(GAP, GAP_OF_TOLERANCE * self.tol)
+
+    def _loses_digits(self, X: Any, weight: Any) -> bool:
+        """Whether LIBLINEAR's word cannot be taken: of rows and boxes so large, rounding may exceed its tolerance.
+
+        It has a running w, and "ended" is said of that.
+        """
+        values = X.ravel() if isinstance(X, np.ndarray) else X.data
+        largest = 1.0 if weight is None else float(np.max(np.asarray(weight, dtype=np.float64), initial=1.0))
+        square = float(np.vdot(values, values)) + X.shape[0] * self._scaling**2
+        return bool(EPSILON * self.C * largest * square > self.tol)
+
+    def _check_finite(self) -> None:
+        if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
+            raise ValueError(
+                "The coefficients or intercepts are not finite. The input data may contain large values and need to be "
+                "preprocessed"
+            )
 
 
 class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
@@ -121,20 +152,51 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVC's."""
-        ours = self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False
-        if not ours:
-            super().fit(X, y, sample_weight)
-            return self
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        with unfitted_by_errors(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        check_labels(y)
+        given = canonical_rows(X)
+        X, y = validate_data(
+            self, given, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False
+        )
         check_classification_targets(y)
-        self.classes_ = np.unique(y)
-        passes = self._passes(X, 1, PATIENCE_OF_CLASSES) if self._is_wide(X) else self.max_iter
-        found = self._liblinear(X, y, passes, sample_weight, class_weight=self.class_weight)
-        self.coef_, self.intercept_, iterations = found
-        if passes < self.max_iter and (iterations >= passes).any() and _is_moderate(X):
-            iterations = self._finish(X, y, sample_weight, iterations, iterations >= passes)
-        self.n_iter_ = int(iterations.max())
+        self.classes_, label = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "This solver needs samples of at least 2 classes in the data, but the data contains only one class: "
+                f"{self.classes_[0]!r}"
+            )
+        weight = checked_weight(sample_weight, len(label))
+        check_every_class(weight, label, self.classes_)
+        scale = class_weights(self.class_weight, self.classes_, label, weight)
+        if self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False:
+            self._fit_hinge(X, label, weight, scale)
+        else:
+            self._fit_as_liblinear(given, label, weight, scale)
         return self
+
+    def _fit_hinge(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
+        doubtful = self._loses_digits(X, weight)
+        passes = self._passes(X, 1, PATIENCE_OF_CLASSES) if self._is_wide(X) else self.max_iter
+        passes = FEWEST_PASSES if doubtful else passes
+        found = self._liblinear(X, label, passes, weight, class_weight=dict(enumerate(scale)))
+        self.coef_, self.intercept_, iterations = found
+        open_ones = (iterations >= passes) & (passes < self.max_iter) | doubtful | ~np.isfinite(self.coef_).all(axis=1)
+        if open_ones.any() and _is_moderate(X):
+            iterations = self._finish(X, label, weight, scale, iterations, open_ones)
+        self._check_finite()
+        self.n_iter_ = int(iterations.max())
+
+    def _fit_as_liblinear(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
+        """Let LinearSVC train, on the places of the classes: it takes labels like "01" for numbers."""
+        classes, class_weight = self.classes_, self.class_weight
+        self.class_weight = dict(enumerate(scale))
+        try:
+            super().fit(X, label, weight)
+        finally:
+            self.class_weight, self.classes_ = class_weight, classes
 
     def _is_wide(self, X: Any) -> bool:
         """Whether the problem is one that LIBLINEAR hardly ever ends; see `WIDE`."""
@@ -143,38 +205,35 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         return bool(n >= FEWEST and self.C * square >= WIDE)
 
     def _finish(
-        self, X: Any, y: Any, sample_weight: Any, iterations: NDArray[Any], open_ones: NDArray[np.bool_]
+        self,
+        X: Any,
+        label: NDArray[np.intp],
+        weight: Float,
+        scale: Float,
+        iterations: NDArray[Any],
+        open_ones: NDArray[np.bool_],
     ) -> NDArray[Any]:
         """Solve the machines that LIBLINEAR did not end, and return the passes and steps of all."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
-        scale, taking_part = self._class_weights(y, weight), np.flatnonzero(weight > 0.0)
-        if len(taking_part) < len(y):
-            X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
-        label = np.searchsorted(self.classes_, y)
+        taking_part = np.flatnonzero(weight > 0.0)
+        if len(taking_part) < len(label):
+            X, label, weight = X[taking_part], label[taking_part], weight[taking_part]
         iterations, two = iterations.copy(), len(self.classes_) == 2
-        met = True
+        worst = 0.0
         for at in np.flatnonzero(open_ones):
             positive = label == (1 if two else at)
             # LIBLINEAR weighs the one class of several by its weight, and the rest by 1.
             other = scale[0] if two else 1.0
             upper = self.C * weight * np.where(positive, scale[1 if two else at], other)
             rows = plain_rows(X, np.where(positive, 1.0, -1.0), self._scaling)
-            v, steps, done = self._optimum(rows, np.ones(len(upper)), upper)
+            v, steps, gap = self._optimum(rows, np.ones(len(upper)), upper)
             self.coef_[at] = v[:-1]
             if self.fit_intercept:
                 self.intercept_[at] = self._scaling * v[-1]
             iterations[at] += steps
-            met = met and done
-        if not met:
-            _warn_of_gap(self.tol)
+            worst = max(worst, gap)
+        if worst > self._gap_wanted:
+            _warn_of_gap(self.tol, worst)
         return iterations
-
-    def _class_weights(self, y: Any, weight: Float) -> Float:
-        options = {"class_weight": self.class_weight, "classes": self.classes_, "y": y}
-        # scikit-learn before 1.8 counts points, whatever they weigh.
-        if "sample_weight" in inspect.signature(compute_class_weight).parameters:
-            options["sample_weight"] = weight
-        return np.asarray(compute_class_weight(**options), dtype=np.float64)
 
 
 class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
@@ -195,22 +254,33 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on all points; parameters are LinearSVR's."""
+        with unfitted_by_errors(self):
+            return self._fit(X, y, sample_weight)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        X = canonical_rows(X)
         if self.loss != "epsilon_insensitive" or self.dual is False:
+            if sample_weight is not None:
+                check_some_weight(checked_weight(sample_weight, _num_samples(X)))
             super().fit(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
-        passes = self._passes(X, 2, PATIENCE_OF_TARGETS)
-        found = self._liblinear(X, y, passes, sample_weight, class_weight=None, epsilon=self.epsilon)
+        weight = checked_weight(sample_weight, _num_samples(X))
+        check_some_weight(weight)
+        doubtful = self._loses_digits(X, weight)
+        passes = FEWEST_PASSES if doubtful else self._passes(X, 2, PATIENCE_OF_TARGETS)
+        found = self._liblinear(X, y, passes, weight, class_weight=None, epsilon=self.epsilon)
         self.coef_, self.intercept_, iterations = found[0].ravel(), *found[1:]
         self.n_iter_ = int(iterations.max())
         y = np.asarray(y, dtype=np.float64).ravel()
-        if passes < self.max_iter and self.n_iter_ >= passes and _is_moderate(X) and _is_moderate(y):
-            self._finish(X, y, sample_weight)
+        open_one = (passes < self.max_iter and self.n_iter_ >= passes) or doubtful
+        if (open_one or not np.isfinite(self.coef_).all()) and _is_moderate(X) and _is_moderate(y):
+            self._finish(X, y, weight)
+        self._check_finite()
         return self
 
-    def _finish(self, X: Any, y: Float, sample_weight: Any) -> None:
+    def _finish(self, X: Any, y: Float, weight: Float) -> None:
         """Solve what LIBLINEAR did not end."""
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         taking_part = np.flatnonzero(weight > 0.0)
         if len(taking_part) < len(y):
             X, y, weight = X[taking_part], y[taking_part], weight[taking_part]
@@ -218,12 +288,12 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
         unit = float(np.abs(y).max()) or 1.0
         height = np.concatenate((y - self.epsilon, -y - self.epsilon)) / unit
         upper = np.tile(self.C * weight / unit, 2)
-        v, steps, met = self._optimum(mirrored(plain_rows(X, np.ones(len(y)), self._scaling)), height, upper)
+        v, steps, gap = self._optimum(mirrored(plain_rows(X, np.ones(len(y)), self._scaling)), height, upper)
         self.coef_, self.n_iter_ = unit * v[:-1], self.n_iter_ + steps
         if self.fit_intercept:
             self.intercept_ = np.array([unit * self._scaling * v[-1]])
-        if not met:
-            _warn_of_gap(self.tol)
+        if gap > self._gap_wanted:
+            _warn_of_gap(self.tol, gap)
 
 
 def _is_moderate(values: Any) -> bool:
@@ -232,9 +302,10 @@ def _is_moderate(values: Any) -> bool:
     return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) <= LARGEST)
 
 
-def _warn_of_gap(tolerance: float) -> None:
+def _warn_of_gap(tolerance: float, gap: float) -> None:
     warnings.warn(
-        f"the solver ended before the duality gap met tol = {tolerance:g}: raise tol, or scale the features",
+        f"the solver ended before the duality gap met tol = {tolerance:g}: the relative gap is {gap:.3g}; raise tol, "
+        "or scale the features",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -9,17 +9,18 @@ in the order (0, 1), (0, 2), ..., (1, 2), ....
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
+from streamsvm.estimators.centring import blocks_of, moved, offset_of, pair_offsets
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import BLOCK_ROWS
 from streamsvm.model.probability import Sigmoid
 from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks, products
 from streamsvm.svm.block.workers import ALONE, Workers
@@ -33,6 +34,9 @@ FOLDS: Final = 5
 LINEAR_STEPS: Final = 20
 """Most steps for each point of a small linear pair, before the solver for linear kernels takes over: it has a better
 method for large boxes."""
+CANCELLED: Final = 1e-9
+"""Relative error of RBF kernel values from which on distances are summed and not expanded."""
+EPSILON: Final = float(np.finfo(np.float64).eps)
 SMALL_STEPS: Final = 200_000
 """Most steps of another small pair."""
 
@@ -88,6 +92,10 @@ class Task:
                 max_iterations=self.max_iterations,
             )
         )
+
+    def moved(self, centre: Float) -> Task:
+        """Return the task of rows less a centre."""
+        return replace(self, Z=moved(self.Z, centre))
 
     def _solve_small(self, y: Float, upper: Float, matrix: Matrix) -> Solution | None:
         """Solve over the kernel matrix; None where the method for any number of points has to."""
@@ -215,6 +223,10 @@ class Machines:
     intercepts : ndarray of shape (k (k - 1) / 2,)
     iterations : ndarray of shape (k (k - 1) / 2,), int32
     converged : bool
+    gap : float
+        Largest KKT gap of a machine; 0 of small ones that met the tolerance.
+    centres : ndarray of shape (k (k - 1) / 2, d), or None
+        What rows lose before a linear machine, whose intercept is that of such rows; None: nothing.
     """
 
     support: NDArray[np.int32]
@@ -223,25 +235,33 @@ class Machines:
     intercepts: Float
     iterations: NDArray[np.int32]
     converged: bool
+    gap: float
+    centres: Float | None = None
 
 
 def train(task: Task, classes: int) -> Machines:
     """Train every pair; every class has a point."""
-    dual, intercepts, iterations = _small_pairs(task, classes)
-    kernels, converged = None, True
-    for i, j in combinations(range(classes), 2):
+    offsets = far_pairs(task, classes)
+    dual, intercepts, iterations = _small_pairs(task, classes, offsets)
+    kernels, converged, gap = None, True, 0.0
+    for at, (i, j) in enumerate(combinations(range(classes), 2)):
         if np.isfinite(intercepts[i, j]):
             continue
-        kernels = kernels or PairKernels(task, classes)
-        matrix = kernels.among(i, j)
-        rows = _of_pair(task.label, i, j) if matrix is None else kernels.of_pair(i, j)
-        solution = task.solve(rows, j, matrix)
+        if offsets is not None and offsets[at].any():
+            rows = _of_pair(task.label, i, j)
+            solution = task.moved(offsets[at]).solve(rows, j)
+        else:
+            kernels = kernels or PairKernels(task, classes)
+            matrix = kernels.among(i, j)
+            rows = _of_pair(task.label, i, j) if matrix is None else kernels.of_pair(i, j)
+            solution = task.solve(rows, j, matrix)
         assert solution.alpha is not None
         first = task.label[rows] == i
         dual[j - 1, rows[first]] = solution.alpha[first]
         dual[i, rows[~first]] = -solution.alpha[~first]
         intercepts[i, j], iterations[i, j] = -solution.intercept, solution.iterations
         converged = converged and solution.converged
+        gap = max(gap, solution.optimality.kkt_gap if solution.optimality is not None else 0.0)
     pairs = np.triu_indices(classes, 1)
     supporting = np.flatnonzero(dual.any(axis=0))
     support = supporting[np.argsort(task.label[supporting], kind="stable")]
@@ -252,10 +272,19 @@ def train(task: Task, classes: int) -> Machines:
         intercepts=intercepts[pairs],
         iterations=iterations[pairs].astype(np.int32),
         converged=converged,
+        gap=gap,
+        centres=offsets if isinstance(task.kernel, LinearKernel) else None,
     )
 
 
-def _small_pairs(task: Task, classes: int) -> tuple[Float, Float, NDArray[np.int64]]:
+def far_pairs(task: Task, classes: int) -> Float | None:
+    """Return what the rows of each pair lose before they are solved; see `pair_offsets`."""
+    if isinstance(task.kernel, PolynomialKernel):
+        return None
+    return pair_offsets(task.Z, task.label, classes)
+
+
+def _small_pairs(task: Task, classes: int, offsets: Float | None) -> tuple[Float, Float, NDArray[np.int64]]:
     """Solve the small pairs that steps alone solve; see `streamsvm.svm.small.solve_pairs`.
 
     Returns
@@ -269,6 +298,8 @@ def _small_pairs(task: Task, classes: int) -> tuple[Float, Float, NDArray[np.int
     pairs = np.triu(np.add.outer(sizes, sizes), 1)
     most = np.minimum(_most_steps(task.kernel, pairs), task.max_iterations)
     limits = np.where((pairs > 0) & (pairs <= SMALL), most, 0)
+    if offsets is not None:
+        limits[np.triu_indices(classes, 1)] *= ~offsets.any(axis=1)
     dual = np.zeros((classes - 1, len(task.label)))
     if not isinstance(task.Z, np.ndarray) or not limits.any():
         return dual, np.full(pairs.shape, np.nan), np.zeros(pairs.shape, np.int64)
@@ -320,44 +351,68 @@ def votes(decision: Float, classes: int) -> NDArray[np.intp]:
     return np.asarray(won.argmax(axis=1))
 
 
-def kernel_values(X: Any, support_vectors: Any, kernel: Kernel | PolynomialKernel) -> Iterator[tuple[slice, Float]]:
-    """Yield rows, `BLOCK_ROWS` at a time, and their kernel values with support vectors; both dense, or both CSR."""
-    for start in range(0, X.shape[0], BLOCK_ROWS):
-        rows = slice(start, min(start + BLOCK_ROWS, X.shape[0]))
-        if isinstance(kernel, LinearKernel):
-            yield rows, products(X[rows], support_vectors)
-        elif isinstance(kernel, RbfKernel) and not isinstance(X, np.ndarray):
-            yield rows, rbf_kernel(X[rows], support_vectors, gamma=kernel.gamma)
-        else:
-            yield rows, kernel.gram(X[rows], support_vectors)
+def kernel_values(X: Any, support_vectors: Any, kernel: Any) -> Iterator[tuple[slice, Float]]:
+    """Yield some rows at a time, and their kernel values with support vectors; both dense, or both CSR.
+
+    Rows are so many that a block of values has a bounded size. RBF values do not depend on where the origin is.
+    """
+    gram, centre = _gram_with(support_vectors, kernel)
+    for rows in blocks_of(X.shape[0], support_vectors.shape[0]):
+        yield rows, gram(X[rows] if centre is None else moved(X[rows], centre))
 
 
-def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float]:
+def _gram_with(support_vectors: Any, kernel: Any) -> tuple[Callable[[Any], Float], Float | None]:
+    """Return what computes kernel values of rows with support vectors, and what these rows have to lose before."""
+    if isinstance(kernel, LinearKernel):
+        return lambda rows: products(rows, support_vectors), None
+    if not isinstance(kernel, RbfKernel):
+        return lambda rows: kernel.gram(rows, support_vectors), None
+    if not isinstance(support_vectors, np.ndarray):
+        centre = offset_of(support_vectors)
+        near = support_vectors if centre is None else moved(support_vectors, centre)
+        return lambda rows: rbf_kernel(rows, near, gamma=kernel.gamma), centre
+    around = kernel.around(support_vectors)
+    # Expanded squares cancel where support vectors are far from one another, beside the kernel's width.
+    if kernel.gamma * EPSILON * float(around.squares.max(initial=0.0)) > CANCELLED:
+        return lambda rows: np.exp(-kernel.gamma * cdist(rows, support_vectors, "sqeuclidean")), None
+    return around.gram, None
+
+
+def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float, bool]:
     """Return a and b of P(first class) = 1 / (1 + exp(a f + b)) of every pair, by cross-validation inside the pair.
+
+    The last value says whether every machine met the tolerance.
 
     Folds are those of LIBSVM with this seed, so the probabilities are SVC's up to the machines' tolerance. LIBSVM sets
     its generator to the seed before each machine that it trains, so every pair begins with the same numbers.
     """
-    kernels = PairKernels(task, classes)
-    found = [_platt_of_pair(task, i, j, kernels, seed) for i, j in combinations(range(classes), 2)]
-    return np.array([a for a, _ in found]), np.array([b for _, b in found])
+    kernels, offsets = PairKernels(task, classes), far_pairs(task, classes)
+    found = []
+    for at, (i, j) in enumerate(combinations(range(classes), 2)):
+        far = offsets is not None and bool(offsets[at].any())
+        own = task.moved(offsets[at]) if offsets is not None and far else task
+        matrix = None if far else kernels.among(i, j)
+        found.append(_platt_of_pair(own, i, kernels.of_pair(i, j), matrix, seed))
+    a, b, converged = zip(*found, strict=True)
+    return np.array(a), np.array(b), all(converged)
 
 
-def _platt_of_pair(task: Task, i: int, j: int, kernels: PairKernels, seed: int) -> tuple[float, float]:
-    members = kernels.of_pair(i, j)
-    matrix = kernels.among(i, j)
+def _platt_of_pair(
+    task: Task, i: int, members: NDArray[np.intp], matrix: Matrix | None, seed: int
+) -> tuple[float, float, bool]:
     order = shuffled(len(members), seed)
-    decision = np.empty(len(order))
+    decision, converged = np.empty(len(order)), True
     for fold in range(FOLDS):
         begin, end = fold * len(order) // FOLDS, (fold + 1) * len(order) // FOLDS
         rest = np.concatenate((order[:begin], order[end:]))
         rest = rest[np.argsort(members[rest])]
         solution = task.solve(members[rest], i, None if matrix is None else matrix.part(rest))
         decision[begin:end] = _decide(task, members[rest], i, solution, members[order[begin:end]])
+        converged = converged and solution.converged
     y = np.where(task.label[members[order]] == i, 1, -1).astype(np.int8)
     sigmoid = fit_probability("sigmoid", decision, y, np.ones(len(y)))
     assert isinstance(sigmoid, Sigmoid)
-    return sigmoid.a, sigmoid.b
+    return sigmoid.a, sigmoid.b, converged
 
 
 def _decide(task: Task, rows: NDArray[np.intp], first: int, solution: Solution, targets: NDArray[np.intp]) -> Float:

@@ -6,9 +6,11 @@ same, and their values differ only within the tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.svm import SVR, OneClassSVM
 
 from streamsvm.estimators import pairs
@@ -23,6 +25,7 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
+from streamsvm.estimators.recheck import one_class_gap, tube_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.single import Expansion, solve_one_class, solve_tube
@@ -32,6 +35,10 @@ LARGEST_TARGET: Final = 1e100
 
 ROUNDING: Final = 32.0 * float(np.finfo(np.float64).eps)
 """Share of its terms within which a value of a one-class machine counts as 0."""
+MOST_COMPARED: Final = 256
+"""Points, or a few more, whose kernel values say how far apart a one-class machine's values are."""
+MOST_TIGHTENED: Final = 6
+"""Solutions of a one-class machine, each with a smaller tolerance, until it fits the values that were found."""
 
 
 class _SingleFunction(DropIn):
@@ -62,6 +69,10 @@ class _SingleFunction(DropIn):
         self.dual_coef_ = found.coefficients[support].reshape(1, -1)
         self.intercept_, self._gap = np.array([found.intercept]), found.gap
         self._num_iter, self.fit_status_ = np.array([found.iterations]), int(not found.converged)
+        if (self._upper(weight[taking_part]) > LARGEST_BOX).any():
+            self._boxes_full = int(np.count_nonzero(np.abs(found.coefficients) >= LARGEST_BOX))
+        if self._offset is not None and not self._may_move:
+            self._own_centres, self.intercept_ = found.centre[None, :], np.array([found.centred_intercept])
 
     def _values(self, X: Any) -> Float:
         return self._decide(X).reshape(-1, 1)
@@ -69,22 +80,16 @@ class _SingleFunction(DropIn):
     def _answer(self, X: Any) -> Float:
         return self._decide(X)
 
-    @property
-    def _plane(self) -> Float:
-        """The coefficients of a linear machine, shape (d,)."""
-        return np.asarray(self._dual[0] @ self.support_vectors_, dtype=np.float64)
-
     def _decide(self, X: Any) -> Float:
         """Return the function's values, shape (m,)."""
-        dual = self._dual[0]
-        values = np.full(X.shape[0], float(self._intercept_[0]))
         with algebra_threads(number_of(self.threads)):
-            if self.kernel == "linear":
-                values += X @ self._plane
-            elif len(dual):
-                for rows, K in pairs.kernel_values(X, self.support_vectors_, self._own_kernel):
-                    values[rows] += K @ dual
-        return values
+            return self._expanded.values(X)[:, 0]
+
+    def _every(self, size: int, support: NDArray[Any], dual: Float) -> Float:
+        """Return the dual variables of all rows, shape (n,)."""
+        b = np.zeros(size)
+        b[support] = dual[0]
+        return b
 
 
 class STDASVR(_SingleFunction, SVR):  # type: ignore[misc]
@@ -96,7 +101,7 @@ class STDASVR(_SingleFunction, SVR):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015, for the dual of regression; see
-    `streamsvm.svm.block.tube`. Points of weight 0 or less take no part, as in SVR.
+    `streamsvm.svm.block.tube`. Points of weight 0 take no part, as in SVR; negative weights are refused.
 
     Examples
     --------
@@ -121,7 +126,13 @@ class STDASVR(_SingleFunction, SVR):  # type: ignore[misc]
 
     def _solve(self, X: Any, y: Float, upper: Float, threads: Threads) -> Expansion:
         kernel, epsilon = self._own_kernel, float(self.epsilon)
-        return solve_tube(X, y, upper, epsilon, kernel, self.tol, self._most_steps, threads)
+        return solve_tube(X, y, upper, epsilon, kernel, self.tol, self._most_steps(len(y)), threads)
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        if not np.isfinite(values).all():
+            return np.inf
+        b = self._every(len(y), support, dual)
+        return tube_gap(values[:, 0], y, b, self._upper(weight), float(self.epsilon))
 
 
 class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
@@ -134,9 +145,10 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015, for the dual of one class; see
-    `streamsvm.svm.block.one_class`. Points of weight 0 or less take no part. A decision value that
-    the final gap (at most `tol`) does not tell from 0 is 0: the point is on the border, and inside. OneClassSVM leaves
-    the side of such points to chance.
+    `streamsvm.svm.block.one_class`. Points of weight 0 take no part; negative weights are refused. A decision
+    value that the final gap does not tell from 0 is 0: the point is on the border, and inside. OneClassSVM leaves the
+    side of such points to chance. The gap is at most `tol`, in units of the values where these are below 1: they are
+    as small as the sum of the dual variables, and `tol` alone would not tell a far point from the border.
 
     Examples
     --------
@@ -158,19 +170,92 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
     def _upper(self, weight: Float) -> Float:
         return weight
 
+    def _ended_by_libsvm(
+        self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None]
+    ) -> bool:
+        weight = sample_weight if len(sample_weight) else np.ones(len(y))
+        total, tolerance = float(self.nu * weight.sum()), self.tol
+        if self._solved_here:
+            # Where values are below 1, LIBSVM's tolerance is too wide, and ours begins anew.
+            ended = super()._ended_by_libsvm(X, y, sample_weight, train)
+            return ended and self._size_of_values(X, total, float(self.intercept_[0])) >= 1.0
+        try:
+            self.tol = tolerance * min(1.0, total or 1.0)
+            return super()._ended_by_libsvm(X, y, sample_weight, train)
+        finally:
+            self.tol = tolerance
+
     def _solve(self, X: Any, y: Float, upper: Float, threads: Threads) -> Expansion:  # noqa: ARG002 - no targets
         kernel, total = self._own_kernel, float(self.nu * upper.sum())
-        return solve_one_class(X, upper, total, kernel, self.tol, self._most_steps, threads)
+        tolerance = self.tol * self._size_of_values(X, total, -np.inf)
+        for _ in range(MOST_TIGHTENED):
+            found = solve_one_class(X, upper, total, kernel, tolerance, self._most_steps(len(upper)), threads)
+            wanted = self.tol * self._size_of_values(X, total, found.intercept)
+            if not found.converged or tolerance <= wanted:
+                break
+            tolerance = 0.5 * wanted
+        return found
+
+    @property
+    def _may_move(self) -> bool:
+        return bool(self.kernel != "linear")
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        if not np.isfinite(values).all():
+            return np.inf
+        return one_class_gap(values[:, 0], self._every(len(y), support, dual), self._upper(weight))
+
+    def _size_of_values(self, X: Any, total: float, intercept: float) -> float:
+        """Return what the machine's values are in units of, at most 1, and at least rounding.
+
+        A far point's value is the intercept, with the RBF kernel. The mean squared distance of the images of the points
+        from their mean, times the dual variables' sum, is how much values differ among points that are as far.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array of shape (n, d)
+        total : float
+            Sum of the dual variables.
+        intercept : float
+            Of the machine; -infinity where it is not known.
+        """
+        few = X[:: max(1, X.shape[0] // MOST_COMPARED)]
+        K = next(pairs.kernel_values(few, few, self._own_kernel))[1]
+        own = float(np.diagonal(K).mean())
+        spread = own - float(K.mean())
+        # Points that are all the same lie on the border, and no value is another than theirs.
+        size = total * (spread if spread > ROUNDING * own else own)
+        if self.kernel == "rbf":
+            size = min(size, max(abs(intercept), ROUNDING * total))
+        return min(1.0, size) or 1.0
 
     def _decide(self, X: Any) -> Float:
         values = super()._decide(X)
         # Support vectors below their bound lie on the border, and the gap says how well that is known. Neither what is
         # left of it, nor rounding, which depends on the rows that are asked for at the same time, may decide a side.
-        size = np.abs(values - self._intercept_) + np.abs(self._intercept_)
+        machine = self._expanded
+        size = np.abs(values - machine.intercepts) * self._rounding(X) + np.abs(machine.intercepts)
         if self.kernel == "linear":
-            size += abs(X) @ np.abs(self._plane)
+            size += machine.planes.sizes(X)[:, 0]
         values[np.abs(values) <= np.maximum(self._gap, ROUNDING * size)] = 0.0
         return np.asarray(values, dtype=np.float64)
 
+    def _rounding(self, X: Any) -> Float | float:
+        """Return how many times `ROUNDING` a row's kernel values are off; it grows in the exponent, with gamma."""
+        if self.kernel != "rbf" or not len(self.support_):
+            return 1.0
+        support = self.support_vectors_
+        # Squares are of rows less the support vectors' mean, where the rows are dense: see `RbfKernel.around`.
+        centre = support.mean(axis=0) if isinstance(X, np.ndarray) else 0.0
+        return 1.0 + float(self._gamma) * (_squares(X, centre) + float(_squares(support, centre).max()))
+
     def _answer(self, X: Any) -> Float:
         return np.where(self._decide(X) >= 0.0, 1.0, -1.0)
+
+
+def _squares(X: Any, centre: Any) -> Float:
+    """Return the squared length of each row, shape (n,), less a centre if the rows are dense."""
+    if isinstance(X, np.ndarray):
+        moved = X - centre
+        return np.asarray(np.einsum("ij,ij->i", moved, moved), dtype=np.float64)
+    return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()

@@ -6,13 +6,16 @@ tolerance.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from streamsvm.estimators import pairs
 from streamsvm.estimators.drop_in import (
@@ -26,6 +29,8 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
+from streamsvm.estimators.inputs import check_every_class, check_labels, class_weights
+from streamsvm.estimators.recheck import pair_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.small import SMALL
@@ -64,7 +69,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
     Attributes
     ----------
     support_ : ndarray of shape (n_SV,), int32
-        Places of the points that support any machine, by class and then by place. Where points have weight 0 or less
+        Places of the points that support any machine, by class and then by place. Where points have weight 0
         these are still places in X, while SVC counts the other points only.
     fit_status_ : int
         0 if every machine met the tolerance, else 1.
@@ -76,7 +81,8 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015; see `streamsvm.svm.block.descent`.
     Probabilities are SVC's, by cross-validation over the same folds. `sklearn.calibration.CalibratedClassifierCV` is
     what scikit-learn recommends instead.
-    Points of weight 0 or less take no part, as in SVC.
+    Points of weight 0 take no part, as in SVC; negative weights are refused. `class_weight="balanced"` counts weights,
+    not points.
     X is float64 inside, as in SVC; float32 is converted.
     Small problems are tried by LIBSVM first, with a bound on its steps: see `streamsvm.estimators.drop_in.FEW`.
 
@@ -92,6 +98,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     class_weight_: Float
+    _counts_classes = True
     n_iter_: NDArray[np.int32]
     C: float
     alpha: float | None
@@ -138,10 +145,38 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
         # scikit-learn before 1.9 has no word for "not asked for" besides False.
         return bool(getattr(self, "_effective_probability", self.probability))
 
+    def _check_labels(self, y: Any) -> None:
+        check_labels(y)
+
+    def _validate_targets(self, y: Any) -> Float:
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        self.classes_, label = np.unique(labels, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"The number of classes has to be greater than one; got {len(self.classes_)} class")
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, label)
+        return np.asarray(label, dtype=np.float64, order="C")
+
+    def _check_counting(self, y: Float, weight: Float) -> None:
+        check_every_class(weight, y.astype(np.intp), self.classes_)
+
     def _checked_weight(self, y: Float, sample_weight: Float) -> Float:
         weight = super()._checked_weight(y, sample_weight)
-        _check_classes(weight, y.astype(np.intp), self.classes_)
+        # `_validate_targets` did not know the weights, which "balanced" counts.
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, y.astype(np.intp), weight)
         return weight
+
+    def _warn_of_result(self) -> None:
+        if not self._with_probability or not (self._probA > 0.0).any():
+            return
+        i, j = list(combinations(self.classes_.tolist(), 2))[int((self._probA > 0.0).argmax())]
+        warnings.warn(
+            f"the probabilities of the classes {i!r} and {j!r} are in the reverse order of the decision values: the "
+            "machines of the cross-validation rank the rows that they did not learn the wrong way round; give more "
+            "rows, or use CalibratedClassifierCV",
+            UserWarning,
+            stacklevel=3,
+        )
 
     def _train(self, X: Any, y: Float, weight: Float, random_seed: int) -> None:
         label = y.astype(np.intp)
@@ -151,48 +186,39 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
             upper=self._upper(weight, label),
             kernel=self._own_kernel,
             tolerance=self.tol,
-            max_iterations=self._most_steps,
+            max_iterations=self._most_steps(len(label)),
         )
+        ended = True
         with Threads(self.threads) as threads:
             task = replace(task, workers=threads)
             if self._with_probability:
-                self._probA, self._probB = pairs.platt(task, len(self.classes_), random_seed)
+                self._probA, self._probB, ended = pairs.platt(task, len(self.classes_), random_seed)
             machines = pairs.train(task, len(self.classes_))
         self.support_, self._n_support = machines.support, machines.counts
         self.dual_coef_, self.intercept_ = machines.dual, machines.intercepts
-        self._num_iter, self.fit_status_ = machines.iterations, int(not machines.converged)
+        self._num_iter, self.fit_status_ = machines.iterations, int(not (machines.converged and ended))
+        self._gap, self._own_centres = machines.gap, machines.centres
+        if (self._bounds(weight, label) > LARGEST_BOX).any():
+            self._boxes_full = int(np.count_nonzero((np.abs(machines.dual) >= LARGEST_BOX).any(axis=0)))
 
     def _upper(self, weight: Float, label: NDArray[np.intp]) -> Float:
+        return np.minimum(self._bounds(weight, label), LARGEST_BOX)
+
+    def _bounds(self, weight: Float, label: NDArray[np.intp]) -> Float:
         share = np.maximum(weight, 0.0) * self.class_weight_[label]
         bound = np.zeros(len(weight))
         # Infinity times a weight of 0 is not a number.
         np.multiply(self._penalty(weight), share, out=bound, where=share > 0.0)
-        return np.minimum(bound, LARGEST_BOX)
+        return bound
+
+    def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
+        label = y.astype(np.intp)
+        return pair_gap(values, label, support, dual, self._bounds(weight, label), len(self.classes_))
 
     def _answer(self, X: Any) -> NDArray[Any]:
         return pairs.votes(self._values(X), len(self.classes_))
 
     def _values(self, X: Any) -> Float:
         """Return the decision values of every pair, positive on the side of its first class."""
-        dual = self._dual
         with algebra_threads(number_of(self.threads)):
-            if self.kernel == "linear":
-                planes = pairs.planes(self.support_vectors_, self._n_support, dual)
-                return np.asarray(X @ planes.T + self._intercept_, dtype=np.float64)
-            decision = np.empty((X.shape[0], len(self._intercept_)))
-            for rows, K in pairs.kernel_values(X, self.support_vectors_, self._own_kernel):
-                decision[rows] = pairs.decide(K, self._n_support, dual, self._intercept_)
-        return decision
-
-
-def _check_classes(weight: Float, label: NDArray[np.intp], classes: NDArray[Any]) -> None:
-    """Refuse weights that leave a class without points, in SVC's words where SVC refuses them."""
-    held = np.bincount(label[weight > 0.0], minlength=len(classes))
-    if np.count_nonzero(held) == 1:
-        raise ValueError("Invalid input - all samples with positive weights belong to the same class.")
-    if not held.all():
-        absent = classes.tolist()[int(held.argmin())]
-        raise ValueError(
-            f"Invalid input - no sample of the class {absent!r} has a positive weight: leave the class out, or give a "
-            "weight to one of its samples"
-        )
+            return self._expanded.values(X)

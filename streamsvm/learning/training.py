@@ -22,6 +22,7 @@ from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, in_half
 from streamsvm.points import Points
 from streamsvm.process_wide import algebra_threads
+from streamsvm.svm.bias import best_intercept
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.fit_landmarks import decisions, fewer_terms
 from streamsvm.svm.fit_probability import fit_probability, objection
@@ -97,14 +98,9 @@ def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callabl
         solution = solve(problem)
         model = Model(scaler, _machine(problem, solution))
         measured = _measure(problem, solution, model)
-        machine = model.machine
-        if config.landmarks is not None and isinstance(machine, KernelMachine) and len(machine.dual) > config.landmarks:
-            machine = fewer_terms(machine, problem.Z, points.y, points.weight, config.landmarks)
-        if config.precision == "half" and isinstance(machine, KernelMachine):
-            machine = machine.halved()
-        if machine is not model.machine:
-            assert isinstance(machine, KernelMachine)
-            model, measured = Model(scaler, machine), _measured_again(machine, problem, measured)
+        if isinstance(model.machine, KernelMachine):
+            machine, measured = _written_down(model.machine, problem, points, config, measured)
+            model = Model(scaler, machine)
     return Trained(
         model,
         Fit(
@@ -356,6 +352,43 @@ def _measure(problem: Problem, solution: Solution, model: Model) -> _Measured:
     decision = machine.decide(problem.Z)
     primal = primal_objective(decision, problem.y, problem.upper, _norm(machine))
     return _Measured(int(np.count_nonzero(problem.y * decision < 1.0)), primal, None, None, _norm(machine))
+
+
+def _written_down(
+    whole: KernelMachine, problem: Problem, points: Points, config: SvmConfig, measured: _Measured
+) -> tuple[KernelMachine, _Measured]:
+    """Return the machine of as many terms, and of numbers of as many bits, as are published, and its measures.
+
+    Rounding moves the sum of the dual coefficients, and with large boxes the decisions by more than their own size.
+    Where the objective shows that, the intercept is fitted again; where that does not repair it, double precision is
+    kept, over as many landmarks as fit into a message so.
+    """
+    machine, own = whole, measured
+    if config.landmarks is not None and len(whole.dual) > config.landmarks:
+        machine = fewer_terms(whole, problem.Z, points.y, points.weight, config.landmarks)
+        own = _measured_again(machine, problem, measured)
+    half = machine.halved() if config.precision == "half" else machine
+    if half is machine:
+        return machine, own
+    rounded = _measured_again(half, problem, measured)
+    largest = own.primal + config.tolerance * abs(own.primal)
+    if not rounded.primal > largest:
+        return half, rounded
+    half = replace(half, intercept=_intercept_again(half, problem))
+    rounded = _measured_again(half, problem, measured)
+    if not rounded.primal > largest:
+        return half, rounded
+    if config.landmarks is not None:
+        most = config.landmarks_by_default(problem.Z.shape[1], "double")
+        if len(machine.dual) > most:
+            machine = fewer_terms(whole, problem.Z, points.y, points.weight, most)
+            own = _measured_again(machine, problem, measured)
+    return (machine, own) if own.primal < rounded.primal else (half, rounded)
+
+
+def _intercept_again(machine: KernelMachine, problem: Problem) -> float:
+    """Return the best intercept of a machine of the problem, by its decision values."""
+    return best_intercept(decisions(replace(machine, intercept=0.0), problem.Z), problem.y, problem.upper)
 
 
 def _measured_again(machine: KernelMachine, problem: Problem, whole: _Measured) -> _Measured:

@@ -31,7 +31,7 @@ from streamsvm.choices import Multiclass
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.features import check_decided, check_finite, features_of
 from streamsvm.model.kernels import Float, RbfKernel
-from streamsvm.model.machine import BLOCK_ROWS, KernelMachine, LinearMachine, Machine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler, block_rows
 from streamsvm.model.probability import Probability
 
 
@@ -79,8 +79,9 @@ class KernelMachines:
     def decide(self, Z: Float) -> Float:
         """Return the decision values of scaled features, shape (n, n_classes)."""
         values = np.empty((len(Z), len(self.intercepts)))
-        for start in range(0, len(Z), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
+        rows = block_rows(len(self.support))
+        for start in range(0, len(Z), rows):
+            block = slice(start, start + rows)
             values[block] = self.kernel.gram(Z[block], self.support) @ self.dual.T + self.intercepts
         return values
 

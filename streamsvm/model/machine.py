@@ -19,8 +19,15 @@ from streamsvm.points import Features
 
 LARGEST_HALF: Final = float(np.finfo(np.float16).max)
 LARGEST_SINGLE: Final = float(np.finfo(np.float32).max)
-BLOCK_ROWS = 1024
-"""Rows scored at a time by a kernel machine, which bounds the memory of its Gram block."""
+BLOCK_ROWS: Final = 1024
+"""Most rows scored at a time by a kernel machine."""
+BLOCK_BYTES: Final = 1 << 26
+"""Most bytes of the kernel values of rows that are scored at a time, unless one row has more."""
+
+
+def block_rows(columns: int) -> int:
+    """Return how many rows are scored at a time, where each has so many float64 values."""
+    return max(1, min(BLOCK_ROWS, BLOCK_BYTES // (8 * max(1, columns))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +116,9 @@ class KernelMachine:
     def decide(self, Z: Float) -> Float:
         """Return the decision values of scaled features, shape (n,)."""
         values, kernel = np.empty(len(Z)), self.kernel.around(self.support)
-        for start in range(0, len(Z), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
+        rows = block_rows(len(self.dual))
+        for start in range(0, len(Z), rows):
+            block = slice(start, start + rows)
             values[block] = kernel.gram(Z[block]) @ self.dual + self.intercept
         return values
 

@@ -30,6 +30,10 @@ class Expansion:
         Whether the KKT gap, from scratch, is below the tolerance.
     gap : float
         That gap.
+    centre : ndarray of shape (d,)
+        What linear points lost while they were solved.
+    centred_intercept : float
+        The intercept of the same function of points less the centre: no digit is lost far from the origin.
     """
 
     coefficients: Float
@@ -37,6 +41,8 @@ class Expansion:
     iterations: int
     converged: bool
     gap: float
+    centre: Float
+    centred_intercept: float
 
 
 def solve_tube(
@@ -95,4 +101,6 @@ def _advanced(run: BlockDescent, max_iterations: int, total: float) -> Expansion
         iterations=run.iterations,
         converged=run.converged,
         gap=gap,
+        centre=run.centre,
+        centred_intercept=run.centred_intercept,
     )

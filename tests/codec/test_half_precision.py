@@ -18,7 +18,7 @@ from streamsvm.learning import naming
 from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import RbfKernel
-from streamsvm.model.machine import KernelMachine, Model, Scaler
+from streamsvm.model.machine import KernelMachine, Model, Scaler, in_half
 from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.svm.objective import primal_objective
@@ -134,7 +134,7 @@ def test_a_trained_machine_is_rounded_before_it_is_measured() -> None:
 
 
 def test_a_machine_of_rounded_points_is_published_as_it_was_trained() -> None:
-    """Where thousands of large coefficients meet a large gamma, rounding afterwards makes another machine."""
+    """Where rounding afterwards would make another machine, double precision is kept; rounded points need half."""
     random = np.random.default_rng(0)
     X = random.random((3_000, 2)).astype(np.float32)
     y = np.where(np.floor(X * 10).sum(axis=1) % 2 > 0, 1, -1).astype(np.int8)
@@ -146,15 +146,46 @@ def test_a_machine_of_rounded_points_is_published_as_it_was_trained() -> None:
         train(points, moments, SvmConfig.model_validate(options | more))
         for more in ({}, {"precision": "half"}, {"precision": "half", "round_first": True})
     )
-    machine = first.model.machine
+    machine, kept = first.model.machine, after.model.machine
     assert isinstance(machine, KernelMachine)
+    assert isinstance(kept, KernelMachine)
+    assert (machine.precision, kept.precision) == ("half", "double")
     np.testing.assert_array_equal(machine.support, machine.support.astype(np.float16))
     assert first.fit.dual_objective is not None
     assert whole.fit.dual_objective is not None
     gaps = [one.fit.objective - (one.fit.dual_objective or 0.0) for one in (whole, after, first)]
-    assert gaps[1] > 10.0 * gaps[2]
+    assert after.fit == whole.fit
+    norm = float(kept.dual @ replace(kept.halved(), intercept=0.0).decide(kept.halved().support))
+    rounded = primal_objective(kept.halved().decide(whole.model.scaler.transform(X)), y, np.full(len(y), 100.0), norm)
+    assert rounded - (whole.fit.dual_objective or 0.0) > 10.0 * gaps[2]
     assert gaps[2] < 2e-3 * first.fit.objective
     assert first.fit.dual_objective == pytest.approx(whole.fit.dual_objective, rel=0.02)
+
+
+@pytest.mark.parametrize(("C", "gamma"), [(5e6, 1e-7), (5e8, 1e-9)])
+@pytest.mark.parametrize("landmarks", [None, 200])
+@pytest.mark.parametrize("round_first", [False, True])
+def test_large_boxes_are_published_as_they_were_trained(C, gamma, landmarks, round_first) -> None:
+    """Rounded coefficients do not sum to 0: the machine has another intercept, or 64 bits, and decides as before."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((1_500, 4))
+    y = np.where(X[:, 0] + 0.5 * X[:, 1] ** 2 + 0.4 * random.standard_normal(1_500) > 0.3, 1, -1).astype(np.int8)
+    points = Points(X, y, np.ones(1_500))
+    moments, options = Moments.zero(4).add(points), {"kernel": "rbf", "C": C, "gamma": gamma, "landmarks": landmarks}
+    whole, half = (
+        train(points, moments, SvmConfig.model_validate(options | more))
+        for more in ({}, {"precision": "half", "round_first": round_first})
+    )
+    assert half.fit.objective <= whole.fit.objective * (1.0 + 1e-3)
+    aside = random.standard_normal((3_000, 4))
+    differ = half.model.predict_sign(aside) != whole.model.predict_sign(aside)
+    assert np.count_nonzero(differ) <= 15
+    rounded = half.model.machine
+    assert isinstance(rounded, KernelMachine)
+    Z = half.model.scaler.transform(X)
+    decision = rounded.decide(in_half(Z) if round_first else Z)
+    norm = float(rounded.dual @ replace(rounded, intercept=0.0).decide(rounded.support))
+    assert half.fit.objective == pytest.approx(primal_objective(decision, y, np.full(1_500, C), norm), rel=1e-6)
 
 
 def made_of(machine: Any) -> Version:

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streamsvm.model.probability_part import NUMBER_BYTES
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as model_codec

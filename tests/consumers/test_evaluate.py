@@ -205,6 +205,59 @@ def test_labels_may_be_text(arrays: Arrays) -> None:
     np.testing.assert_array_equal(points.y, y[:500])
 
 
+@pytest.mark.parametrize("padded", ["01", "+01", "-01", "0012"])
+def test_a_number_with_zeros_before_it_is_another_label(padded: str, tmp_path: Path) -> None:
+    """Codes such as 01 and 1 are two labels of text, and do not become one number."""
+    cells = ["1", padded, "2"] * 20
+    path = tmp_path / "codes.csv"
+    path.write_text("a,y\n" + "".join(f"{row % 7},{cell}\n" for row, cell in enumerate(cells)))
+    points, labels = load(open_source(path))
+    assert labels == tuple(sorted({"1", padded, "2"}))
+    assert [labels[code] for code in points.y] == cells
+
+
+def test_numbers_in_a_csv_stay_numbers(tmp_path: Path) -> None:
+    """A sign or a fraction of 0 is a way to write the number; nothing before the point is a zero too many."""
+    path = tmp_path / "numbers.csv"
+    path.write_text("a,y\n1,+1\n2,-1\n3,1.0\n4,0\n5,0.0\n6,10\n")
+    assert load(open_source(path))[1] == (-1, 0, 1, 10)
+
+
+def test_labels_of_two_types_do_not_merge(tmp_path: Path) -> None:
+    """1 and "1" of JSON are two labels; true beside 1, which Python takes for one, is refused."""
+    path = tmp_path / "labels.jsonl"
+    path.write_text("".join(json.dumps({"x": [float(row)], "y": [1, "1", 2][row % 3]}) + "\n" for row in range(9)))
+    assert load(open_source(path))[1] == (1, 2, "1")
+    path.write_text("".join(json.dumps({"x": [float(row)], "y": [1, True, 2][row % 3]}) + "\n" for row in range(9)))
+    with pytest.raises(ConfigurationError, match="labels mix true or false and numbers, such as True and 1"):
+        load(open_source(path))
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "svm", "parquet"])
+@pytest.mark.parametrize("value", [1e301, -2e100])
+def test_a_feature_that_no_model_holds_is_named_by_row_and_column(
+    arrays: Arrays, ending: str, value: float, tmp_path: Path
+) -> None:
+    """The row is that of the file, not of the shuffled points, and the file is named."""
+    X = arrays[0][:300].copy()
+    X[7, 2] = value
+    path = write(tmp_path / f"big.{ending}", X, arrays[1][:300])
+    column = r"x\[2\]" if ending in ("npz", "svm") else "f2"
+    with pytest.raises(ConfigurationError, match=rf"big\.{ending}: row 8, column {column}: .* is too large"):
+        evaluate(open_source(path), PLAN)
+
+
+def test_the_command_names_a_feature_that_is_too_large(tmp_path: Path) -> None:
+    """In one line, with the exit status of a configuration error."""
+    path = tmp_path / "big.csv"
+    rows = np.random.default_rng(0).standard_normal((100, 2)).tolist()
+    rows[7][0] = 1e301
+    path.write_text("a,b,y\n" + "".join(f"{a},{b},{int(a > b)}\n" for a, b in rows))
+    finished = run("evaluate", str(path))
+    assert finished.returncode == 78
+    assert "row 8, column a: 1e+301 is too large" in error_of(finished)
+
+
 def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
     """Steps of the pass rise to the number of training points."""
     seen: list[tuple[str, int, int | None]] = []

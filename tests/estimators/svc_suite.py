@@ -39,6 +39,8 @@ OURS: Final[dict[str, type]] = {
 REASONS: Final = {
     "test_unfitted": "The message names the class, which is STDASVC and not SVC; what is patched in is called SVC.",
     "test_svc_raises_error_internal_representation": "The same.",
+    "test_negative_weights_svc_leave_two_labels": "A negative weight is refused by name; SVC leaves the row out.",
+    "test_negative_weight_equal_coeffs": "The same.",
 }
 """Why a test that SVC passes fails."""
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.ingest.files.faults import NO_FEATURE, UnusableColumns, bad_cell, listed, missing_cell, shown
 from streamsvm.ingest.files.roles import Roles
 from streamsvm.ingest.files.source import Id, OnIncomplete, SourceBatch
@@ -36,16 +36,27 @@ MOST_NAMED: Final = 12
 
 _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 
+_PADDED: Final = re.compile(r"[+-]?0\d.*", re.ASCII)
+"""A number with zeros before it, as codes have and as nobody writes a number: "01" is not 1, but text."""
+
 
 def checked_features(
     name: object, columns: Sequence[str], X: NDArray[np.float64], first_row: int
 ) -> NDArray[np.float64]:
-    """Return the features, all finite; `ConfigurationError` names the first that is not."""
-    if np.isfinite(X).all():
+    """Return the features, all finite and as a record may have them; `ConfigurationError` names the first that is not.
+
+    Every file is read as float64, so the limit is that of `points.dtype = float64`.
+    """
+    largest = LARGEST_FEATURE["float64"]
+    good = np.abs(X) <= largest  # NaN is not
+    if good.all():
         return X
-    row, column = (int(index) for index in np.argwhere(~np.isfinite(X))[0])
-    called = columns[column] if columns else f"x[{column}]"
-    raise bad_cell(name, first_row + row, called, f"{X[row, column]} is not a finite number")
+    row, column = (int(index) for index in np.argwhere(~good)[0])
+    called, value = columns[column] if columns else f"x[{column}]", X[row, column]
+    if np.isfinite(value):
+        problem = f"{value:g} is too large; a feature must be at most {largest:g} in magnitude"
+        raise bad_cell(name, first_row + row, called, problem, "Correct the row, or scale the column.")
+    raise bad_cell(name, first_row + row, called, f"{value} is not a finite number")
 
 
 def checked_weights(name: object, column: str, weight: NDArray[np.float64], first_row: int) -> NDArray[np.float64]:
@@ -261,6 +272,8 @@ def _read_labels(cells: Any) -> list[Any]:
 def _cell_label(cell: str) -> int | float | str | None:
     """Return what a cell of text means as a label; None if it is blank."""
     cell = cell.strip()
+    if _PADDED.fullmatch(cell):
+        return cell
     if _INTEGER.fullmatch(cell) and len(cell) <= LONGEST_INTEGER:
         return int(cell)
     if NUMBER.fullmatch(cell):

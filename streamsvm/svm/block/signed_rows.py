@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from streamsvm.compiling import njit
 from streamsvm.linalg import REORDERED, Index, add_gram, factorise, substitute
@@ -147,6 +148,21 @@ def spanned(rows: SignedRows) -> SignedRows:
     none = np.empty(0, np.int64)
     dense = np.ascontiguousarray(np.tril(products).T)
     return SignedRows(rows.sign, np.zeros(len(dense)), False, dense, none, none, np.empty(0))
+
+
+def factor_rows(K: Float) -> SignedRows:
+    """Return points whose products are a kernel matrix, of as many coordinates as it has a numerical rank, of sign 1.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+        Positive semidefinite up to rounding.
+    """
+    n, none = len(K), np.empty(0, np.int64)
+    factor, pivots, rank, _ = lapack.dpstrf(K.T, lower=1)
+    dense = np.empty((rank, n))
+    dense[:, pivots - 1] = np.tril(factor)[:, :rank].T
+    return SignedRows(np.ones(n), np.zeros(rank), False, dense, none, none, np.empty(0))
 
 
 def coefficients_of(rows: SignedRows, span: SignedRows, v: Float) -> Float:

@@ -15,24 +15,36 @@ b_i = 0 take the side on which they could move: that towards the middle of the e
 optimality conditions with respect to that middle does so on one side only, so the extremes over the sides are those of
 the whole problem.
 
+Where the pairs have cost what an interior-point method would, that method runs once, over the points or a factor of
+the kernel matrix, and the blocks continue from its result: an unscaled feature, or large values of a polynomial, can
+take millions of steps along pairs.
+
 Source of the problem: Drucker, Burges, Kaufman, Smola and Vapnik 1997, "Support vector regression machines".
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel
-from streamsvm.svm.block.descent import EPSILON, BlockDescent
+from streamsvm.svm.block import interior_point as interior
+from streamsvm.svm.block.descent import EPSILON, PATIENCE, BlockDescent
+from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.block.rbf_tiles import RbfBlocks
+from streamsvm.svm.block.signed_rows import SignedRows, factor_rows, rows_of_csr, signed_rows
 from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.block.working_set import extremes
 from streamsvm.vector_math import least, most, widest_vectors
+
+PATIENCE_OF_MATRIX: Final = 1.0
+"""The interior-point method over a kernel matrix starts when the pairs have cost this many times what it would."""
+MOST_OF_MATRIX: Final = 800
+"""Most points of which it runs over a kernel matrix: it takes seconds there."""
 
 
 class TubeDescent(BlockDescent):
@@ -66,8 +78,7 @@ class TubeDescent(BlockDescent):
         side = np.where(target > 0.5 * (target.max() + target.min()), 1.0, -1.0)
         super().__init__(Z, side.astype(np.int8), upper, kernel, tolerance, workers=workers)
         self._plain, self._epsilon = target, epsilon
-        # The interior-point method is written for labels.
-        self._patience_ns = np.inf
+        self._patience_ns = self._patience(len(target))
         self._magnitude = float(np.abs(target).max()) + epsilon
         if epsilon > 0.0:
             self._target = target - epsilon * side
@@ -79,6 +90,37 @@ class TubeDescent(BlockDescent):
         self.F = -self._target
 
     _begin = BlockDescent._begin_small
+
+    def _patience(self, n: int) -> float:
+        """Return what the blocks may cost before the interior-point method starts; infinite where it cannot."""
+        if isinstance(self._source, LinearBlocks):
+            return PATIENCE * interior.cost_ns(2 * n, self._Z.shape[1], self._source.entries)
+        # Its unknowns are a factor of the kernel matrix, of whatever rank that has.
+        return PATIENCE_OF_MATRIX * interior.cost_ns(2 * n, n, n) if n <= MOST_OF_MATRIX else np.inf
+
+    def _jump(self, limit: int) -> None:
+        """Run the interior-point method once; discard its result if that has a larger f."""
+        self._patience_ns = np.inf
+        before = self.b, self.F.copy(), self._target, self._low, self._high, self._f
+        box = np.maximum(self._high, -self._low)
+        self.b, steps = interior.near_tube(self._rows(), self._plain, self._epsilon, box, self._tolerance, limit)
+        self.iterations += steps
+        if self._epsilon > 0.0:
+            above = np.where(self.b == 0.0, self._high > 0.0, self.b > 0.0)
+            self._low, self._high = np.where(above, 0.0, -box), np.where(above, box, 0.0)
+            self._target = self._plain - np.where(above, self._epsilon, -self._epsilon)
+        self._last_true_gap, self._last_f, self.exact = np.inf, np.inf, False
+        self.refresh()
+        if not self._f <= before[-1]:
+            self.b, self.F, self._target, self._low, self._high, _ = before
+            self.exact = False
+
+    def _rows(self) -> SignedRows:
+        """Return the points, or points with the kernel's products, as the interior-point method needs them."""
+        ones = np.ones(len(self.b))
+        if isinstance(self._source, LinearBlocks):
+            return signed_rows(self._Z, ones) if isinstance(self._Z, np.ndarray) else rows_of_csr(self._Z, ones)
+        return factor_rows(self._source.gram(np.arange(len(self.b))).astype(np.float64))
 
     @property
     def _rounding(self) -> float:

@@ -88,7 +88,12 @@ def algebra_threads(number: int) -> Iterator[None]:
 
 
 class _WhereSilenced:
-    """Stands in a filter of warnings in place of a pattern: matches in those threads only that silence them."""
+    """Stands in a filter of warnings in place of a pattern: matches in those threads only that silence them.
+
+    Who copies the filter by its `pattern`, as scikit-learn does for its workers, gets one that matches nothing.
+    """
+
+    pattern = "(?!)"
 
     def __init__(self, message: str) -> None:
         self._message = message

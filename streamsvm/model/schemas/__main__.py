@@ -2,8 +2,6 @@
 
 import sys
 
-import sys
-
 from streamsvm.model.schemas import assembled, shown
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_pa
     own = started(connection, settings_of(real_broker.name("lost"), tmp_path / "lost"))
     produce(connection, own, encoded(gaussian(50, 8)))
     run_until(own, connection, 50)
-    for training in ({"workers": 2}, {"from_coresets": True}):
+    for training in ({"workers": 2, "policy": "latest"}, {"from_coresets": True, "policy": "latest"}):
         other = own.model_copy(update={"training": own.training.model_copy(update=training)})
         with pytest.raises(ConfigurationError, match=r"rows are to be erased, .* training"):
             forgotten(connection, other, 30)

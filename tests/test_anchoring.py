@@ -80,7 +80,7 @@ class Topic:
             version, offset = self._next(), begin + len(messages)
             messages.append(self._message(version))
             sha256 = model_codec.sha256(messages[-1].value or b"")
-            links = links_after(self.head, version.number) if self.links else msgspec.UNSET
+            links = links_after(self.head, version.number) if self.links else ()
             self.head = Head(
                 number=version.number,
                 incarnation=1,
@@ -103,7 +103,7 @@ class Topic:
         number = self.head.number + 1 if self.head else 1
         lineage = version_of(1).lineage
         if self.head is not None:
-            links = tuple(Ancestor(link.number, link.sha256) for link in self.head.next_links if self.links)
+            links = tuple(Ancestor(link.number, link.sha256) for link in self.head.links if self.links)
             lineage = msgspec.structs.replace(lineage, parent=self.head.sha256, links=links)
         return replace(version_of(1, weight=float(number)), number=number, lineage=lineage)
 
@@ -111,7 +111,7 @@ class Topic:
         value = model_codec.encode(version)
         digest, extra = model_codec.sha256(value), {}
         if self.links and self.head is not None:
-            named = (self.head.alias, *self.head.next_links)
+            named = (self.head.alias, *self.head.links)
             extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in named)
         if self.signer is not None:
             extra[model_codec.SIGNATURE_HEADER] = self.signer.sign(version.key, digest)

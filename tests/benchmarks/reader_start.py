@@ -83,10 +83,10 @@ class _Chain:
         head, number, extra = self._head, self._head.number + 1 if self._head else 1, dict[str, str]()
         version = replace(self._first, number=number)
         if head is not None:
-            links = tuple(Ancestor(link.number, link.sha256) for link in head.next_links)
+            links = tuple(Ancestor(link.number, link.sha256) for link in head.links)
             lineage = msgspec.structs.replace(version.lineage, parent=head.sha256, links=links)
             version = replace(version, lineage=lineage)
-            extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in (head.alias, *head.next_links))
+            extra[model_codec.LINKS_HEADER] = ",".join(str(one.offset) for one in (head.alias, *head.links))
         value = model_codec.encode(version)
         sha256 = model_codec.sha256(value)
         links_after = pointers.links_after(head, number)

@@ -169,7 +169,7 @@ def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
         assert definition.meaning.endswith(".")  # type: ignore[attr-defined]
         assert definition.advice.endswith(".")  # type: ignore[attr-defined]
         assert set(definition.labels) <= {
-            *("partition", "level", "reason", "outcome", "scorer", "label", "sample", "of", "worker", "kind")
+            *("partition", "level", "reason", "outcome", "scorer", "label", "sample", "of", "worker", "kind", "end")
         }  # type: ignore[attr-defined]
 
 

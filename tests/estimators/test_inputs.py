@@ -126,7 +126,9 @@ def test_balanced_counts_weights(kernel, n) -> None:
     X = random.standard_normal((n, 3))
     y = (X[:, 0] + 0.5 * random.standard_normal(n) > 0.8).astype(int)
     copies = random.integers(0, 4, n)
-    options = {"kernel": kernel, "class_weight": "balanced", "gamma": 0.02, "tol": 1e-8}
+    # LIBSVM alone solves `sigmoid`, with float32 kernel values, which leave a gap of some 1e-7.
+    tol = 1e-6 if kernel == "sigmoid" else 1e-8
+    options = {"kernel": kernel, "class_weight": "balanced", "gamma": 0.02, "tol": tol}
     ours = STDASVC(**options).fit(X, y, sample_weight=copies)
     theirs = SVC(**options).fit(np.repeat(X, copies, axis=0), np.repeat(y, copies))
     np.testing.assert_allclose(ours.class_weight_, theirs.class_weight_)

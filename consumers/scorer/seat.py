@@ -62,7 +62,14 @@ class Seat:
 def take_seat(slot: Slot, life: Life, settings: Settings, stop: Stop) -> Seat:
     """Begin to join the group in a claimed slot."""
     topic, group = settings.scoring.topic, group_of(settings)
-    subscription = life.cluster.subscription(topic, group=group, slot=slot, client_id=life.slots.client_id)
+    subscription = life.cluster.subscription(
+        topic,
+        group=group,
+        slot=slot,
+        client_id=life.slots.client_id,
+        topic_id=life.identity.topic_id,
+        begins_anew=settings.scoring.on_gap == "beginning",
+    )
     members = Members(group, topic, subscription, life)
     settlement = ScoreSettlement(
         life.cluster,

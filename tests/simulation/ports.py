@@ -190,6 +190,11 @@ class Cluster(_Port):
         settings = {"cleanup.policy": policy, "retention.ms": "-1", "retention.bytes": "-1"}
         return TopicInfo(topic, found.topic_id, tuple(range(len(found.logs))), settings)
 
+    def topic_id(self, topic: str) -> str | None:
+        if (found := self._broker.topics.get(topic)) is None:
+            raise TopicMissing(f"topic {topic} does not exist")
+        return found.topic_id
+
     def create(self, topics: Sequence[TopicSpec]) -> list[str]:
         return []
 

@@ -139,14 +139,16 @@ def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest")
 
 def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges) -> Reading:
     """Join what stands in these ranges of both logs; raises as of `read_served`."""
-    decoder, topics = logs.decoder, logs.identities(cluster)
+    decoder = logs.decoder
+    # Where nothing was read of the scores their topic may not exist, nor what is joined with them.
+    topics = logs.identities(cluster) if any(begin < end for begin, end in scores.values()) else ()
     found = [decoder.decode(part) for part in _portions(cluster, logs.scores, scores)]
     parts = gathered([one.scores for one in found])
     left_out = sum(one.left_out for one in found)
     if logs.models.labels is None:
         labels = _of_scores(parts, labels)
     joined = joined_with(parts, read_labels(cluster, logs, labels), logs.models)
-    for topic, ranges in zip(topics, (scores, labels), strict=True):
+    for topic, ranges in zip(topics, (scores, labels), strict=False):
         topic.confirm({partition: end for partition, (_, end) in ranges.items()})
     return Reading(served=joined, scores=scores, labels=labels, left_out=left_out)
 

@@ -265,6 +265,7 @@ class Scorer:
         elif gap.topic_id:
             life.identity.topic_id = gap.topic_id
             seat.subscription.follow(gap.topic_id)
+            self._let_go(seat)  # the next publisher's attempts say that they are of the new topic
         else:
             life.identity.forget()
             seat.subscription.begin_again()

@@ -10,7 +10,7 @@ from typing import Final
 from consumers.scorer.life import Life, group_of
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
-from consumers.streams.score_settlement import ScoreSettlement
+from consumers.streams.score_settlement import ScoreSettlement, writer_of
 from streamsvm.kafka import Progress, Publisher, Slot, Standing, Subscription
 
 VACANT_SLOTS: Final = 6
@@ -48,7 +48,7 @@ class Seat:
         Fenced
             If another has taken the id.
         """
-        publisher = life.cluster.publisher(self.slot.transactional_id)
+        publisher = life.cluster.publisher(self.slot.transactional_id, writer_of(life.identity.topic_id))
         try:
             publisher.start()
             with life.cluster.keeping():
@@ -81,6 +81,7 @@ def take_seat(slot: Slot, life: Life, settings: Settings, stop: Stop) -> Seat:
         wait=stop.wait,
         input_topic=topic,
         group=members,
+        topic_id=lambda: life.identity.topic_id,
     )
     return Seat(slot=slot, subscription=subscription, members=members, settlement=settlement)
 

@@ -29,11 +29,13 @@ from streamsvm.ingest.scored import SOURCE_HEADER
 from streamsvm.kafka import Cluster, Message, Place, Progress, Publisher, Standing
 
 _AFTER_ID: Final = "~"
+_ID_CHARACTERS: Final = 8
+"""Of a topic's id in each record of its attempts: 48 random bits tell the topics of one name apart."""
 
 
 def writer_of(topic_id: str) -> str:
     """Return a name for a publisher's attempts that says of which input they are; nobody else has the name."""
-    return f"{topic_id}{_AFTER_ID if topic_id else ''}{uuid.uuid4().hex[:16]}"
+    return f"{topic_id[:_ID_CHARACTERS]}{_AFTER_ID if topic_id else ''}{uuid.uuid4().hex[:16]}"
 
 
 class Group(Protocol):
@@ -154,7 +156,7 @@ class ScoreSettlement(Settlement):
 
     def _is_of_another_input(self, attempt: str) -> bool:
         of, told, _ = attempt.partition(_AFTER_ID)
-        return bool(told) and of != self._topic_id()
+        return bool(told) and of != self._topic_id()[:_ID_CHARACTERS]
 
     def _standings(self) -> dict[int, Standing]:
         """Return the group's positions, after waiting for transactions that are about to end by themselves."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import consumers.scorer.scorer as scorer_module
 from consumers.served.following import Follower
 from consumers.served.reading import logs_of, read_served
 from consumers.settings import Settings
@@ -262,8 +263,9 @@ def points(numbers: range) -> list[bytes]:
 
 
 @pytest.fixture
-def scored(connection: Connection) -> Settings:
-    """Return a scorer's settings, with a version to score by."""
+def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Return a scorer's settings, with a version to score by; the question is asked for every batch."""
+    monkeypatch.setattr(scorer_module, "ASK_EVERY_S", 0.0)
     settings = scoring_settings(connection, batch_records=7)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))

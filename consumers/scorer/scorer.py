@@ -17,7 +17,7 @@ stored, at least once, and copies of a score carry the same `streamsvm.source` h
 
 Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
 was not committed is never passed over. A batch is committed only after the broker was asked, just before, whether the
-input still is the topic that was read; a position of another topic of that name is not believed. While the registry does
+input still is the topic that was read; a position of another topic of that name is refused. While the registry does
 not answer, a batch that needs it is not decided.
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from consumers.scorer.life import Life, group_of
@@ -102,7 +102,12 @@ class Members:
 
     def standings(self) -> dict[int, Standing]:
         """See `consumers.streams.score_settlement.Group`."""
-        return self._standings.of(self._life.partitions)
+        return {partition: self._known(one) for partition, one in self._standings.of(self._life.partitions).items()}
+
+    def _known(self, one: Standing) -> Standing:
+        """Return a position, without the offset if that is one of a topic that was deleted."""
+        known = self._life.identity.topic_id
+        return replace(one, offset=None) if one.topic_id and known and one.topic_id != known else one
 
     def progress(self, positions: Mapping[int, int]) -> Progress:
         """See `consumers.streams.score_settlement.Group`."""

@@ -16,7 +16,7 @@ import pytest
 import consumers.scorer.scorer as scorer_module
 from consumers.served.following import Follower
 from consumers.served.reading import logs_of, read_served
-from consumers.settings import Settings
+from consumers.settings import ArchiveConfig, Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.trainer.workers.backfill import backfill
@@ -176,6 +176,38 @@ def test_no_version_of_a_recreated_input_is_published(
     assert [version.stream.points for version in versions(connection, settings)] == [40]
 
 
+def refuse_to_say() -> None:
+    raise TransientError("the broker does not say")
+
+
+def test_a_version_waits_for_a_broker_that_does_not_say(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is published once the broker does, and once only."""
+    question = AtTheQuestion(monkeypatch, settings.input.topic, refuse_to_say)
+    question.armed = True
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        assert running.value("streamsvm_producer_renewals_total") == 1
+    assert [version.stream.points for version in versions(connection, settings)] == [40]
+
+
+def test_rows_of_two_logs_are_not_archived(
+    settings: Settings, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is archived is built from without the log: the trainer asks before that, too, though no version is due."""
+    settings = settings.model_copy(update={"archive": ArchiveConfig(directory=tmp_path / "archive")})
+    question = AtTheQuestion(monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic))
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        question.armed = True
+        with pytest.raises(Recreated, match=WAY_OUT):
+            running.wait_until(lambda: False)
+        running.failure = None
+
+
 def test_no_version_of_recreated_labels_is_published(
     real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -305,6 +337,20 @@ def test_no_score_of_a_recreated_input_is_committed(
     with Scoring(beginning(scored), connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 40, "the new topic is scored")
     assert ids_of(connection, scored) == [*range(10), *range(100, 140)]
+
+
+def test_a_batch_waits_for_a_broker_that_does_not_say(
+    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is put back, and scored once the broker does."""
+    monkeypatch.setattr(scorer_module, "RETRY_S", 0.0)
+    question = AtTheQuestion(monkeypatch, scored.scoring.topic, refuse_to_say)
+    question.armed = True
+    produce(connection, scored.scoring.topic, points(range(10)))
+    with Scoring(scored, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "they are scored")
+        assert running.value("streamsvm_scored_batches_total", outcome="put_back") == 1
+    assert ids_of(connection, scored) == list(range(10))
 
 
 def test_a_scorer_goes_over_to_a_recreated_input(

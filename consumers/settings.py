@@ -582,6 +582,12 @@ class ScoringConfig(Section):
         default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
     group: str = Field(default="", description="Consumer group of the scorers. Default: the model's name + `-scorer`.")
+    on_gap: Literal["fail", "beginning"] = Field(
+        default="fail",
+        description="What to do when the input does not hold the group's position (retention, truncation), or when it "
+        "is another topic under the same name: `fail` stops with status 78 and a message; `beginning` scores the "
+        "partition, or the new topic, from its first record.",
+    )
     slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
         description="Number of this scorer in its group. Default: the lowest number that no running scorer has. If "

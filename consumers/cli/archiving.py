@@ -271,9 +271,17 @@ def _found(
     from consumers.verify.finding import found_by
     from consumers.verify.rebuilding import identity_of
 
-    config = identity_of(archive_store(_directory(settings))).config if archive_only else configuration_of(settings)
-    topic = settings.input.topic
-    more, missing = found_by(cluster, topic, config, ids, keys, schemas=schemas, timeout_s=READ_TIMEOUT_S)
+    archived = identity_of(archive_store(_directory(settings))) if archive_only else None
+    more, missing = found_by(
+        cluster,
+        settings.input.topic,
+        configuration_of(settings) if archived is None else archived.config,
+        ids,
+        keys,
+        topic_id="" if archived is None else archived.topic_id,
+        schemas=schemas,
+        timeout_s=READ_TIMEOUT_S,
+    )
     partitions = sorted({*positions, *more})
     return {p: sorted({*positions.get(p, ()), *more.get(p, ())}) for p in partitions}, missing
 

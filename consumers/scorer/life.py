@@ -16,6 +16,7 @@ from consumers.scorer.shadow import Shadow, subscriber_of
 from consumers.settings import Settings
 from consumers.streams.abandonable import BoundedCluster
 from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.identity import TopicIdentity
 from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import refuse_shared
@@ -43,6 +44,8 @@ class Life:
     places : sequence of (str, int)
         Partitions that a batch's transaction may write to: scores and dead letters.
     cluster : BoundedCluster
+    identity : TopicIdentity
+        Of the input.
     slots : Slots
         Of the group.
     subscriber : ModelSubscriber
@@ -54,6 +57,7 @@ class Life:
     partitions: Sequence[int]
     places: Sequence[tuple[str, int]]
     cluster: BoundedCluster
+    identity: TopicIdentity
     slots: Slots
     subscriber: ModelSubscriber
     serving: Serving
@@ -92,7 +96,8 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
     if schemas is not None:
         avro_scan.warm_up()  # before anything is read: a first start compiles it, which takes seconds
     cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
-    partitions = cluster.describe(scoring.topic).partitions
+    source = cluster.describe(scoring.topic)
+    partitions = source.partitions
     cluster.create([TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])
     letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)
     letters.fit(cluster.describe(scoring.dead_letters), connection.max_message_bytes)
@@ -110,6 +115,7 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
         partitions=partitions,
         places=places,
         cluster=cluster,
+        identity=TopicIdentity(cluster, scoring.topic, source.topic_id or "", {}),
         slots=cluster.slots(group_of(settings), fixed=scoring.slot),
         subscriber=subscriber,
         serving=Serving(

@@ -16,15 +16,18 @@ configured, it ends. The embedded broker has no transactions: there a batch's po
 stored, at least once, and copies of a score carry the same `streamsvm.source` header.
 
 Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
-was not committed is never passed over. While the schema registry does not answer, a batch that needs it is not decided.
+was not committed is never passed over. A batch is committed only after the broker was asked, just before, whether the
+input still is the topic that was read; a position of another topic of that name is refused. While the registry does
+not answer, a batch that needs it is not decided.
 """
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 import structlog
@@ -38,9 +41,20 @@ from consumers.streams.abandonable import Aside
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.settling import PersonNeeded
 from streamsvm.crashpoints import crash_point
-from streamsvm.errors import Fenced, StreamsvmError, TransientError
+from streamsvm.errors import Fenced, LogGap, StreamsvmError, TransientError
 from streamsvm.ingest.scored import Scored
-from streamsvm.kafka import Backoff, Cluster, Message, OutcomeUnknown, Progress, Publisher, Record, Slot
+from streamsvm.kafka import (
+    Backoff,
+    Cluster,
+    Message,
+    OffsetOutOfRange,
+    OutcomeUnknown,
+    Progress,
+    Publisher,
+    Record,
+    Recreated,
+    Slot,
+)
 
 log = structlog.get_logger("streamsvm.scorer")
 
@@ -51,6 +65,12 @@ PROMPT_S: Final = 2.0
 CLAIM_AGAIN_S: Final = (0.2, 5.0)
 """The first and the longest wait before a slot is claimed again, in seconds, spread widely: several that start at once
 take the same slot at once, and all but one of them take another."""
+ASK_EVERY_S: Final = 0.05
+"""Between two questions for the input's id, in seconds: for each batch at the rates of most topics, and never more than
+1 % of a processor. A topic would have to be deleted, made, filled and fetched again within that time for a batch of the
+new one to be committed unasked. The next question finds it; the new topic is then scored from its first record."""
+COMPARE_EVERY_S: Final = 1.0
+"""The same where the broker gives no ids: there each question reads two records of every partition."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
 LEAVE_S: Final = 6.0
@@ -80,6 +100,7 @@ class Scorer:
         self._seat: Seat | None = None
         self._trouble = ""
         self._unanswered = False
+        self._asked_at = -math.inf
 
     def run(self) -> None:
         """Start, wait for a version, score until stopped, stop.
@@ -195,6 +216,9 @@ class Scorer:
         except Fenced as error:
             self._lose_seat(seat, life, error)
             return
+        except (Recreated, OffsetOutOfRange) as gap:
+            self._pass(gap, seat, life)
+            return
         self._show_broker(life, seat)
         self._look_after_readers(life, seat)
         life.serving.follow()
@@ -203,7 +227,10 @@ class Scorer:
                 self._recover(seat, life)
         elif records:
             self._claims.reset()
-            self._deliver(records, seat, seat.publisher, life)
+            try:
+                self._deliver(records, seat, seat.publisher, life)
+            except Recreated as gap:
+                self._pass(gap, seat, life)
         else:
             self._trouble = ""  # what was put back may be another's by now, or was committed after all
             seat.publisher.poll()
@@ -219,6 +246,47 @@ class Scorer:
             seat.subscription.rewind()
             self._let_go(seat)
 
+    def _pass(self, gap: Recreated | OffsetOutOfRange, seat: Seat, life: Life) -> None:
+        """Read on at the first record, if `scoring.on_gap` says so.
+
+        Raises
+        ------
+        LogGap
+            If not, with what a person can do.
+        """
+        if isinstance(gap, OffsetOutOfRange):
+            try:
+                with suppress(TransientError):
+                    life.identity.confirm({})
+            except Recreated as cause:  # a new topic that is shorter than the position
+                self._pass(cause, seat, life)
+                return
+        if self._settings.scoring.on_gap == "fail":
+            raise LogGap(gap.what, self._way_out()) from gap
+        log.warning(
+            "reading_from_the_beginning",
+            why=gap.what,
+            remedy="no action needed: scoring.on_gap = beginning asks for this",
+        )
+        if isinstance(gap, OffsetOutOfRange):
+            seat.subscription.begin_again([gap.partition])
+        elif gap.topic_id:
+            life.identity.topic_id = gap.topic_id
+            seat.subscription.follow(gap.topic_id)
+            self._let_go(seat)  # the next publisher's attempts say that they are of the new topic
+        else:
+            life.identity.forget()
+            seat.subscription.begin_again()
+
+    def _way_out(self) -> str:
+        scoring, group = self._settings.scoring, group_of(self._settings)
+        return (
+            "To score from the first record, start once with `streamsvm score --scoring-on-gap beginning` and the same "
+            "options. To begin elsewhere, stop the group's scorers and run kafka-consumer-groups.sh "
+            f"--bootstrap-server {self._components.connection.servers} --group {group} --topic {scoring.topic} "
+            "--reset-offsets --to-latest --execute (or --to-datetime, --to-offset)."
+        )
+
     # ---------------------------------------------------------------- deliver
 
     def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: Life) -> None:
@@ -232,7 +300,7 @@ class Scorer:
                 return
             messages, scored = found
             self._watch.check(records, scored.rejected)
-            if not self._answered(Aside(lambda: self._hand_over(seat, publisher, messages, progress, positions))):
+            if not self._answered(Aside(lambda: self._hand_over(seat, publisher, messages, progress, positions, life))):
                 return
         except (TransientError, Fenced) as error:
             self._put_back(seat, error)
@@ -264,7 +332,13 @@ class Scorer:
         messages: Sequence[Message],
         progress: Progress,
         positions: Mapping[int, int],
+        life: Life,
     ) -> None:
+        # Only now: a batch counts if the topic was asked for its id after its newest record was fetched.
+        asked_at = time.monotonic()
+        if asked_at - self._asked_at >= (ASK_EVERY_S if life.identity.topic_id else COMPARE_EVERY_S):
+            life.identity.confirm(positions)
+            self._asked_at = asked_at
         publisher.publish(messages, progress=progress)
         if self._components.connection.embedded:
             seat.subscription.commit(positions)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from consumers.scorer.life import Life, group_of
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
-from consumers.streams.score_settlement import ScoreSettlement
+from consumers.streams.score_settlement import ScoreSettlement, writer_of
 from streamsvm.kafka import Progress, Publisher, Slot, Standing, Subscription
 
 VACANT_SLOTS: Final = 6
@@ -48,7 +48,7 @@ class Seat:
         Fenced
             If another has taken the id.
         """
-        publisher = life.cluster.publisher(self.slot.transactional_id)
+        publisher = life.cluster.publisher(self.slot.transactional_id, writer_of(life.identity.topic_id))
         try:
             publisher.start()
             with life.cluster.keeping():
@@ -62,7 +62,14 @@ class Seat:
 def take_seat(slot: Slot, life: Life, settings: Settings, stop: Stop) -> Seat:
     """Begin to join the group in a claimed slot."""
     topic, group = settings.scoring.topic, group_of(settings)
-    subscription = life.cluster.subscription(topic, group=group, slot=slot, client_id=life.slots.client_id)
+    subscription = life.cluster.subscription(
+        topic,
+        group=group,
+        slot=slot,
+        client_id=life.slots.client_id,
+        topic_id=life.identity.topic_id,
+        begins_anew=settings.scoring.on_gap == "beginning",
+    )
     members = Members(group, topic, subscription, life)
     settlement = ScoreSettlement(
         life.cluster,
@@ -74,6 +81,7 @@ def take_seat(slot: Slot, life: Life, settings: Settings, stop: Stop) -> Seat:
         wait=stop.wait,
         input_topic=topic,
         group=members,
+        topic_id=lambda: life.identity.topic_id,
     )
     return Seat(slot=slot, subscription=subscription, members=members, settlement=settlement)
 
@@ -94,7 +102,12 @@ class Members:
 
     def standings(self) -> dict[int, Standing]:
         """See `consumers.streams.score_settlement.Group`."""
-        return self._standings.of(self._life.partitions)
+        return {partition: self._known(one) for partition, one in self._standings.of(self._life.partitions).items()}
+
+    def _known(self, one: Standing) -> Standing:
+        """Return a position, without the offset if that is one of a topic that was deleted."""
+        known = self._life.identity.topic_id
+        return replace(one, offset=None) if one.topic_id and known and one.topic_id != known else one
 
     def progress(self, positions: Mapping[int, int]) -> Progress:
         """See `consumers.streams.score_settlement.Group`."""

@@ -47,6 +47,7 @@ class Follower:
         self._told_spans = {p: (at, at) for p, at in told.items()}
         self._inputs: list[Input] = []
         self.held = 0
+        self._scores_topic, self._labels_topic = logs.identities(cluster)
         try:
             self._scores_input = self._opened(logs.scores, scores)
             self._labels_input = self._opened(logs.labels, told) if told else None
@@ -120,12 +121,17 @@ class Follower:
         Raises
         ------
         TopicMissing, TransientError, OffsetOutOfRange
-            If labels cannot be read.
+            If labels cannot be read, or the broker does not say whether both topics are still the same.
+        Recreated
+            If a topic is not the one that was read.
         """
         scores = gathered(self._scores)
         if self._labels_input is None:
             self._read_labels_of(scores)
         labels = {partition: joined_labels(parts) for partition, parts in self._labels.items()}
+        # Only now, after the newest record of both was fetched.
+        for topic, spans in ((self._scores_topic, self._scores_spans), (self._labels_topic, self._told_spans)):
+            topic.confirm({partition: end for partition, (_, end) in spans.items()})
         return joined_with(scores, labels, self._logs.models, settled=True)
 
     def _read_labels_of(self, scores: ServedScores) -> None:

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from consumers.settings import Settings, Start
+from consumers.streams.identity import TopicIdentity
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import LabelDecoder
@@ -60,6 +61,8 @@ class Logs:
         The trainer's: labels, and how they are found.
     scores, scored, labels : str
         Topics: of the scores, of the points that were scored, and of what the labels are in.
+    scores_id, labels_id : str
+        Ids of the topics of the scores and of the labels; empty where the broker gives none, or they are not known yet.
     """
 
     name: str
@@ -67,6 +70,8 @@ class Logs:
     scores: str
     scored: str
     labels: str
+    scores_id: str = ""
+    labels_id: str = ""
 
     @property
     def key(self) -> str:
@@ -77,6 +82,18 @@ class Logs:
     def decoder(self) -> ScoreDecoder:
         """What reads the scores."""
         return ScoreDecoder(self.models.points, self.key, self.name, self.scored)
+
+    def identities(self, cluster: Cluster) -> tuple[TopicIdentity, TopicIdentity]:
+        """Return the topics of the scores and of the labels, to ask whether they still are the same.
+
+        Raises
+        ------
+        TopicMissing, BrokerUnavailable, ConfigurationError
+            As of `Cluster.topic_id`.
+        """
+        scores_id = self.scores_id or cluster.topic_id(self.scores) or ""
+        labels_id = self.labels_id or cluster.topic_id(self.labels) or ""
+        return TopicIdentity(cluster, self.scores, scores_id, {}), TopicIdentity(cluster, self.labels, labels_id, {})
 
 
 def logs_of(settings: Settings) -> Logs:
@@ -105,10 +122,15 @@ def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest")
     ------
     TopicMissing, TransientError
         As of `Cluster.read_to_end`.
+    Recreated
+        If a topic was deleted and made again meanwhile.
     ConfigurationError
         If no label can be found.
     """
     logs = logs_of(settings)
+    # Before the ranges: then these are of the topics that have these ids, or the last question finds another id.
+    scores_topic, labels_topic = logs.identities(cluster)
+    logs = replace(logs, scores_id=scores_topic.topic_id, labels_id=labels_topic.topic_id)
     scores = _ranges(cluster, logs.scores, since)
     # Where they come with the points, a point was read before its score was written: all that there is may be needed.
     labels = _ranges(cluster, logs.labels, "earliest" if logs.key == "place" else since)
@@ -118,12 +140,16 @@ def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest")
 def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *, settled: bool = False) -> Reading:
     """Join what stands in these ranges of both logs, all of it or settled rows only; raises as of `read_served`."""
     decoder = logs.decoder
+    # Where nothing was read of the scores their topic may not exist, nor what is joined with them.
+    topics = logs.identities(cluster) if any(begin < end for begin, end in scores.values()) else ()
     found = [decoder.decode(part) for part in _portions(cluster, logs.scores, scores)]
     parts = gathered([one.scores for one in found])
     left_out = sum(one.left_out for one in found)
     if logs.models.labels is None:
         labels = _of_scores(parts, labels)
     joined = joined_with(parts, read_labels(cluster, logs, labels), logs.models, settled=settled)
+    for topic, ranges in zip(topics, (scores, labels), strict=False):
+        topic.confirm({partition: end for partition, (_, end) in ranges.items()})
     return Reading(served=joined, scores=scores, labels=labels, left_out=left_out)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Protocol
+from typing import Final, Protocol
 
 from consumers.streams.settling import (
     GRACE_S,
@@ -26,6 +27,15 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
 from streamsvm.ingest.scored import SOURCE_HEADER
 from streamsvm.kafka import Cluster, Message, Place, Progress, Publisher, Standing
+
+_AFTER_ID: Final = "~"
+_ID_CHARACTERS: Final = 8
+"""Of a topic's id in each record of its attempts: 48 random bits tell the topics of one name apart."""
+
+
+def writer_of(topic_id: str) -> str:
+    """Return a name for a publisher's attempts that says of which input they are; nobody else has the name."""
+    return f"{topic_id[:_ID_CHARACTERS]}{_AFTER_ID if topic_id else ''}{uuid.uuid4().hex[:16]}"
 
 
 class Group(Protocol):
@@ -52,7 +62,8 @@ class ScoreSettlement(Settlement):
     While a position is in doubt, the attempt that moves it is unknown. If the attempt belongs to this id, its scores
     came after the position that was committed last; so all attempts since then are looked for. An attempt that readers
     see a part of was decided, and its positions with it, so they are committed again. A position that is already
-    committed, or a later one, is not changed; neither are positions of other slots that are in doubt.
+    committed, or a later one, is not changed; neither are positions of other slots that are in doubt. An attempt whose
+    input was deleted and made again since changes no position: its own are of another log.
 
     Parameters
     ----------
@@ -60,6 +71,8 @@ class ScoreSettlement(Settlement):
         See `Settlement`.
     input_topic : str
     group : Group
+    topic_id : callable
+        Returns the id of the input now; empty where the broker gives none.
     """
 
     def __init__(
@@ -74,6 +87,7 @@ class ScoreSettlement(Settlement):
         wait: Callable[[float], object],
         input_topic: str,
         group: Group,
+        topic_id: Callable[[], str] = str,
     ) -> None:
         super().__init__(
             cluster,
@@ -86,6 +100,7 @@ class ScoreSettlement(Settlement):
         )
         self._input_topic = input_topic
         self._group = group
+        self._topic_id = topic_id
         self._doubted_at: float | None = None
         self._remembered_at_ms = 0
 
@@ -105,6 +120,7 @@ class ScoreSettlement(Settlement):
             wait=self._wait,
             input_topic=self._input_topic,
             group=self._group,
+            topic_id=self._topic_id,
         )
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
@@ -132,10 +148,15 @@ class ScoreSettlement(Settlement):
             for judgement in judge(parts, decided=decided):
                 if judgement.verdict is not AttemptVerdict.VOID:
                     mine = [part for part in parts if part.attempt == judgement.attempt]
-                    moved = {} if judgement.attempt in decided else positions_of(mine, self._input_topic)
+                    stays = judgement.attempt in decided or self._is_of_another_input(judgement.attempt)
+                    moved = {} if stays else positions_of(mine, self._input_topic)
                     self._publish_again(judgement, moved, publisher)
         self._remembered = ()
         self._give_positions_back(publisher)
+
+    def _is_of_another_input(self, attempt: str) -> bool:
+        of, told, _ = attempt.partition(_AFTER_ID)
+        return bool(told) and of != self._topic_id()[:_ID_CHARACTERS]
 
     def _standings(self) -> dict[int, Standing]:
         """Return the group's positions, after waiting for transactions that are about to end by themselves."""

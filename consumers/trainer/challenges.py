@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ from consumers.trainer.session import InDoubt, Session
 from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.errors import InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.joining.served import Served
-from streamsvm.kafka import Cluster, Message, OffsetOutOfRange, PublishRefused
+from streamsvm.kafka import Cluster, Message, OffsetOutOfRange, PublishRefused, Recreated
 from streamsvm.learning.cutting import Cut
 from streamsvm.model import trail
 from streamsvm.model.challenge import (
@@ -266,6 +267,10 @@ class Challenges:
         over = 0 <= challenge.since_ms < self._gate.time_ms - challenge.wait_ms
         try:
             done = self._compare(challenge, over=over, idle=idle)
+        except Recreated as error:  # what it would be decided by is gone: the next version that waits challenges
+            log.warning("challenge_void", what=error.what, remedy="no action needed: the next version challenges")
+            self._end("void", None)
+            return
         except StreamsvmError as error:  # the scores or labels cannot be read: no reason to stop learning
             self._wait(error)
             done = False
@@ -375,6 +380,8 @@ class Challenges:
         if not self._there(alias):
             self._gate.waiting = None
             return
+        # Before the ends: then these are of the topics that have these ids, or `Follower` finds another id.
+        scores_id, labels_id = self._id_of_scores(), self._cluster.topic_id(self._logs.labels) or ""
         scores = self._ends_of_scores()
         told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
         number = self._number + 1
@@ -392,6 +399,8 @@ class Challenges:
             scores_topic=self._logs.scores,
             scored_topic=self._logs.scored,
             labels_topic=self._logs.labels,
+            scores_id=scores_id if scores else "",
+            labels_id=labels_id,
             scores=_spans({p: (at, at) for p, at in scores.items()}),
             told=_spans({p: (at, at) for p, at in told.items()}),
         )
@@ -540,6 +549,12 @@ class Challenges:
         except TopicMissing:
             return {}
 
+    def _id_of_scores(self) -> str:
+        try:
+            return self._cluster.topic_id(self._logs.scores) or ""
+        except TopicMissing:
+            return ""
+
     def _follow(self, challenge: Challenge) -> None:
         scores = {span.partition: span.begin for span in challenge.scores}
         if not scores:  # the topic was made since: all of it is of this challenge
@@ -547,7 +562,8 @@ class Challenges:
         if not scores:
             return
         told = {span.partition: span.begin for span in challenge.told}
-        self._follower = Follower(self._cluster, self._logs, scores, told)
+        logs = replace(self._logs, scores_id=challenge.scores_id, labels_id=challenge.labels_id)
+        self._follower = Follower(self._cluster, logs, scores, told)
 
     def _begin_anew(self) -> None:
         """Forget what was found of the challenge before."""

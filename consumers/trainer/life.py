@@ -19,6 +19,7 @@ from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.identity import TopicIdentity
 from consumers.streams.joined_source import JoinedSource, Log
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import Standstill
@@ -44,10 +45,12 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Joining
 from streamsvm.config import ModelConfig
 from streamsvm.delivery import Delivery
+from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.schemas import Schemas
+from streamsvm.kafka import Cluster
 from streamsvm.learning.recipe import LabelsOrigin
 from streamsvm.learning.training import limited
 from streamsvm.model.erased import Erased
@@ -78,6 +81,8 @@ class Life:
         Of the input, at the start.
     current : Alias or None
         The version that was current at the start.
+    identity, labels_identity : TopicIdentity
+        Of the input, and of the labels' topic; None where labels come with the features.
     sequence : int
         Of the newest checkpoint written; 0 before the first.
     archivist : Archivist or None
@@ -99,6 +104,8 @@ class Life:
     versions: VersionPublisher
     keeper: Keeper
     saver: Saver
+    identity: TopicIdentity
+    labels_identity: TopicIdentity | None
     surveyor: Surveyor
     labels_surveyor: Surveyor | None
     standstill: Standstill
@@ -107,17 +114,35 @@ class Life:
     archivist: Archivist | None = None
     erased: Erased | None = None
 
+    def confirm(self) -> None:
+        """Return if all that was learned is of the topics that this life began with; blocks as `TopicIdentity.confirm`.
+
+        Raises
+        ------
+        Recreated, TransientError, ConfigurationError
+            As of `TopicIdentity.confirm`.
+        """
+        learned, intake = self.pipeline.learner.positions, self.intake
+        self.identity.confirm({partition: at.offset for partition, at in learned.items()})
+        if self.labels_identity is not None and isinstance(intake, JoinedIntake):
+            self.labels_identity.confirm({partition: at.offset for partition, at in intake.merged("labels").items()})
+
     def save(self, flush_s: float = FLUSH_TIMEOUT_S) -> None:
         """Write a checkpoint; none passes a dead letter that is not acknowledged.
 
         Raises
         ------
         TransientError
-            If the dead letters cannot be delivered in time, or the disk refuses.
+            If the dead letters cannot be delivered in time, or the disk refuses; where rows are archived, also if the
+            broker does not say whether the input is still the same topic.
+        Recreated
+            If rows would be archived that are of two topics. A checkpoint of such rows needs no such care: it names the
+            old topic's id, and no start goes on from it.
         """
         if self.sequence:
             self.intake.flush(flush_s)
         if self.archivist is not None:  # before the checkpoint, which passes over the rows that it records
+            self.confirm()
             self.archivist.extend(self.pipeline.base)
             self.archivist.save()
         self.sequence += 1
@@ -215,7 +240,8 @@ def begin(
     # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
     # interval.
     left_out = len(started.topic.partitions) > len(started.base)
-    surveyor = Surveyor(settings.input, started.topic_id, watch, clock.monotonic, at_once=left_out)
+    remedy = _way_out(settings.name, delivery.incarnation)
+    surveyor = Surveyor(settings.input, started.topic_id, watch, clock.monotonic, remedy=remedy, at_once=left_out)
     intake: Intake | JoinedIntake | Crew | Adopting
     if settings.training.from_coresets:
         intake = _adopting(settings, components, stack, pipeline, delivery, quality, surveyor, started.topic_id)
@@ -249,8 +275,16 @@ def begin(
         versions=VersionPublisher(settings, writer, delivery, quality, clock.now, signer, _origin(started.joining)),
         keeper=Keeper(settings, cluster, metrics, clock.now),
         saver=saver,
+        identity=TopicIdentity(
+            cluster,
+            topic,
+            started.topic_id,
+            {p: at.offset for p, at in pipeline.learner.positions.items()},
+            remedy=remedy,
+        ),
+        labels_identity=_labels_identity(settings, cluster, started.joining, remedy),
         surveyor=surveyor,
-        labels_surveyor=_labels_surveyor(settings, components, stack, started.joining),
+        labels_surveyor=_labels_surveyor(settings, components, stack, started.joining, remedy),
         standstill=components.make_standstill(
             cluster.marks, written_places(settings), STUCK_S, clock.monotonic, metrics
         ),
@@ -394,8 +428,27 @@ def _joined_intake(
     return intake
 
 
+def _way_out(name: str, incarnation: int) -> str:
+    """Return what a person can do about a gap in the input."""
+    return (
+        f"Begin anew at the configured start (version numbers go on) with --reset {reset_token(name, incarnation)}, or "
+        "set input.on_gap = reset to begin anew automatically."
+    )
+
+
+def _labels_identity(
+    settings: Settings, cluster: Cluster, joining: Joining | None, remedy: str
+) -> TopicIdentity | None:
+    """Return the identity of the labels' topic; None where labels come with the features."""
+    if joining is None:
+        return None
+    reached = {partition: at.offset for partition, at in joining.base.items()}
+    reached |= {partition: state.labels.next.offset for partition, state in joining.partitions.items()}
+    return TopicIdentity(cluster, settings.labels.topic, joining.topic_id, reached, remedy=remedy)
+
+
 def _labels_surveyor(
-    settings: Settings, components: Components, stack: ExitStack, joining: Joining | None
+    settings: Settings, components: Components, stack: ExitStack, joining: Joining | None, remedy: str
 ) -> Surveyor | None:
     """Return what looks at the labels' topic; None where labels come with the features."""
     if joining is None:
@@ -403,7 +456,7 @@ def _labels_surveyor(
     watch = components.make_watch(components.cluster, settings.labels.topic)
     stack.callback(watch.close)
     of_labels = settings.input.model_copy(update={"topic": settings.labels.topic})
-    return Surveyor(of_labels, joining.topic_id, watch, components.clock.monotonic)
+    return Surveyor(of_labels, joining.topic_id, watch, components.clock.monotonic, remedy=remedy)
 
 
 def _labels_letters(settings: Settings, metrics: Metrics, monotonic: Callable[[], float]) -> DeadLetters | None:

@@ -203,6 +203,12 @@ class Session:
             self.trouble = why
             log.warning("readers_held_up", what=why, remedy="no action needed: the trainer ends the open transaction")
 
+    def unconfirmed(self, error: TransientError) -> None:
+        """Wait before the next attempt, because the broker did not say whether the input is still the same topic."""
+        self._delivery.doubts()
+        self._postpone(error)
+        log.warning("publish_waits", what=error.what, remedy=error.remedy)
+
     def close(self) -> None:
         """Let go of the broker."""
         if self._publisher is not None:

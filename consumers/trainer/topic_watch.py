@@ -107,6 +107,8 @@ class Surveyor:
     watch : Watch
     monotonic : callable
         Seconds.
+    remedy : str
+        What a person can do about a gap.
     at_once : bool
         Whether to ask at the first turn already: partitions are known to wait.
     """
@@ -118,12 +120,14 @@ class Surveyor:
         watch: Watch,
         monotonic: Callable[[], float],
         *,
+        remedy: str,
         at_once: bool = False,
     ) -> None:
         self._config = config
         self._topic_id = topic_id
         self._watch = watch
         self._monotonic = monotonic
+        self._remedy = remedy
         self._asked_at = -math.inf if at_once else monotonic()
         self._before: Look | None = None
         self._missing = False
@@ -159,11 +163,7 @@ class Surveyor:
         found = survey(self._config.topic, self._topic_id, reading, look, self._before)
         self._before = look
         if found.gap:
-            raise LogGap(
-                found.gap,
-                "Start again with the --reset that the refusal then prints, or set input.on_gap = reset to begin "
-                "anew automatically.",
-            )
+            raise LogGap(found.gap, self._remedy)
         for partition, behind in found.overtaking.items():
             log.warning(
                 "retention_close",

@@ -30,7 +30,7 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.events import CaughtUp, CutTaken, Learned, Refused
-from streamsvm.errors import Fenced, LogGap, StateError
+from streamsvm.errors import Fenced, LogGap, StateError, TransientError
 from streamsvm.kafka import OffsetOutOfRange
 from streamsvm.registry.signing import Signer
 
@@ -272,6 +272,12 @@ class Trainer:
     def _publish(self, life: Life) -> None:
         pipeline = life.pipeline
         assert pipeline.unpublished is not None
+        try:
+            # Only now: a version counts if the topic was asked for its id after its newest row was fetched.
+            life.confirm()
+        except TransientError as error:
+            life.session.unconfirmed(error)
+            return
         event = life.versions.publish(pipeline.unpublished, life.topic_id, pipeline.base)
         if event is None:
             return

@@ -160,13 +160,21 @@ class Builder:
             If it names partitions that do not exist.
         TransientError
             If the broker does not answer.
+        Recreated
+            If the input was deleted and made again meanwhile.
         """
         found = Found()
         ranges = self._ranges(asked, found)
         with (
             limited(self.config.svm),
             Ranges(
-                self._cluster, self.identity.topic, self.config, self._timeout_s, self._schemas, self._forgotten
+                self._cluster,
+                self.identity.topic,
+                self.identity.topic_id,
+                self.config,
+                self._timeout_s,
+                self._schemas,
+                self._forgotten,
             ) as reader,
         ):
             for partition in sorted(ranges):

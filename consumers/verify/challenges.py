@@ -118,6 +118,8 @@ def _joined(cluster: Cluster, settings: Settings, challenge: Challenge, ended: E
         scores=challenge.scores_topic,
         scored=challenge.scored_topic,
         labels=challenge.labels_topic,
+        scores_id=challenge.scores_id,
+        labels_id=challenge.labels_id,
     )
     return join_ranges(cluster, logs, _ranges(ended.scores), _ranges(ended.told), settled=True).served
 

@@ -208,7 +208,9 @@ class _Erasure:
     def look(self, positions: Positions, schemas: SchemaRegistry | None) -> None:
         """Find out which of the rows there are."""
         known = {} if self._known is None else self._known.places()
-        with Ranges(self._cluster, self._snapshot.topic, self._config, self._timeout_s, schemas) as ranges:
+        with Ranges(
+            self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
+        ) as ranges:
             for partition, own in sorted(positions.items()):
                 for at in sorted(set(own)):
                     name = shown(partition, at)
@@ -272,7 +274,9 @@ class _Erasure:
         done, begun = 0, time.monotonic()
         with (
             limited(self._config.svm),
-            Ranges(self._cluster, self._snapshot.topic, self._config, self._timeout_s, schemas) as ranges,
+            Ranges(
+                self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
+            ) as ranges,
         ):
             for partition, state in sorted(self._snapshot.learner.partitions.items()):
                 for rows in ranges.rows(partition, self._snapshot.base[partition], state.position):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection
 from typing import Final
 
+from consumers.streams.identity import TopicIdentity
 from streamsvm.config import ModelConfig
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder
@@ -26,6 +27,7 @@ def found_by(
     ids: Collection[str],
     keys: Collection[str],
     *,
+    topic_id: str = "",
     schemas: SchemaRegistry | None = None,
     timeout_s: float,
 ) -> tuple[dict[int, list[Position]], list[str]]:
@@ -41,6 +43,8 @@ def found_by(
         Of rows; an id that is a number is written as one.
     keys : collection of str
         Of records, as UTF-8.
+    topic_id : str
+        Of the topic whose places are wanted; by default of the one that there is.
     schemas : SchemaRegistry, optional
     timeout_s : float
         Seconds to wait without progress.
@@ -55,11 +59,17 @@ def found_by(
     ------
     TransientError
         If nothing came in time.
+    Recreated
+        If the topic is not the one whose places are wanted, or was deleted and made again meanwhile.
     """
     decoder = PointDecoder(config.points, labeled=False, schemas=schemas, recipe=config.features)
     wanted, of_records = set(ids), {key.encode() for key in keys}
     met_ids, met_keys = set[str](), set[bytes]()
     places: dict[int, set[Position]] = {}
+    topic_id = topic_id or cluster.topic_id(topic) or ""
+    identity = TopicIdentity(
+        cluster, topic, topic_id, {}, remedy="No row was looked for in it, and nothing was changed."
+    )
     ranges = {p: cluster.log_range(topic, p) for p in cluster.describe(topic).partitions}
     left = {partition: end for partition, (first, end) in ranges.items() if end > first}
     source, since = cluster.input(topic, None), time.monotonic()
@@ -92,6 +102,7 @@ def found_by(
                 )
     finally:
         source.close()
+    identity.confirm({partition: end for partition, (_, end) in ranges.items()})
     missing = [f"id {one}" for one in sorted(wanted - met_ids)]
     missing += [f"key {one.decode()}" for one in sorted(of_records - met_keys)]
     return {partition: sorted(own) for partition, own in sorted(places.items())}, missing

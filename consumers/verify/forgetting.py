@@ -200,7 +200,7 @@ def forget(
         report.archive = f"{store} of {identity.name}, from the topic {identity.topic}"
         with (
             limited(identity.config.svm),
-            Ranges(cluster, identity.topic, identity.config, timeout_s, schemas, known) as ranges,
+            Ranges(cluster, identity.topic, identity.topic_id, identity.config, timeout_s, schemas, known) as ranges,
         ):
             work = Forgetting(store, identity, log, ranges, report)
             if not report.model:  # else they were looked at already

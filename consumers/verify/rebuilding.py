@@ -107,7 +107,9 @@ def rebuild(
                 without[partition] = without.get(partition, frozenset()) | own
         with (
             limited(identity.config.svm),
-            Ranges(cluster, identity.topic, identity.config, READ_TIMEOUT_S, schemas, without) as ranges,
+            Ranges(
+                cluster, identity.topic, identity.topic_id, identity.config, READ_TIMEOUT_S, schemas, without
+            ) as ranges,
         ):
             return Rebuild(store, identity, log_of(cluster, identity), ranges, say).run()
     finally:

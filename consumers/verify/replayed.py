@@ -15,12 +15,13 @@ from typing import Final
 
 import msgspec
 
+from consumers.streams.identity import TopicIdentity
 from consumers.streams.joined_source import JoinedSource
 from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.stretches import rebuilt
 from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.certificate.certifying import Certificate, Certifier
-from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
+from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
 from streamsvm.learning.recipe import Made, remade
@@ -77,6 +78,7 @@ class Replayed:
         self.last: Made | None = None
         self._ids: dict[str, str | None] = {}
         self._logs: dict[str, dict[int, tuple[int, int]]] = {}
+        self._topics: dict[str, TopicIdentity] = {}
 
     def __enter__(self) -> Replayed:
         return self
@@ -191,7 +193,8 @@ class Replayed:
                 source.advance(recomputation, tuned_at)
                 recomputation.tune(version)
             source.advance(recomputation, recomputation.aim(version))
-        except OffsetOutOfRange as error:
+            self._confirm(version)
+        except (OffsetOutOfRange, LogGap) as error:
             self._drop()
             self._forget(version)  # retention went on meanwhile: ask again before the next version
             raise NotRecomputable(error.what) from None
@@ -236,7 +239,15 @@ class Replayed:
             self._ids[topic], self._logs[topic] = None, {}
             return
         self._ids[topic] = described.topic_id or ""
+        self._topics[topic] = TopicIdentity(self._cluster, topic, described.topic_id or "", {})
         self._logs[topic] = {p: self._cluster.log_range(topic, p) for p in described.partitions}
+
+    def _confirm(self, version: Version) -> None:
+        """Return if what was read of a version's topics is of the ones that were asked for."""
+        cut, labels = version.lineage.cut, version.lineage.labels
+        self._topics[version.lineage.topic].confirm({part.partition: part.offset for part in cut})
+        if labels is not None:
+            self._topics[labels.topic].confirm({})
 
     def _forget(self, version: Version) -> None:
         labels = version.lineage.labels

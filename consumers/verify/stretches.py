@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from consumers.streams.identity import TopicIdentity
 from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.archive.recorder import Recorder
 from streamsvm.checkpoint.records import encode_bucket
@@ -19,7 +20,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
+from streamsvm.kafka import Cluster, OffsetOutOfRange, Recreated, SchemaRegistry
 from streamsvm.learning.recipe import Made, Origin, make, version_of
 from streamsvm.learning.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.learning.training import limited
@@ -52,7 +53,8 @@ class Ranges:
     Parameters
     ----------
     cluster : Cluster
-    topic : str
+    topic, topic_id : str
+        The id is empty where the broker gives none.
     config : ModelConfig
         By which records are decoded.
     timeout_s : float
@@ -70,6 +72,7 @@ class Ranges:
         self,
         cluster: Cluster,
         topic: str,
+        topic_id: str,
         config: ModelConfig,
         timeout_s: float,
         schemas: SchemaRegistry | None = None,
@@ -79,6 +82,7 @@ class Ranges:
         self._topic, self._timeout_s = topic, timeout_s
         self._decoder = PointDecoder(config.points, schemas=schemas, recipe=config.features)
         self._input = cluster.input(topic, None)
+        self._identity = TopicIdentity(cluster, topic, topic_id, {}, remedy="What is of the old topic stays as it is.")
         self.rows_read = 0
 
     def __enter__(self) -> Ranges:
@@ -96,13 +100,18 @@ class Ranges:
             If the log no longer holds its beginning.
         TransientError
             If nothing came in time.
+        Recreated
+            If the topic is another one by now; no row of it is yielded.
         """
         if end <= start:
             return
         self._input.assign({partition: start.offset})
         since = time.monotonic()
         while True:
-            for rows in self._decoder.decode(self._input.poll(BATCH_RECORDS, POLL_S)).rows:
+            records = self._input.poll(BATCH_RECORDS, POLL_S)
+            if records:
+                self._identity.confirm(records.ends())
+            for rows in self._decoder.decode(records).rows:
                 since = time.monotonic()
                 first, stop = rows.index_of(start), rows.index_of(end)
                 if first < stop:
@@ -215,13 +224,13 @@ def rebuilt(
     archive = archive_of(built, config)
     pieces, parts = dict[int, list[Piece]](), list[BuiltOf]()
     forgotten = forgotten_of(built)
-    with limited(config.svm), Ranges(cluster, own.topic, config, timeout_s, schemas, forgotten) as ranges:
+    with limited(config.svm), Ranges(cluster, own.topic, topic_id, config, timeout_s, schemas, forgotten) as ranges:
         try:
             for part in built.parts:
                 found, named = _made_again(ranges, part, archive)
                 pieces.setdefault(part.partition, []).extend(found)
                 parts.append(named)
-        except OffsetOutOfRange as error:
+        except (OffsetOutOfRange, Recreated) as error:
             raise NotRecomputable(error.what) from None
         read = ranges.rows_read
     made = made_of(pieces, config, archive)

@@ -11,7 +11,7 @@ from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S, Cluster
 from streamsvm.kafka.connection import RESERVED, Connection, Option
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
-from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused
+from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
 from streamsvm.kafka.log import Mark, Marks, Place
 from streamsvm.kafka.membership import Progress, Subscription
 from streamsvm.kafka.outbox import Outbox
@@ -52,6 +52,7 @@ __all__ = [
     "Publisher",
     "Reader",
     "Record",
+    "Recreated",
     "RegistryUnavailable",
     "SchemaRegistry",
     "Slot",

@@ -20,7 +20,7 @@ from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored
 from streamsvm.kafka.records import Record
 from streamsvm.kafka.slots import Process, Slot, Slots
 from streamsvm.kafka.standings import Standings
-from streamsvm.kafka.topics import TopicInfo, TopicSpec, create_topics, describe_topic
+from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics, describe_topic
 
 TRANSACTION_TIMEOUT_S = 20.0
 """How long a version may take to be stored, and then to be committed. Each step of a publish has as much: on a broker
@@ -30,8 +30,8 @@ that is slow but alive, one may hold the main loop for four times this, which `h
 class Cluster:
     """The broker that a connection reaches.
 
-    Safe from any thread but for `marks`, which keeps its client. Every other method makes a client of its own, or
-    returns an object that has one; see the object's class for what blocks, and what it raises.
+    Safe from any thread but for `marks`. `marks` and `topic_id` keep a client. Every other method makes a client of its
+    own, or returns an object that has one; see the object's class for what blocks, and what it raises.
 
     Parameters
     ----------
@@ -52,6 +52,7 @@ class Cluster:
         self._connection = connection_of(connection)
         self._timeout_s = TRANSACTION_TIMEOUT_S if transaction_timeout_s is None else transaction_timeout_s
         self._marks = Marks(self._connection)
+        self._topic_ids = TopicIds(self._connection)
 
     @property
     def connection(self) -> Connection:
@@ -97,6 +98,18 @@ class Cluster:
             If the broker refuses us.
         """
         return describe_topic(self._connection, topic)
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return a topic's id now; None where the broker gives none. One request, over a connection that is kept.
+
+        Blocks at most the connection's request timeout.
+
+        Raises
+        ------
+        TopicMissing, BrokerUnavailable, ConfigurationError
+            As for `describe`.
+        """
+        return self._topic_ids.of(topic)
 
     def create(self, topics: Sequence[TopicSpec]) -> list[str]:
         """Create the topics that do not exist, wait until they can be used, and return their names.
@@ -312,9 +325,26 @@ class Cluster:
         """Make a reader whose positions are the caller's; observers see them under `group`, None if nobody does."""
         return Input(self._connection, topic, group=group)
 
-    def subscription(self, topic: str, *, group: str, slot: Slot | None = None, client_id: str = "") -> Subscription:
+    def subscription(
+        self,
+        topic: str,
+        *,
+        group: str,
+        slot: Slot | None = None,
+        client_id: str = "",
+        topic_id: str = "",
+        begins_anew: bool = False,
+    ) -> Subscription:
         """Make a member of a group that shares a topic, which starts at its first record where it has no position."""
-        return Subscription(self._connection, topic, group=group, slot=slot, client_id=client_id)
+        return Subscription(
+            self._connection,
+            topic,
+            group=group,
+            slot=slot,
+            client_id=client_id,
+            topic_id=topic_id,
+            begins_anew=begins_anew,
+        )
 
     def slots(self, group: str, *, fixed: int | None = None, process: Process | None = None) -> Slots:
         """Make the slots of a group, as this process claims them."""

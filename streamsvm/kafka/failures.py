@@ -42,6 +42,7 @@ from streamsvm.errors import (
     ConfigurationError,
     FatalError,
     Fenced,
+    LogGap,
     StateError,
     StreamsvmError,
     TopicMissing,
@@ -93,6 +94,20 @@ class OffsetOutOfRange(StateError):
             "Records were deleted, or the topic was recreated: choose a start inside the range, or reset the state "
             "that holds this position.",
         )
+
+
+class Recreated(LogGap):
+    """The topic of a name is another one than that whose records or positions are at hand.
+
+    Attributes
+    ----------
+    topic_id : str
+        Of the topic that has the name now; empty where the broker gives no ids.
+    """
+
+    def __init__(self, what: str, remedy: str = "", *, topic_id: str = "") -> None:
+        self.topic_id = topic_id
+        super().__init__(what, remedy)
 
 
 class Fault(Enum):

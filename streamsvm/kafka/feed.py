@@ -111,6 +111,10 @@ class Feed:
                 if deadline - time.monotonic() < SHORTEST_WAIT_S:
                     return Batch([])
 
+    def resume(self) -> None:
+        """Read on after an error that ended the reading, once its cause is out of the way."""
+        self._ending = None
+
     def _consume(self, max_records: int, wait_s: float, gather: bool) -> list[Consumed]:
         try:
             if gather:

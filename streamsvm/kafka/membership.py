@@ -29,10 +29,11 @@ from streamsvm.errors import TransientError
 from streamsvm.kafka.client import CLOSE_TIMEOUT_S, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
-from streamsvm.kafka.failures import error_of, text_of
+from streamsvm.kafka.failures import Recreated, error_of, text_of
 from streamsvm.kafka.feed import Feed
 from streamsvm.kafka.records import Record
 from streamsvm.kafka.slots import Slot
+from streamsvm.kafka.standings import NO_TOPIC_ID, Standing, standing_of
 
 REWIND_TIMEOUT_S = 2.0
 """How long one question for the group's positions may hold up a poll; it is asked again at the next."""
@@ -67,16 +68,23 @@ class Progress:
         The client's token of the group, the member and its generation.
     attempt : str
         The attempt that the positions belong to, where another one commits them in its place; else empty.
+    topic_id : str
+        Of the topic whose positions these are; empty where the broker gives no ids.
     """
 
     what: str
     offsets: tuple[TopicPartition, ...]
     member: Any
     attempt: str = ""
+    topic_id: str = ""
 
     def stamped(self, attempt: str, transactional_id: str) -> list[TopicPartition]:
-        """Return the offsets with metadata: which attempt commits them, and when (`streamsvm.kafka.standings`)."""
-        told = f"{self.attempt or attempt} {time.time_ns() // 1_000_000} {transactional_id}"
+        """Return the offsets with metadata: which attempt commits them, when, and of which topic's log they are.
+
+        `streamsvm.kafka.standings` reads them.
+        """
+        of = self.topic_id or NO_TOPIC_ID
+        told = f"{self.attempt or attempt} {time.time_ns() // 1_000_000} {of} {transactional_id}"
         return [TopicPartition(tp.topic, tp.partition, tp.offset, told) for tp in self.offsets]
 
 
@@ -103,6 +111,12 @@ class Subscription:
         The slot in which to be a static member; without one, and on the embedded broker, a member is dynamic.
     client_id : str
         How the group lists this member, if not by the connection's name.
+    topic_id : str
+        Of the topic whose positions are committed and trusted; empty where the broker gives no ids. A position that
+        says another id is one of a topic that was deleted.
+    begins_anew : bool
+        Whether a partition is read from its first record where the group's position is one of a deleted topic;
+        otherwise that is an error.
     """
 
     def __init__(
@@ -115,9 +129,13 @@ class Subscription:
         max_buffered_bytes: int = DEFAULT_BUFFERED_BYTES,
         slot: Slot | None = None,
         client_id: str = "",
+        topic_id: str = "",
+        begins_anew: bool = False,
     ) -> None:
         self._topic = topic
         self._group = group
+        self._topic_id = topic_id
+        self._begins_anew = begins_anew
         self._classic = not connection.embedded
         self._static = self._classic and slot is not None
         self._start = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
@@ -140,7 +158,7 @@ class Subscription:
             },
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group, on_unplaced=self._place)
-        self._consumer.subscribe([topic], on_revoke=self._on_taken, on_lost=self._on_taken)
+        self._consumer.subscribe([topic], on_assign=self._on_given, on_revoke=self._on_taken, on_lost=self._on_taken)
 
     def poll(self, max_records: int, timeout_s: float) -> Sequence[Record]:
         """Return at most `max_records` records as soon as there are any; blocks at most `timeout_s`.
@@ -152,7 +170,9 @@ class Subscription:
         Raises
         ------
         OffsetOutOfRange
-            If the log no longer holds the group's position (a `StateError`).
+            If the log no longer holds the group's position (a `StateError`); see `begin_again`.
+        Recreated
+            If the group's position is one of a topic that was deleted (a `StateError`).
         Fenced
             If another member has joined the group in this one's slot: close this one, its records are read again.
         TopicMissing, ConfigurationError, FatalError
@@ -166,6 +186,26 @@ class Subscription:
         for record in records:
             self._first.setdefault(record.partition, record.offset)
         return records
+
+    def begin_again(self, partitions: Sequence[int] | None = None) -> None:
+        """Read partitions, by default all that are held, from their first record on, whatever the group's position.
+
+        A rebalance, or a `rewind`, before a position is committed there goes back to the group's.
+        """
+        self._feed.resume()
+        try:
+            held = [tp.partition for tp in self._consumer.assignment()]
+            wanted = [partition for partition in held if partitions is None or partition in partitions]
+            self._move(dict.fromkeys(wanted, OFFSET_BEGINNING))
+        except KafkaException as error:  # of a member that was fenced meanwhile, which the next `poll` says
+            self._unplaced = text_of(error_of(error))
+
+    def follow(self, topic_id: str) -> None:
+        """Go over to the topic that has the name now: the next `poll` asks where the group stands in that one."""
+        self._topic_id = topic_id
+        self._first.clear()
+        self._feed.resume()
+        self.rewind()
 
     def rewind(self) -> None:
         """Read again, from the next `poll` on, what was polled and not committed."""
@@ -182,7 +222,12 @@ class Subscription:
         member = self._consumer.consumer_group_metadata()
         if not self._consumer.memberid():  # asked last: a membership cannot come back before the next poll
             raise TransientError(f"the membership in group {self._group} was lost", "Continue polling.")
-        return Progress(f"positions of {self._topic} as {self._group}", tuple(self._offsets(positions)), member)
+        return Progress(
+            f"positions of {self._topic} as {self._group}",
+            tuple(self._offsets(positions)),
+            member,
+            topic_id=self._topic_id,
+        )
 
     def commit(self, positions: Mapping[int, int]) -> None:
         """Commit the next offsets to read, and wait for the broker; partitions since lost are left out.
@@ -275,6 +320,10 @@ class Subscription:
     def _offsets(self, positions: Mapping[int, int]) -> list[TopicPartition]:
         return [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
 
+    def _on_given(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        # The client takes up the group's position by itself, and does not show the id that is committed with it.
+        self._astray |= bool(partitions and self._topic_id)
+
     def _on_taken(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for tp in partitions:
             self._astray = True
@@ -289,18 +338,39 @@ class Subscription:
             if errors:
                 self._unplaced = text_of(errors[0])
                 return
-            self._move({tp.partition: tp.offset for tp in committed})
+            self._move({tp.partition: self._trusted(tp) for tp in committed})
         except KafkaException as error:  # a member that was fenced meanwhile cannot be moved either: `poll` says so
             self._unplaced = text_of(error_of(error))
             return
         self._astray, self._unplaced = False, ""
 
+    def _trusted(self, tp: TopicPartition) -> int:
+        """Return a committed position, negative if there is none; `OFFSET_BEGINNING` for one of a deleted topic."""
+        standing = standing_of(tp)
+        if not self._is_another(standing):
+            return tp.offset
+        if not self._begins_anew:
+            raise Recreated(
+                f"the topic {self._topic} was recreated: the position {tp.offset} of group {self._group} in "
+                f"{self._topic}[{tp.partition}] is one of the id {standing.topic_id}, and the topic has the id "
+                f"{self._topic_id}",
+                topic_id=self._topic_id,
+            )
+        return OFFSET_BEGINNING
+
+    def _is_another(self, standing: Standing) -> bool:
+        # A position without an id was committed by a person's tool, or where the broker gives no ids.
+        return bool(self._topic_id and standing.topic_id) and standing.topic_id != self._topic_id
+
     def _move(self, committed: Mapping[int, int]) -> None:
         """Read on from these offsets; a partition without one from the first record that was polled of it."""
         positions = {
-            partition: offset if offset >= 0 else self._first.get(partition, self._start)
+            partition: offset if offset >= 0 or offset == OFFSET_BEGINNING else self._first.get(partition, self._start)
             for partition, offset in committed.items()
         }
+        for partition, offset in positions.items():
+            if offset == OFFSET_BEGINNING:
+                self._first.pop(partition, None)
         # Taken out and put back, not sought: what was fetched ahead must go, also from a partition in error.
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition) for partition in positions])
         self._consumer.incremental_assign(self._offsets(positions))

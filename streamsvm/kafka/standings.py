@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -20,6 +21,9 @@ from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.failures import OutcomeUnknown, error_of
 
 _SHORTEST_LOOK_S = 0.002
+
+NO_TOPIC_ID: Final = "-"
+"""Stands in a position's metadata for the id of a topic that has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class Standing:
         Which attempt of whom moved it there; empty where that is not said.
     time_ms : int
         When that attempt added the position, in milliseconds since the epoch; 0 where that is not said.
+    topic_id : str
+        Of the topic in whose log the position is; empty where that is not said.
     """
 
     offset: int | None = None
@@ -43,6 +49,7 @@ class Standing:
     attempt: str = ""
     transactional_id: str = ""
     time_ms: int = 0
+    topic_id: str = ""
 
 
 class Standings:
@@ -100,7 +107,7 @@ class Standings:
         for tp in answer:
             if tp.error is not None and tp.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
                 raise self._link.failure(tp.error, doing)
-            found[tp.partition] = Standing(in_doubt=True) if tp.error is not None else _standing(tp)
+            found[tp.partition] = Standing(in_doubt=True) if tp.error is not None else standing_of(tp)
         return found
 
     def confirm(self, positions: Mapping[int, int], timeout_s: float) -> None:
@@ -131,10 +138,11 @@ class Standings:
             pause_s = min(2 * pause_s, SLICE_S)
 
 
-def _standing(tp: TopicPartition) -> Standing:
+def standing_of(tp: TopicPartition) -> Standing:
     """Return what a committed position says; its metadata may be another program's."""
     offset = tp.offset if tp.offset >= 0 else None
-    told = (tp.metadata or "").split(" ", 2)
-    if len(told) < 3 or not told[1].isdecimal() or len(told[1]) > 15:
+    told = (tp.metadata or "").split(" ", 3)
+    if len(told) < 4 or not told[1].isdecimal() or len(told[1]) > 15:
         return Standing(offset)
-    return Standing(offset, attempt=told[0], time_ms=int(told[1]), transactional_id=told[2])
+    topic_id = "" if told[2] == NO_TOPIC_ID else told[2]
+    return Standing(offset, attempt=told[0], time_ms=int(told[1]), topic_id=topic_id, transactional_id=told[3])

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import difflib
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
 
-from streamsvm.errors import ConfigurationError, TopicMissing
+from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka.client import SLICE_S, Link, make_admin, make_producer, partitions_of
 from streamsvm.kafka.connection import Connection
 from streamsvm.kafka.embedded import EMBEDDED_PARTITIONS
 from streamsvm.kafka.failures import Fault, error_of, fault_of, text_of, unavailable
+
+_NO_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+"""The zero UUID, as the client writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,8 @@ class TopicInfo:
     name
         Its name.
     topic_id
-        The broker's id of this incarnation of the name; None where the broker has none (embedded).
+        The broker's id of this incarnation of the name; None where the broker gives none (embedded, or older than
+        Kafka 2.8).
     partitions
         Its partitions, ascending.
     config
@@ -99,6 +104,39 @@ def create_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
     return created
 
 
+class TopicIds:
+    """Asks for the ids of topics, over one kept connection. Safe from any thread.
+
+    One question is one request for metadata; a client of its own would find its broker in sixty milliseconds first.
+
+    Parameters
+    ----------
+    connection : Connection
+        The broker; nothing blocks or fails here for want of one.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._link = Link(connection)
+        self._lock = threading.Lock()
+        self._admin: AdminClient | None = None
+
+    def of(self, topic: str) -> str | None:
+        """See `Cluster.topic_id`."""
+        if self._connection.embedded:
+            return None
+        with self._lock:
+            if self._admin is None:
+                self._admin = make_admin(self._connection, self._link)
+            admin = self._admin
+        try:
+            return _partitions(admin, self._link, self._connection, topic)[0]
+        except TransientError:
+            with self._lock:
+                self._admin = None  # the next question is asked with what a new client finds out
+            raise
+
+
 def _new_topic(spec: TopicSpec) -> NewTopic:
     return NewTopic(
         spec.name,
@@ -138,14 +176,21 @@ def _wait_for(admin: AdminClient, link: Link, connection: Connection, name: str)
         admin.poll(SLICE_S)
 
 
-def _partitions(admin: AdminClient, link: Link, connection: Connection, topic: str) -> tuple[str, tuple[int, ...]]:
+def _partitions(
+    admin: AdminClient, link: Link, connection: Connection, topic: str
+) -> tuple[str | None, tuple[int, ...]]:
     """Return a topic's id and partitions; unlike a plain metadata request this never creates it."""
     futures = admin.describe_topics(TopicCollection([topic]), request_timeout=connection.request_timeout_s)
     try:
         found = _answer(futures[topic], admin, link, f"look up topic {topic}")
     except KafkaException as failure:
         raise link.failure(error_of(failure), f"look up topic {topic}") from failure
-    return str(found.topic_id), tuple(sorted(partition.id for partition in found.partitions))
+    return _given(str(found.topic_id)), tuple(sorted(partition.id for partition in found.partitions))
+
+
+def _given(topic_id: str) -> str | None:
+    """Return an id; None for the zero that a broker without ids sends."""
+    return None if topic_id in ("", _NO_ID) else topic_id
 
 
 def _alike(admin: AdminClient, connection: Connection, topic: str) -> str:

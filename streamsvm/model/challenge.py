@@ -16,7 +16,8 @@ from streamsvm.model.pointers import Alias, decode_record
 Outcome = Literal["better", "worse", "undecided", "unlabeled", "passed", "void"]
 """`better` becomes current, and so does `passed`: too few labels came in time, and output.gate_unlabeled lets it pass,
 which no bound of an error covers. The others do not: `worse` or `undecided` by the rule, `unlabeled` as `passed` but
-kept back, `void` because another version than the one challenged is current."""
+kept back, `void` because another version than the one challenged is current, or a log that it is decided by was deleted
+and made again."""
 WON: tuple[Outcome, ...] = ("better", "passed")
 
 
@@ -91,6 +92,9 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         How long it lasts at most, in record time.
     scores_topic, scored_topic, labels_topic : str
         Of the scores, of the points that are scored, and of what the labels are in.
+    scores_id, labels_id : str
+        Ids of the topics of the scores and of the labels; empty where the broker gives none, and of scores whose topic
+        did not exist yet.
     scores, told : tuple of Span
         Where both logs are read from (`begin`); `told` is empty where labels come with the points.
     ended : Ended or None
@@ -112,6 +116,8 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     labels_topic: str
     scores: tuple[Span, ...]
     told: tuple[Span, ...]
+    scores_id: str = ""
+    labels_id: str = ""
     ended: Ended | None = None
 
 

@@ -24,7 +24,7 @@ from consumers.verify.challenges import challenges_in, spending_fault
 from consumers.verify.verify import verify
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import encode
-from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Outbox, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Outbox, Recreated, TopicSpec
 from streamsvm.learning.training import Trained, train
 from streamsvm.model import trail
 from streamsvm.model.challenge import Challenge, Span, challenge_key, challenger_key, decode_challenge, encode_challenge
@@ -497,6 +497,7 @@ class Alone:
         self.cluster.newest.return_value = {}
         self.cluster.describe.return_value.partitions = [0]
         self.cluster.log_range.return_value = (0, 4)
+        self.cluster.topic_id.return_value = "an-id"
         self.follower.full, self.follower.read.return_value = False, 0
         self.follower.spans.return_value = ({0: (0, 4)}, {})
         self.follower.reached.return_value = True
@@ -547,6 +548,13 @@ def test_a_challenge_whose_logs_are_gone_ends(monkeypatch: pytest.MonkeyPatch) -
     alone = Alone(monkeypatch).opened()
     alone.follower.joined.side_effect = OffsetOutOfRange("scores", 0, 0)
     assert alone.turn() == ["passed"]
+
+
+def test_a_challenge_whose_log_was_made_again_is_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and its challenger does not become current although too few labels would let it pass."""
+    alone = Alone(monkeypatch).opened()
+    alone.follower.joined.side_effect = Recreated("the topic scores was recreated")
+    assert alone.turn() == ["void"]
 
 
 def test_a_challenge_begins_before_the_time_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+import pytest
+
 from consumers.streams.score_settlement import ScoreSettlement
 from consumers.streams.settling import SHORT_SLACK_MS
 from streamsvm.kafka import Cluster, Mark, Message, Place, Progress, Publisher, Record, Stamp, Standing, Stored
@@ -111,6 +113,7 @@ def settle(log: Log, told: dict[int, Standing], members: Members | None = None) 
         wait=lambda seconds: clock.append(clock.pop() + seconds),
         input_topic="points",
         group=members or Members(told),
+        topic_id=lambda: "new",
     )
     published = Published()
     settlement.settle(cast("Publisher", published))
@@ -157,6 +160,17 @@ def test_what_a_settler_left_that_died_after_its_abort_is_completed() -> None:
     published = settle(Log(torn), {}, members)
     assert [(one.topic, one.partition, one.value) for one in published] == [("scores", 1, b"2")]
     assert members.asked_for == [{0: 2}]
+
+
+@pytest.mark.parametrize(("of", "moved"), [("new", [{0: 2}]), ("old", [])])
+def test_a_batch_of_a_deleted_input_moves_no_position(of: str, moved: list[dict[int, int]]) -> None:
+    """Readers get all of it, but its positions are those of a log that is gone."""
+    attempt = f"{of}~a"
+    torn = [score(attempt, 1, PLACES[0], 1_000), score(attempt, 2, PLACES[1], 1_000, committed=False)]
+    members = Members({0: standing("z", 2_000, offset=0, in_doubt=True)}, looks=50)
+    published = settle(Log(torn), {}, members)
+    assert [one.value for one in published] == [b"2"]
+    assert [positions for positions in members.asked_for if positions != {0: 0}] == moved  # 0: to be aborted
 
 
 def test_the_doubt_of_another_slot_is_left_to_it() -> None:

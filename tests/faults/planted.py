@@ -327,7 +327,14 @@ def commits_beside_its_scores() -> None:
     """A scorer commits a batch's positions after the transaction of its scores, not in it."""
 
     def hand_over(
-        _: Any, scorer: Scorer, seat: Seat, publisher: Publisher, messages: Any, progress: Any, positions: Any
+        _: Any,
+        scorer: Scorer,
+        seat: Seat,
+        publisher: Publisher,
+        messages: Any,
+        progress: Any,
+        positions: Any,
+        *more: Any,
     ) -> None:
         publisher.publish(messages)
         crash_point("scores.placed")

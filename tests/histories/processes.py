@@ -31,7 +31,7 @@ LOOK_S: Final = 1.0
 ANSWER_S: Final = 3.0
 STOP_S: Final = 60.0
 REFUSED: Final = 78
-RESET: Final = re.compile(r"--reset[= ]+([0-9A-Za-z._-]+)")
+RESET: Final = re.compile(r"--reset[= ]+([0-9A-Za-z._/-]+)")
 POINTS: Final = re.compile(r"^streamsvm_scored_points_total (\S+)", re.MULTILINE)
 BATCHES: Final = re.compile(r'^streamsvm_scored_batches_total\{outcome="committed"\} (\S+)', re.MULTILINE)
 

@@ -74,6 +74,14 @@ def committed(connection: Connection, group: str, topic: str, partition: int) ->
     return int(found.offset)
 
 
+def commit(connection: Connection, group: str, topic: str, partition: int, offset: int, metadata: str) -> None:
+    """Set a group's position, with what may be said beside it; the group has no member."""
+    consumer = Consumer({**connection.options, "group.id": group}, logger=Silent())
+    (done,) = consumer.commit(offsets=[TopicPartition(topic, partition, offset, metadata)], asynchronous=False)
+    assert done.error is None
+    consumer.close()
+
+
 def members(connection: Connection, group: str) -> int:
     """Return how many members a group has, and 0 while it is not agreed on who they are."""
     admin = AdminClient(dict(connection.options), logger=Silent())

@@ -19,6 +19,7 @@ import numpy as np
 from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.streams import joined_source
+from consumers.streams.identity import TopicIdentity
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement
 from consumers.trainer import startup
@@ -79,6 +80,8 @@ class Defect:
     policies : sequence of str
     two : bool
     late_labels : bool
+    records : int
+        Of the input, where labels come with it.
     """
 
     what: str
@@ -90,6 +93,7 @@ class Defect:
     policies: Sequence[str] = ("every", "latest")
     two: bool = False
     late_labels: bool = False
+    records: int = 4
 
     def profile(self, number: int) -> Profile:
         """Return the n-th of its small worlds."""
@@ -99,7 +103,7 @@ class Defect:
             faults |= {"copy": 1, "switch": 6, "survivor": 1}
         if self.late_labels:
             return Profile(policy, 1, 10, 250, faults | {"other log": 9}, late_labels=True)
-        return Profile(policy, 1, 4, 150, faults, self.two)
+        return Profile(policy, 1, self.records, 150, faults, self.two)
 
 
 def _planted(target: object, name: str, value: object) -> Callable[[], AbstractContextManager[Any]]:
@@ -427,6 +431,9 @@ def _owner_record_first(self: Session, now: datetime) -> KnownPointers:
     return read_pointers(self._cluster, self._settings, READ_TIMEOUT_S)
 
 
+def _without_asking(self: TopicIdentity, reached: Mapping[int, int]) -> None: ...
+
+
 def _never(self: Session) -> bool:
     return False
 
@@ -655,6 +662,13 @@ DEFECTS: dict[str, Defect] = {
         "went back to incarnation",
         {"truncate": 2, "recreate": 1, "trim": 1, "kill": 3},
         planted=_planted(startup, "decide", _any_generation),
+    ),
+    "a topic is asked for its id by the clock only": Defect(
+        "the question before each publish",
+        "is not what a clean run gives",
+        {"recreate": 2, "unnoticed": 4},
+        planted=_planted(TopicIdentity, "confirm", _without_asking),
+        records=8,
     ),
     "a label that comes before its row is thrown away": Defect(
         "early labels",

@@ -181,6 +181,8 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
         faults["end foreign"] = 3
     if "markers late" in faults:
         faults["markers arrive"] = 3
+    if "recreate" in faults:
+        faults["unnoticed"] = 3
     two = chance.random() < 0.3
     if two:
         faults |= {"switch": chance.randrange(1, 9), "copy": 1, "reset": 1, "survivor": 1}
@@ -196,7 +198,7 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     )
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
-    rates |= {"survivor": 0.5, "which markers": 0.7}
+    rates |= {"survivor": 0.5, "which markers": 0.7, "client": 0.7}
     # Drawn last: the worlds of seeds that remember, and of points, are what they were.
     profile = replace(profile, features=chance.random() < 0.3)
     if chance.random() < FORGETTING:
@@ -232,7 +234,7 @@ def small_worlds(profile_of: Callable[[int], Profile], seeds: range, design: Des
     for seed in seeds:
         rate = (0.05, 0.1, 0.2)[seed % 3]
         rates = dict.fromkeys(KINDS, 0.3) | {"event": rate, "survivor": 0.5, "unsafe name": 0.5, "unsafe content": 0.5}
-        rates["which markers"] = 0.7
+        rates |= {"which markers": 0.7, "client": 0.7}
         world, violation = run(profile_of(seed), Chance(seed, rates), design)
         tally.add(world, violation)
         if violation:

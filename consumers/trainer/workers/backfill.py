@@ -25,6 +25,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from consumers.host.exit_codes import EXIT_CLEAN, EXIT_RETRYABLE
 from consumers.settings import Settings
+from consumers.streams.identity import identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
 from consumers.trainer import kernels
@@ -70,9 +71,12 @@ def backfill(settings: Settings, cluster: Cluster, processes: int, stop: Stop) -
     ------
     ConfigurationError
         If no trainer has opened a partition, or a topic cannot be used.
+    Recreated
+        If the input was deleted and made again meanwhile.
     TopicMissing, BrokerUnavailable, TransientError
         As for `Cluster.read_to_end`.
     """
+    identity = identity_of(cluster, settings.input.topic, remedy="Let the trainer begin anew, then start it again.")
     source = cluster.describe(settings.input.topic)
     check_input(source)
     check_topic(cluster.describe(settings.coresets_topic), len(source.partitions), cluster.max_message_bytes)
@@ -89,6 +93,7 @@ def backfill(settings: Settings, cluster: Cluster, processes: int, stop: Stop) -
         for one in crew:
             one.end()
     done = {p: offset for one in crew for p, offset in one.ahead.items()}
+    identity.confirm(marks)  # the marks are of the log that was learned, whose manifests each worker confirms
     if not status and all(done.get(partition, -1) >= mark for partition, mark in marks.items()):
         log.info("backfill_finished", records=_between(begun, done))
         return EXIT_CLEAN

@@ -5,7 +5,7 @@ trainer does, and publishes states: parts, manifest, tombstones, without a trans
 
 Invariant: what is published is a function of the input and of the opening that a trainer wrote. So two workers that
 both believe to own a partition write the same bytes, and whoever wakes up late harms nothing. No manifest passes a dead
-letter that is not stored.
+letter that is not stored. None is published before the input's id was asked for after its newest row was fetched.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
 from consumers.trainer import kernels
@@ -42,6 +43,7 @@ from consumers.trainer.workers.coresets_topic import (
 )
 from streamsvm.checkpoint.coreset_log import Opening, PartitionWriter, newest_rows
 from streamsvm.crashpoints import crash_point
+from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.events import Learned
 from streamsvm.delivery.reading import Reach, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
@@ -162,7 +164,7 @@ class GroupWorker:
         self._reading: Reading | None = None
         self._intake: Intake | None = None
         self._shown_at = -math.inf
-        self._topic_id = ""
+        self._known: TopicIdentity | None = None
         self._over = 0
         """The incarnation that cannot be learned any more: the input lacks records of it."""
 
@@ -185,9 +187,17 @@ class GroupWorker:
             log.info("worker_started", topic=self._settings.input.topic, coresets=self._settings.coresets_topic)
             while not self._stop.is_set() and not self._enough({} if self._reading is None else self._reading.ahead):
                 self._turn()
-            self._publish(list(self._owned), at_once=True)
+            self._publish_last()
             self._show(at_once=True)
             log.info("stopped", partitions=sorted(self._owned))
+
+    def _publish_last(self) -> None:
+        try:
+            self._publish(list(self._owned), at_once=True)
+        except LogGap as gap:
+            if self._settings.input.on_gap == "fail":
+                raise
+            log.warning("not_published", why=gap.what, remedy="no action needed: the trainer begins anew")
 
     # -------------------------------------------------------------- beginning
 
@@ -196,7 +206,6 @@ class GroupWorker:
         stack.enter_context(limited(self._config.svm))
         source = cluster.describe(settings.input.topic)
         check_input(source)
-        self._topic_id = source.topic_id or ""
         coresets, letters = self._made(settings.coresets_topic), self._made(settings.input.dead_letters)
         check_topic(coresets, len(source.partitions), cluster.max_message_bytes)
         # Before the group is joined: nobody waits for partitions of a process that compiles.
@@ -256,16 +265,16 @@ class GroupWorker:
 
     def _turn(self) -> None:
         self._health.beat()
-        self._take_over(self._ownership.poll())
-        self._follow()
-        self._restore()
         try:
+            self._take_over(self._ownership.poll())
+            self._follow()
+            self._restore()
             self._work()
+            self._publish([p for p in self._owned if self._is_due(p)])
         except (LogGap, OffsetOutOfRange) as gap:
-            if self._settings.input.on_gap == "fail":
+            if self._settings.input.on_gap == "fail" or self._incarnation is None:
                 raise
             self._wait_for_reset(gap)
-        self._publish([p for p in self._owned if self._is_due(p)])
         self._show()
         self._tell()
 
@@ -279,6 +288,7 @@ class GroupWorker:
             remedy="no action needed: input.on_gap = reset asks the trainer to begin anew, and this worker follows",
         )
         self._over = self._incarnation.incarnation
+        self._known = None  # the next incarnation may be of another topic
         # A reader that met the gap says so for ever.
         self._reader.close()
         self._reader = self._cluster.input(self._settings.input.topic, None)
@@ -481,11 +491,12 @@ class GroupWorker:
         StateError
         """
         settings, name = self._settings, self._settings.input.topic
-        if (opening.topic, opening.topic_id) != (name, self._topic_id):
+        topic_id = self._identity.topic_id
+        if (opening.topic, opening.topic_id) != (name, topic_id):
             raise StateError(
                 f"the trainer of {settings.name} learns the topic {opening.topic!r} with id "
                 f"{opening.topic_id or 'unknown'}, but this worker's input {name!r} has the id "
-                f"{self._topic_id or 'unknown'}",
+                f"{topic_id or 'unknown'}",
                 "Give worker and trainer the same input. Where the topic was recreated, the trainer must begin anew "
                 "first.",
             )
@@ -497,8 +508,19 @@ class GroupWorker:
                 "Give workers and trainer the same configuration file.",
             )
 
+    @property
+    def _identity(self) -> TopicIdentity:
+        """The input as it was when the first partition was taken up, or the first since the trainer began anew."""
+        if self._known is None:
+            self._known = identity_of(self._cluster, self._settings.input.topic)
+        return self._known
+
     def _enter(self, opening: Opening) -> None:
         """Go on under the configuration of an incarnation."""
+        self._identity.remedy = (
+            f"Let the trainer begin anew with --reset {reset_token(opening.name, opening.incarnation)}, and start the "
+            "workers again; or set input.on_gap = reset, for all of them."
+        )
         if self._incarnation is not None and self._incarnation.configuration == opening.configuration:
             self._incarnation = opening
             return
@@ -529,7 +551,7 @@ class GroupWorker:
         Raises
         ------
         StreamsvmError
-            If something could not be stored.
+            If something could not be stored, or the input is another topic by now.
         """
         if not partitions or self._reading is None or self._intake is None:
             return
@@ -537,15 +559,17 @@ class GroupWorker:
         try:
             intake.flush(FLUSH_TIMEOUT_S if at_once else FLUSH_TIMEOUT_S / 6)
         except TransientError as error:
-            log.warning("dead_letters_late", what=error.what, remedy=error.remedy)
-            if at_once:
-                raise
-            for partition in partitions:  # not at each turn
-                self._owned[partition].published_at = self._monotonic()
+            self._put_off(partitions, error, at_once=at_once)
             return
         reading.pass_markers(intake.ends)
         due, standing = [], {}
         states = reading.learner.state().partitions
+        try:
+            # Only now: a manifest counts if the topic was asked for its id after its newest row was fetched.
+            self._identity.confirm({partition: states[partition].position.offset for partition in partitions})
+        except TransientError as error:
+            self._put_off(partitions, error, at_once=at_once)
+            return
         for partition in partitions:
             own, state = self._owned[partition], states[partition]
             passed = reading.read_to.get(partition)
@@ -565,6 +589,14 @@ class GroupWorker:
             own = self._owned[partition]
             own.published, own.published_at, own.published_rows = state.position, now, state.learned.rows
             self._metrics.put("streamsvm_coresets_manifest_timestamp_seconds", time.time(), partition=str(partition))
+
+    def _put_off(self, partitions: list[int], error: TransientError, *, at_once: bool) -> None:
+        """Publish later: dead letters are not stored, or the broker does not say whether the input is the same."""
+        log.warning("manifests_late", what=error.what, remedy=error.remedy)
+        if at_once:
+            raise error
+        for partition in partitions:  # not at each turn
+            self._owned[partition].published_at = self._monotonic()
 
     # ----------------------------------------------------------------- telling
 

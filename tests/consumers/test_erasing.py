@@ -76,7 +76,7 @@ def newest(settings: Settings) -> Snapshot:
 def plain(snapshot: Snapshot) -> bytes:
     """Return the bytes of a checkpoint but for the names of its topics and the count of its files and heads."""
     assert snapshot.pending is None
-    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1))
+    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1, erased=None))
 
 
 def content(version: Version) -> bytes:
@@ -192,7 +192,11 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
     with pytest.raises(ConfigurationError, match=r"training\.workers = 2: .* not supported yet"):
         run_until(
-            elsewhere.model_copy(update={"training": own.training.model_copy(update={"workers": 2})}), connection, 1
+            elsewhere.model_copy(
+                update={"training": own.training.model_copy(update={"policy": "latest", "workers": 2})}
+            ),
+            connection,
+            1,
         )
 
 
@@ -225,7 +229,8 @@ def test_no_bytes_of_a_row_are_in_what_is_left_and_what_comes(real_broker: TestB
     written = [own.output.models_topic, own.output.aliases_topic, own.output.audit_topic, own.input.dead_letters]
     ends = {name: Cluster(connection).log_range(name, 0)[1] for name in written}
     report = forgotten(connection, own, at)
-    forget(Cluster(connection), archive.directory, {0: [Position(at)]}, report)
+    cluster = Cluster(connection)
+    forget(cluster, archive.directory, {0: [Position(at)]}, report, ErasedRows(cluster, own.output.aliases_topic, 30.0))
     assert not holding()
     produce(connection, own, encoded(rows)[100:], 100)
     run_until(own, connection, 130)
@@ -244,7 +249,8 @@ def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_pa
     produce(connection, own, encoded(gaussian(50, 8)))
     run_until(own, connection, 50)
     for training in ({"workers": 2}, {"from_coresets": True}):
-        other = own.model_copy(update={"training": own.training.model_copy(update=training)})
+        latest = own.training.model_copy(update={"policy": "latest", **training})
+        other = own.model_copy(update={"training": latest})
         with pytest.raises(ConfigurationError, match=r"rows are to be erased, .* training"):
             forgotten(connection, other, 30)
     nowhere = own.model_copy(

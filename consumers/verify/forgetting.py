@@ -284,15 +284,14 @@ class Forgetting:
         TransientError
             If the disk refuses.
         """
+        places, old = {p: frozenset(own) for p, own in positions.items()}, set[Node]()
         begun = self._store.under_way()
-        if begun is not None:
-            if begun.saved:
-                self._finish(begun)
-            else:
-                positions = union({p: frozenset(own) for p, own in positions.items()}, begun.positions)
-        places = {p: frozenset(own) for p, own in positions.items()}
-        old = tuple(sorted({*self._store.holding(places), *(begun.old if begun and not begun.saved else ())}))
-        self._store.mark(UnderWay(positions=places, old=old, archive_only=False))
+        if begun is not None and begun.saved:
+            self._finish(begun)
+        elif begun is not None:
+            places, old = union(places, begun.positions), set(begun.old)
+        old |= set(self._store.holding(places))
+        self._store.mark(UnderWay(positions=places, old=tuple(sorted(old)), archive_only=False))
         crash_point("erase.marked")
 
     def run(self, positions: Mapping[int, Sequence[Position]], erased: Erased | None = None) -> None:

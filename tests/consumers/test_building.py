@@ -27,6 +27,7 @@ from consumers.verify.rebuilding import rebuild, summaries
 from consumers.verify.verify import verify
 from streamsvm.archive.names import Node
 from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
@@ -324,6 +325,24 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     assert built.forgotten == tuple((0, place, 0) for place in places)
     assert verify(Cluster(past.connection), own.model_copy(update={"name": "forgot"})).clean
     assert found.exact
+
+
+def test_a_forged_bucket_is_found_by_verify_alone(past: Past, tmp_path: Path) -> None:
+    """Who may write to the archive decides what is built of it; the log says what is true while it holds the rows."""
+    copytree(past.directory, tmp_path / "forged")
+    store = archive_store(tmp_path / "forged")
+    for node in store.nodes():
+        bucket = store.read(node)
+        points = replace(bucket.points, y=-bucket.points.y)
+        record = encode_bucket(replace(bucket, points=points))
+        (tmp_path / "forged" / node.name).unlink()
+        forged = Node.of(node.partition, node.base, bucket, record)
+        (tmp_path / "forged" / forged.name).write_bytes(record.value)
+    past.build(Stretch(since=at(0), until=at(ROWS)), "forged", past.builder(directory=tmp_path / "forged"))
+    found = verify(Cluster(past.connection), past.settings.model_copy(update={"name": "forged"}))
+    assert [row.outcome for row in found.rows] == [Outcome.DIFFERS]
+    assert found.exit_status == 1
+    assert verify(Cluster(past.connection), past.settings).clean
 
 
 def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(

@@ -19,6 +19,21 @@ COMMON: Final = ("", "kafka", "security", "output", "http", "log")
 CLIENT: Final = ("", "kafka", "security", "log")
 """Sections of a command that only asks the broker, or writes to it; what it has no use for would hide the rest."""
 
+TRAINER_SECTIONS: Final = (
+    "input",
+    "labels",
+    "events",
+    "points",
+    "registry",
+    "coreset",
+    "svm",
+    "training",
+    "checkpoint",
+    "quality",
+    "archive",
+)
+"""Sections of a trainer, and of a command that is given its options."""
+
 
 class OptionsOnDemand(TyperCommand):
     """The class (`cls=`) of a command that is decorated by `with_settings`."""

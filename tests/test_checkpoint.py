@@ -195,6 +195,7 @@ PLACES = [
     ("taken", "checkpoint-1-taken"),
 ]
 OWN_PARTS = [
+    ("snapshot", "erased", "erased"),
     ("snapshot", "joined", "join"),
     ("cut", "joined", "join"),
     ("partition", "joined", "join"),
@@ -260,6 +261,13 @@ def test_a_part_is_there_once_and_whole(
     """Twice, without one of its fields, with one more, or without its name: refused in words that name it."""
     with pytest.raises(CorruptCheckpoint, match=told.format(part)):
         codec.decode(with_parts(f"checkpoint-1-{name}", place, change))
+
+
+@pytest.mark.parametrize("wrong", [{"sha256": "0e" * 31}, {"sha256": "../" * 21 + "x"}, {"continues": 2}])
+def test_what_cannot_be_a_record_of_erased_rows_is_refused(wrong: dict[str, object]) -> None:
+    """The hash is one, and an incarnation continues an earlier one."""
+    with pytest.raises(CorruptCheckpoint, match="is described as made under the record of erased rows"):
+        codec.decode(with_parts("checkpoint-1-erased", "snapshot", lambda own: own[0].update(wrong)))
 
 
 @pytest.mark.parametrize(("place", "name", "part"), OWN_PARTS)

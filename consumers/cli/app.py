@@ -22,7 +22,7 @@ from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
 from consumers.models import commands as models
-from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
+from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm import __version__
 from streamsvm.choices import ReducerName
 from streamsvm.crashpoints import arm
@@ -70,18 +70,6 @@ Delimiter = Annotated[str | None, typer.Option(help="Character between the cells
 SkipIncomplete = Annotated[
     bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
-TRAINER_SECTIONS = (
-    "input",
-    "labels",
-    "events",
-    "points",
-    "registry",
-    "coreset",
-    "svm",
-    "training",
-    "checkpoint",
-    "quality",
-)
 WORKER_SECTIONS = ("input", "events", "points", "registry", "coreset", "svm", "training", "worker")
 
 

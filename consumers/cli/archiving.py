@@ -6,6 +6,7 @@ import csv
 import json
 import sys
 import time
+from contextlib import ExitStack
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from consumers.host.untrusted_text import printable
-from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
+from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from consumers.verify.building import Builder, Stretch
     from consumers.verify.erasing import Cost
     from consumers.verify.forgetting import Report
+    from streamsvm.archive.forgotten import Forgotten
     from streamsvm.kafka import Cluster, Connection, SchemaRegistry
     from streamsvm.model.version import Version
     from streamsvm.points import Position
@@ -151,7 +153,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     with schemas_of(settings) as schemas:
         cluster = Cluster(connect(settings, "rebuild"))
         erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
-        done = rebuild(cluster, _directory(settings), _say, schemas, erased)
+        done = rebuild(cluster, _directory(settings), _say, erased, schemas)
     told: dict[str, Any] = {
         "sound": done.sound,
         "damaged": done.damaged,
@@ -168,7 +170,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     raise typer.Exit(1 if done.lost else 0)
 
 
-@with_settings("input", "output", "registry", "checkpoint", "training", "labels", "archive", common=CLIENT)
+@with_settings(*TRAINER_SECTIONS, "output", common=CLIENT)
 def forget_command(
     settings: Settings,
     position: Annotated[
@@ -206,8 +208,10 @@ def forget_command(
     some of the rows could not be looked at, or were never learned.
     """
     from consumers.host.runtime import configure_logging, connect, schemas_of
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from consumers.verify.erased_rows import ErasedRows
     from consumers.verify.erasing import erase
-    from consumers.verify.forgetting import forget, note_versions, report_of
+    from consumers.verify.forgetting import note_versions, opened, report_of
     from streamsvm.errors import TopicMissing
     from streamsvm.kafka import Cluster
 
@@ -228,19 +232,31 @@ def forget_command(
         report = report_of(positions, _whoever())
         report.asked += [*(f"id {one}" for one in id_ or ()), *(f"key {one}" for one in key or ())]
         report.absent += [f"{one}: the log holds no such row" for one in unmet]
-        if not archive_only:
-            report.model = settings.name
-            report.done = erase(
-                connection,
-                settings,
-                positions,
-                report,
-                reason=reason,
-                agree=lambda cost: _agreed(cost, yes=yes),
-                schemas=schemas,
-            )
-        if report.done and (archive_only or settings.archive.directory is not None):
-            forget(cluster, _directory(settings), positions, report, schemas)
+        with ExitStack() as stack:
+            work = None
+            if archive_only or _has_archive(settings, report):
+                work = stack.enter_context(opened(cluster, _directory(settings), report, schemas))
+                positions = _with_begun(positions, work.begun)
+            if archive_only:
+                assert work is not None
+                work.look(positions)
+            else:
+                report.model = settings.name
+                if work is not None:
+                    work.require_log(positions)
+                report.done = erase(
+                    connection,
+                    settings,
+                    positions,
+                    report,
+                    reason=reason,
+                    agree=lambda cost: _agreed(cost, yes=yes),
+                    marking=lambda: None if work is None else work.mark(positions),
+                    schemas=schemas,
+                )
+            if work is not None and report.done:
+                erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
+                work.run(positions, work.record_of(erased))
         try:
             of_them = note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
         except TopicMissing as missing:
@@ -253,6 +269,30 @@ def forget_command(
         report_file.write_text(f"{text}\n" if report_file.suffix == ".json" else report.text(), encoding="utf-8")
     typer.echo(text if as_json else printable_lines(report.text()))
     raise typer.Exit(1 if report.absent or not report.done else 0)
+
+
+def _has_archive(settings: Settings, report: Report) -> bool:
+    """Tell whether there is an archive to take rows out of; where not, the report says so."""
+    from consumers.verify.building import archive_store
+
+    if settings.archive.directory is None:
+        why = "no archive was looked at, because archive.directory is not given"
+    elif archive_store(settings.archive.directory).identity() is None:
+        why = f"no archive was looked at, because nothing is archived in {settings.archive.directory}"
+    else:
+        return True
+    report.remains.insert(
+        0,
+        f"{why}: if this trainer has one, give the same command again with its --archive-directory; until then the "
+        "trainer, streamsvm model build and streamsvm archive rebuild refuse an archive that holds such a row",
+    )
+    return False
+
+
+def _with_begun(positions: dict[int, list[Position]], begun: Forgotten) -> dict[int, list[Position]]:
+    """Return the positions with those of a command that was ended."""
+    partitions = sorted({*positions, *begun})
+    return {p: sorted({*positions.get(p, ()), *begun.get(p, ())}) for p in partitions}
 
 
 def _found(
@@ -282,8 +322,7 @@ def _found(
         schemas=schemas,
         timeout_s=READ_TIMEOUT_S,
     )
-    partitions = sorted({*positions, *more})
-    return {p: sorted({*positions.get(p, ()), *more.get(p, ())}) for p in partitions}, missing
+    return _with_begun(positions, more), missing
 
 
 def _agreed(cost: Cost, *, yes: bool) -> bool:
@@ -456,7 +495,9 @@ def _builder(connection: Connection, settings: Settings) -> AbstractContextManag
 
     from consumers.host.runtime import schemas_of
     from consumers.models.commands import load
+    from consumers.streams.topics import READ_TIMEOUT_S
     from consumers.verify.building import Builder, archive_store
+    from consumers.verify.erased_rows import ErasedRows
     from streamsvm.kafka import Cluster
 
     @contextmanager
@@ -465,7 +506,8 @@ def _builder(connection: Connection, settings: Settings) -> AbstractContextManag
         loaded, _ = load(settings, None, None)
         cluster = Cluster(connection)
         with schemas_of(settings) as schemas, cluster.keeping():
-            yield Builder(cluster, store, loaded, _say, schemas)
+            erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
+            yield Builder(cluster, store, loaded, _say, erased, schemas)
 
     return opened()
 

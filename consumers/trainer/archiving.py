@@ -22,6 +22,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.stretches import archived
+from streamsvm.model.erased import Erased
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.supports import LABELS, require
 
@@ -70,9 +71,9 @@ class Archivist:
         self._recorders: dict[int, Recorder] = {}
         self._waiting: list[tuple[int, Position, Bucket]] = []
         self._sizes: dict[Node, int] = {}
-        self._forgotten: dict[int, frozenset[Position]] = {}
+        self._forgotten: Mapping[int, frozenset[Position]] = {}
 
-    def open(self, positions: Positions, learned: Mapping[int, Learned]) -> None:
+    def open(self, positions: Positions, learned: Mapping[int, Learned], erased: Erased | None = None) -> None:
         """Take the directory, and go on where each partition was recorded last.
 
         Parameters
@@ -80,19 +81,24 @@ class Archivist:
         positions : mapping of partition to Position
             The next row that will be learned.
         learned : mapping of partition to Learned
+        erased : Erased or None
+            The rows of the input that are erased.
 
         Raises
         ------
         ConfigurationError
             If the directory cannot be written.
         StateError
-            If it is the archive of something else, or another process holds it.
+            If it is the archive of something else, another process holds it, or it may hold an erased row.
         """
         self._disk.lock()
         self._store.clean()
         self._store.require_finished()
         self._store.claim(self._identity)
-        self._forgotten = self._store.forgotten()
+        listed = self._store.obeying(erased)
+        if listed != self._store.forgotten():
+            self._store.forget(listed)
+        self._forgotten = listed.rows
         nodes = self._store.nodes()
         self._sizes = {node: self._store.size(node) for node in nodes}
         for partition, at in positions.items():

@@ -12,6 +12,7 @@ from consumers.page.board import TrainerBoard
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
+from consumers.trainer.owner_watch import MakeOwnerWatch, OwnerWatch
 from consumers.trainer.topic_watch import MakeWatch, ThreadedWatch
 from consumers.trainer.training_thread import Worker as TrainingThread
 from streamsvm.checkpoint.disk import Disk
@@ -53,6 +54,9 @@ class Components:
     make_standstill : callable
         Given what to ask with, the output's partitions, a patience, seconds and metrics, returns who looks whether
         readers are held up.
+    make_owner_watch : callable
+        Given cluster, aliases topic, model, what checks an owner record, and seconds, returns who looks whether the
+        model still belongs to this process.
     """
 
     cluster: Cluster
@@ -68,3 +72,4 @@ class Components:
     make_watch: MakeWatch = ThreadedWatch
     make_gate: MakeGate = gate_of
     make_standstill: MakeStandstill = Standstill
+    make_owner_watch: MakeOwnerWatch = OwnerWatch

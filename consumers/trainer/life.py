@@ -31,6 +31,7 @@ from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from consumers.trainer.joined_intake import JoinedIntake
+from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.publishing import VersionPublisher
 from consumers.trainer.retention import Keeper
 from consumers.trainer.session import STUCK_S, Session
@@ -109,6 +110,7 @@ class Life:
     surveyor: Surveyor
     labels_surveyor: Surveyor | None
     standstill: Standstill
+    owner: OwnerWatch
     challenges: Challenges | None
     sequence: int
     archivist: Archivist | None = None
@@ -132,6 +134,8 @@ class Life:
 
         Raises
         ------
+        Fenced
+            If the model belongs to another process by now; nothing is written then.
         TransientError
             If the dead letters cannot be delivered in time, or the disk refuses; where rows are archived, also if the
             broker does not say whether the input is still the same topic.
@@ -139,6 +143,7 @@ class Life:
             If rows would be archived that are of two topics. A checkpoint of such rows needs no such care: it names the
             old topic's id, and no start goes on from it.
         """
+        self.owner.before_saving()
         if self.sequence:
             self.intake.flush(flush_s)
         if self.archivist is not None:  # before the checkpoint, which passes over the rows that it records
@@ -288,15 +293,18 @@ def begin(
         standstill=components.make_standstill(
             cluster.marks, written_places(settings), STUCK_S, clock.monotonic, metrics
         ),
+        owner=components.make_owner_watch(
+            cluster, settings.output.aliases_topic, settings.name, delivery.check_owner, clock.monotonic
+        ),
         challenges=challenges,
         sequence=started.sequence,
-        archivist=_archivist(settings, components, stack, pipeline, started.topic_id),
+        archivist=_archivist(settings, components, stack, pipeline, started),
         erased=started.erased,
     )
 
 
 def _archivist(
-    settings: Settings, components: Components, stack: ExitStack, pipeline: Pipeline, topic_id: str
+    settings: Settings, components: Components, stack: ExitStack, pipeline: Pipeline, started: Started
 ) -> Archivist | None:
     """Return what records the rows learned from here on; None where nothing is archived."""
     if settings.archive.directory is None:
@@ -305,13 +313,13 @@ def _archivist(
     identity = Identity(
         name=settings.name,
         topic=settings.input.topic,
-        topic_id=topic_id,
+        topic_id=started.topic_id,
         config=archive_config(settings.models(), settings.archive),
         base=pipeline.base,
     )
     archivist = Archivist(settings.archive, identity, components.metrics)
     stack.callback(archivist.close)
-    archivist.open(pipeline.learner.positions, pipeline.learner.learned())
+    archivist.open(pipeline.learner.positions, pipeline.learner.learned(), started.erased)
     return archivist
 
 
@@ -499,6 +507,7 @@ def _pipeline(started: Started, delivery: Delivery) -> Pipeline:
         waiting=started.waiting,
         read_to=started.read_to,
         joined=started.joining,
+        erased=started.obeyed,
     )
 
 

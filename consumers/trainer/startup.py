@@ -6,7 +6,7 @@ takes long, look again, take the transactional id and the ownership over, read t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -20,7 +20,7 @@ from consumers.streams.topics import KnownPointers, check_input, check_names, ch
 from consumers.trainer.session import Session
 from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.snapshot import Joining, Snapshot
+from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import (
@@ -34,14 +34,14 @@ from streamsvm.delivery import (
     places,
     reads_on,
 )
-from streamsvm.delivery.erasure import emptied
+from streamsvm.delivery.erasure import emptied, obeys
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning import naming
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.erased import Erased
+from streamsvm.model.erased import Erased, erased_key
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
@@ -80,6 +80,8 @@ class Started:
         What the join is; None where labels come with the features.
     erased : Erased or None
         The rows of this input that are to be passed over; None where no row was erased.
+    obeyed : Obeyed or None
+        What checkpoints say of that.
     settings : Settings
         The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
         has the value that was in effect before it existed.
@@ -95,6 +97,7 @@ class Started:
     current: Alias | None = None
     joining: Joining | None = None
     erased: Erased | None = None
+    obeyed: Obeyed | None = None
 
     @property
     def topic_id(self) -> str:
@@ -172,11 +175,11 @@ class Startup:
         topic = self._input()
         begun = self._decide(topic, found)
         erased = self._erased(topic, found)
-        continues = 0
-        if erased is not None and isinstance(begun, Resume) and begun.snapshot.incarnation == erased.incarnation + 1:
-            continues = erased.continues
-        self._delivery.begins(found.owner, *_after(begun), found.head, continues)
-        started = replace(self._restored(begun, topic), current=found.current, erased=erased)
+        obeyed = None if erased is None else Obeyed(sha256=erased.sha256, continues=0)
+        if obeyed is not None and isinstance(begun, Resume):
+            obeyed = begun.snapshot.erased
+        self._delivery.begins(found.owner, *_after(begun), found.head, obeyed.continues if obeyed else 0)
+        started = replace(self._restored(begun, topic), current=found.current, erased=erased, obeyed=obeyed)
         crash_point("start.decided")
         return started
 
@@ -322,8 +325,13 @@ class Startup:
         return decide(self._candidates(present, erased), present)
 
     def _candidates(self, present: Present, erased: Erased | None) -> Iterator[Candidate]:
-        for read in self._checkpoints.snapshots():
-            snapshot = read if erased is None or read.name != present.name else emptied(read, erased)
+        found: Iterable[Snapshot] = self._checkpoints.snapshots()
+        if erased is not None:
+            # A checkpoint that may hold the rows is only a place to begin: those that obey the record come first.
+            found = sorted(found, key=lambda read: read.name == present.name and not obeys(read, erased))
+        for read in found:
+            snapshot = read if erased is None or read.name != present.name else emptied(read, erased, present.head)
+            _refuse_without_record(snapshot, present, erased)
             models = self._config.with_zone_rules_of(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
             yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
@@ -471,6 +479,24 @@ def _after(begun: Begin | Resume) -> tuple[int, Head | None]:
     if isinstance(begun, Begin):
         return begun.incarnation, begun.head
     return begun.snapshot.incarnation, begun.head
+
+
+def _refuse_without_record(snapshot: Snapshot, present: Present, erased: Erased | None) -> None:
+    """Refuse a checkpoint that names a record of erased rows where the topic has none.
+
+    Raises
+    ------
+    StateError
+    """
+    own = snapshot.erased
+    if own is None or erased is not None or (snapshot.topic, snapshot.topic_id) != (present.topic, present.topic_id):
+        return
+    raise StateError(
+        f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "
+        f"erased rows with the SHA-256 {own.sha256}, but the aliases topic holds no record {erased_key(present.name)}: "
+        "rows that were erased would be learned",
+        "Restore the aliases topic; or give streamsvm forget the same rows once more, which writes the record anew.",
+    )
 
 
 def refuse_erasure(settings: Settings, why: str) -> None:

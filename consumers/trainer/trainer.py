@@ -153,7 +153,7 @@ class Trainer:
         life.save()
         crash_point("start.saved")
         if life.erased is not None:  # what an older checkpoint holds of erased rows goes, too
-            checkpoints.remove_through(life.erased.incarnation, self._settings.name)
+            checkpoints.remove_disobedient(life.erased, self._settings.name)
         self._assign(life)
         self._observer.started(life)
         return life
@@ -174,6 +174,7 @@ class Trainer:
         self._health.beat()
         if self._turn_to_train is not None:
             self._turn_to_train.check()
+        life.owner.turn()
         self._observer.turns()
         self._collect(life, 0.0)
         self._learn(life)

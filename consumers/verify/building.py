@@ -19,6 +19,7 @@ from typing import Final
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify import beside
+from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.stretches import Log, Ranges, learned, made_of
 from streamsvm.archive.cover import Range, Read, before, cover, spans, without
 from streamsvm.archive.names import Node
@@ -106,6 +107,8 @@ class Builder:
     loaded : Loaded
         The newest version of the trainer whose archive it is: its configuration is that of what is built.
     say : callable
+    erased : ErasedRows
+        Which rows were erased of the archive's model.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -113,6 +116,8 @@ class Builder:
     ------
     ConfigurationError
         If there is no archive, or it is of another model.
+    StateError
+        If rows are half forgotten there, or it may hold an erased row.
     """
 
     def __init__(
@@ -121,6 +126,7 @@ class Builder:
         store: Store,
         loaded: Loaded,
         say: Say,
+        erased: ErasedRows,
         schemas: SchemaRegistry | None = None,
         timeout_s: float = READ_TIMEOUT_S,
     ) -> None:
@@ -128,12 +134,18 @@ class Builder:
         self._timeout_s = timeout_s
         self.config = configuration_of(loaded.version.lineage)
         self.identity = _identity_of(store, loaded, self.config)
-        store.require_finished()
+        own = self.identity
+        self._listed = store.obeying(erased.of_input(own.name, own.topic, own.topic_id))
+        self._forgotten = self._listed.rows
         self._nodes = of_partitions(store.nodes())
         self._log = log_of(cluster, self.identity)
-        self._forgotten = store.forgotten()
         self._damaged: set[Node] = set()
         self._kept: dict[Node, Bucket] = {}
+
+    @property
+    def erased(self) -> str:
+        """SHA-256 of the record of erased rows that it obeys; empty where there is none."""
+        return self._listed.erased
 
     @property
     def archive(self) -> ModelConfig:
@@ -364,6 +376,8 @@ def publish_built(
     config, archive, identity = builder.config, builder.archive.coreset, builder.identity
     assert archive.span_rows is not None
     built = Built(
+        model=identity.name,
+        erased=builder.erased,
         parts=tuple(found.parts),
         leaf_rows=archive.leaf_rows,
         span_rows=archive.span_rows,

@@ -41,6 +41,11 @@ class ErasedRows:
                 self._found[name] = None
         return self._found[name]
 
+    def of_input(self, name: str, topic: str, topic_id: str) -> Erased | None:
+        """Return the record of a model; None where nothing of this topic was erased."""
+        erased = self.of(name)
+        return erased if erased is not None and erased.is_of(topic, topic_id) else None
+
     def left_out(self, version: Version) -> Forgotten:
         """Return the rows that a version was made without.
 
@@ -54,22 +59,26 @@ class ErasedRows:
         name, number = (
             (refined.name, refined.number) if isinstance(refined, Refined) else (version.name, version.number)
         )
-        erased = self.of(name)
-        if erased is None or not erased.is_of(lineage.topic, lineage.topic_id):
+        erased = self.of_input(name, lineage.topic, lineage.topic_id)
+        if erased is None:
             return {}
         _refuse(of_rows(version, erased.since(number)))
         return erased.places(number)
 
     def require_built_without(self, version: Version) -> None:
-        """See that a version of a stretch is of no row that was erased from the model under its own name.
+        """See that a version of a stretch is of no row that was erased from the model whose archive it is made of.
+
+        A version that names the record says in `built.forgotten` which of its rows it is not of.
 
         Raises
         ------
         RowsErased
         """
-        erased = self.of(version.name)
-        if erased is not None and erased.is_of(version.lineage.topic, version.lineage.topic_id):
-            _refuse(of_rows(version, erased.since(version.number)))
+        lineage = version.lineage
+        assert isinstance(lineage.built, Built)
+        erased = self.of_input(lineage.built.model, lineage.topic, lineage.topic_id)
+        if erased is not None:
+            _refuse(of_rows(version, erased.places()))
 
 
 def of_rows(version: Version, places: Mapping[int, frozenset[Position]]) -> list[tuple[int, Position]]:

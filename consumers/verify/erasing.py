@@ -5,9 +5,10 @@ of the aliases topic, which every start and every `verify` reads; what was learn
 reads the log again from where the model began, the rows counting as rejected when they came. Structure, checkpoint and
 later versions are then those of a stream in which they were rejected.
 
-Order: the record first, in one transaction with its audit entry, under the trainer's own transactional id; then the
-checkpoints of this directory. Whatever ends the command in between, a start finds the record, and obeys it: a trainer
-on another machine does, too.
+Order: the mark of the archive, where there is one (`consumers.verify.forgetting`); the record, in one transaction with
+its audit entry, under the trainer's own transactional id; then the checkpoints of this directory; then the archive.
+Whatever ends the command in between, a start finds the record, and obeys it: a trainer on another machine does, too,
+and refuses an archive that does not.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
+from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery
-from streamsvm.delivery.erasure import emptied
+from streamsvm.delivery.erasure import emptied, obeys
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
 from streamsvm.learning.learner import Learner
@@ -72,6 +74,7 @@ def erase(
     *,
     reason: str = "",
     agree: Callable[[Cost], bool],
+    marking: Callable[[], None] = lambda: None,
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> bool:
@@ -89,6 +92,8 @@ def erase(
         For the audit trail.
     agree : callable
         Takes the cost; returns whether to go on. Nothing is changed before.
+    marking : callable
+        Marks the archive; called right before the record is published.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -121,8 +126,10 @@ def erase(
         report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
         if not agree(cost):
             return False
-        erasure.record(reason)
+        erasure.record(reason, marking)
+        crash_point("erase.recorded")
         erasure.empty()
+        crash_point("erase.emptied")
         return True
 
 
@@ -166,7 +173,8 @@ class _Erasure:
         self._config = ModelConfig.of_canonical(self._snapshot.configuration)
         self._log = self._log_of_input()
         self._wanted: list[tuple[int, Position]] = []
-        self._known = self._applying(read_pointers(cluster, settings, timeout_s))
+        pointers = read_pointers(cluster, settings, timeout_s)
+        self._known, self._head = self._applying(pointers), pointers.head
 
     def _newest(self) -> Snapshot:
         for generation in self._directory.generations():
@@ -198,12 +206,9 @@ class _Erasure:
     @property
     def unfinished(self) -> bool:
         """Whether something is to be done: rows to be recorded, or a checkpoint that may hold recorded ones."""
-        return bool(self._wanted) or (self._known is not None and self._known.incarnation >= self._oldest_incarnation)
-
-    @property
-    def _oldest_incarnation(self) -> int:
-        found = [each.snapshot.incarnation for each in self._directory.generations() if each.snapshot is not None]
-        return min(found, default=self._snapshot.incarnation)
+        known = self._known
+        found = [each.snapshot for each in self._directory.generations() if each.snapshot is not None]
+        return bool(self._wanted) or (known is not None and not all(obeys(snapshot, known) for snapshot in found))
 
     def look(self, positions: Positions, schemas: SchemaRegistry | None) -> None:
         """Find out which of the rows there are."""
@@ -290,7 +295,7 @@ class _Erasure:
 
     # ------------------------------------------------------------ what is done
 
-    def record(self, reason: str) -> None:
+    def record(self, reason: str, marking: Callable[[], None]) -> None:
         """Take the model over, so that no trainer goes on with it, and publish the record of erased rows."""
         if not self._wanted:
             return  # a command before this one was ended after the record
@@ -300,6 +305,7 @@ class _Erasure:
         try:
             found = session.take_over(datetime.now(UTC))
             head, before = found.head, self._applying(found)
+            self._head = head
             if head is not None and head.incarnation > max(
                 self._snapshot.incarnation, before.incarnation + 1 if before else 0
             ):
@@ -330,6 +336,7 @@ class _Erasure:
                 Message(output.audit_topic, trail.encode(entry), key, partition=0),
             ]
             delivery.begins(found.owner, self._known.incarnation, head, head)
+            marking()
             while True:
                 try:
                     session.publish(messages)
@@ -357,13 +364,17 @@ class _Erasure:
         assert self._known is not None
         before = {each.name for each in self._directory.generations()}
         self._report.checkpoints += [self._told(name, "removed") for name in sorted(before)]
-        snapshot = emptied(self._snapshot, self._known)
+        snapshot = emptied(self._snapshot, self._known, self._head)
         if snapshot is not self._snapshot:
             self._directory.save(replace(snapshot, sequence=snapshot.sequence + 1))
-        self._directory.remove_through(self._known.incarnation, self._settings.name)
+        self._directory.remove_disobedient(self._known, self._settings.name)
         left = {each.name for each in self._directory.generations()}
         self._report.checkpoints = [one for one in self._report.checkpoints if one.name not in left]
-        self._report.checkpoints += [self._told(name, "is what the trainer continues from") for name in sorted(left)]
+        for each in self._directory.generations():
+            if each.snapshot is None:
+                self._report.remains.append(f"the checkpoint {each.name}, which cannot be read: {each.fault}")
+            else:
+                self._report.checkpoints.append(self._told(each.name, "is what the trainer continues from"))
 
     def _told(self, name: str, what: str) -> Checkpoint:
         return Checkpoint(name=name, sha256=sha256(self._disk.read(name)).hexdigest(), what=what)

@@ -11,7 +11,8 @@ command, also where the log has lost the rows since, and until then no trainer a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,20 +20,22 @@ from typing import Any
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.building import log_of
-from consumers.verify.erased_rows import of_rows, shown
+from consumers.verify.erased_rows import ErasedRows, of_rows, shown
 from consumers.verify.rebuilding import Rebuild, identity_of
 from consumers.verify.stretches import Log, Ranges, ReadsRanges
-from streamsvm.archive.forgotten import Forgotten
+from streamsvm.archive.forgotten import Forgotten, Listed, union
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder
-from streamsvm.archive.store import Identity, Store, UnderWay
+from streamsvm.archive.store import DAMAGED, Identity, Store, UnderWay, begin_of
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.coreset.structure import Bucket
+from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessage
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import limited
+from streamsvm.model.erased import Erased
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.message import decode
 from streamsvm.model.version import Version
@@ -101,6 +104,8 @@ class Report:
     absent : list of str
         Those of which nothing could have been archived, and why.
     changed : list of Changed
+    removed : list of str
+        Damaged files of the archive that may have held them.
     versions : list of str
         Versions whose rows include one of these, with what is known of it.
     remains : list of str
@@ -120,6 +125,7 @@ class Report:
     found: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     changed: list[Changed] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=lambda: list(REMAINS))
 
@@ -153,6 +159,7 @@ class Report:
                     for one in self.changed
                 ],
             ),
+            ("Damaged files removed", self.removed),
             ("Published versions of these rows", self.versions),
             ("Retired now", self.retired),
             ("What remains, and why", self.remains),
@@ -166,10 +173,11 @@ def forget(
     directory: Path,
     positions: Mapping[int, Sequence[Position]],
     report: Report,
+    erased: ErasedRows,
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> None:
-    """Take rows out of an archive, whose trainer must be stopped.
+    """Take rows out of an archive alone, whose trainer must be stopped; rows that were erased of its model go, too.
 
     Parameters
     ----------
@@ -178,6 +186,7 @@ def forget(
     positions : mapping of partition to sequence of Position
     report : Report
         What is found and done is written there.
+    erased : ErasedRows
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -191,21 +200,32 @@ def forget(
     TransientError
         If the broker does not answer, or the disk refuses.
     """
+    with opened(cluster, directory, report, schemas, timeout_s) as work:
+        work.look(positions)
+        work.run(positions, work.record_of(erased))
+
+
+@contextmanager
+def opened(
+    cluster: Cluster,
+    directory: Path,
+    report: Report,
+    schemas: SchemaRegistry | None = None,
+    timeout_s: float = READ_TIMEOUT_S,
+) -> Iterator[Forgetting]:
+    """Lock an archive, and yield what takes rows out of it; raises as `forget` does."""
     disk = FileSystem(directory, what="archive", option="--archive-directory")
     store = Store(disk)
     identity = identity_of(store)
     disk.lock()
     try:
-        log, known = log_of(cluster, identity), store.forgotten()
         report.archive = f"{store} of {identity.name}, from the topic {identity.topic}"
+        known = store.forgotten().rows
         with (
             limited(identity.config.svm),
             Ranges(cluster, identity.topic, identity.topic_id, identity.config, timeout_s, schemas, known) as ranges,
         ):
-            work = Forgetting(store, identity, log, ranges, report)
-            if not report.model:  # else they were looked at already
-                work.look(positions, known)
-            work.run(positions)
+            yield Forgetting(store, identity, log_of(cluster, identity), ranges, report)
     finally:
         disk.unlock()
 
@@ -226,9 +246,62 @@ class Forgetting:
     def __init__(self, store: Store, identity: Identity, log: Log, ranges: ReadsRanges, report: Report) -> None:
         self._store, self._identity, self._log, self._ranges, self._report = store, identity, log, ranges, report
         self._span = identity.config.coreset.span_rows or 1
+        self._erased: Erased | None = None
 
-    def run(self, positions: Mapping[int, Sequence[Position]]) -> None:
-        """Do it.
+    def record_of(self, erased: ErasedRows) -> Erased | None:
+        """Return the record of the rows that were erased of the archive's model."""
+        own = self._identity
+        return erased.of_input(own.name, own.topic, own.topic_id)
+
+    @property
+    def begun(self) -> Forgotten:
+        """The rows that a command was to take out of model and archive, which was ended before the record of them."""
+        found = self._store.under_way()
+        return {} if found is None or found.archive_only else found.positions
+
+    def require_log(self, positions: Mapping[int, Sequence[Position]]) -> None:
+        """See that all that holds some rows can be made again.
+
+        Raises
+        ------
+        ConfigurationError
+            If the log no longer holds it.
+        """
+        places = {p: frozenset(own) for p, own in positions.items()}
+        for node in self._store.holding(places):
+            if node.level == 1:
+                self._require(node.partition, node.start, node.end)
+        for partition in places:
+            begin, state = self._open_span(partition)
+            if state is not None and any(begin <= at < state.position for at in places[partition]):
+                self._require(partition, begin, state.position)
+
+    def mark(self, positions: Mapping[int, Sequence[Position]]) -> None:
+        """Let nobody use the archive before rows, which are about to be erased of its model, are out of it.
+
+        Raises
+        ------
+        TransientError
+            If the disk refuses.
+        """
+        places, old = {p: frozenset(own) for p, own in positions.items()}, set[Node]()
+        begun = self._store.under_way()
+        if begun is not None and begun.saved:
+            self._finish(begun)
+        elif begun is not None:
+            places, old = union(places, begun.positions), set(begun.old)
+        old |= set(self._store.holding(places))
+        self._store.mark(UnderWay(positions=places, old=tuple(sorted(old)), archive_only=False))
+        crash_point("erase.marked")
+
+    def run(self, positions: Mapping[int, Sequence[Position]], erased: Erased | None = None) -> None:
+        """Do it; what was begun is finished first, and what was erased of the archive's model goes, too.
+
+        Parameters
+        ----------
+        positions : mapping of partition to sequence of Position
+        erased : Erased or None
+            The record of the model.
 
         Raises
         ------
@@ -238,22 +311,32 @@ class Forgetting:
         TransientError
             If the disk refuses; the same call again goes on.
         """
+        self._erased = erased
         self._store.clean()
         begun = self._store.under_way()
         if begun is not None:
             self._finish(begun)
-        old = tuple(self._affected(positions))
-        self._finish(UnderWay(positions={p: frozenset(own) for p, own in positions.items()}, old=old))
+        done, listed = {} if begun is None else begun.positions, self._store.forgotten().rows
+        recorded = {} if erased is None else erased.places()
+        wanted = union(
+            {p: frozenset(own) - frozenset(done.get(p, ())) for p, own in positions.items()},
+            {p: own - listed.get(p, frozenset()) for p, own in recorded.items()},
+        )
+        if begun is None or any(wanted.values()):
+            self._finish(UnderWay(positions=wanted, old=tuple(self._store.holding(wanted))))
+        self._look_at_damaged()
 
     def _finish(self, work: UnderWay) -> None:
         """Write the new beside the old, then remove the old, then join: each step can be done twice."""
-        self._ranges.forgotten = _union(self._store.forgotten(), work.positions)
+        before = self._store.forgotten()
+        self._ranges.forgotten = rows = union(before.rows, work.positions)
         if not work.saved:
             spans, states = self._made_again(work)
             kept = {Node.of(*span, encode_bucket(span[2])).name for span in spans}
             work = replace(work, old=tuple(node for node in work.old if node.name not in kept))
             self._store.mark(work)
-            self._store.forget(self._ranges.forgotten)
+            self._discard([name for p in work.positions if (name := self._damaged_span(p))])
+            self._store.forget(Listed(rows, self._obeyed(rows) or before.erased))
             self._store.save(spans, states)
             work = replace(work, saved=True)
             self._store.mark(work)
@@ -263,8 +346,42 @@ class Forgetting:
         self._tell(work.old)
         self._store.mark(None)
 
-    def look(self, positions: Mapping[int, Sequence[Position]], known: Mapping[int, frozenset[Position]]) -> None:
+    def _obeyed(self, rows: Mapping[int, frozenset[Position]]) -> str:
+        """Return the SHA-256 of the record of erased rows if the list names all of them; else nothing."""
+        own = self._erased
+        if own is None or not all(places <= rows.get(p, frozenset()) for p, places in own.places().items()):
+            return ""
+        return own.sha256
+
+    def _damaged_span(self, partition: int) -> str:
+        """Return the name of a damaged open span, which may hold any row; empty if it is sound, or not there."""
+        try:
+            self._store.state(partition)
+        except CorruptCheckpoint:
+            return self._store.state_name(partition)
+        return ""
+
+    def _look_at_damaged(self) -> None:
+        """Remove what was set aside and is of forgotten rows by its name, and name the rest."""
+        rows, gone = self._store.forgotten().rows, []
+        for name in self._store.damaged():
+            node = Node.parse(name.removesuffix(DAMAGED))
+            if node is not None and any(node.start <= at < node.end for at in rows.get(node.partition, ())):
+                gone.append(name)
+            else:
+                self._report.remains.append(
+                    f"{name} in the archive was set aside because it is damaged, and was not looked into: by its name "
+                    "it is of other rows; remove it by hand if in doubt"
+                )
+        self._discard(gone)
+
+    def _discard(self, names: list[str]) -> None:
+        self._store.discard(names)
+        self._report.removed += names
+
+    def look(self, positions: Mapping[int, Sequence[Position]]) -> None:
         """Find out which of the rows there are."""
+        known = self._store.forgotten().rows
         rules, self._ranges.forgotten = self._ranges.forgotten, {}
         for partition, own in sorted(positions.items()):
             first, end = self._log.get(partition, (0, 0))
@@ -289,22 +406,13 @@ class Forgetting:
             return
         self._report.absent.append(f"{name}: the log holds no such row")
 
-    def _affected(self, positions: Mapping[int, Sequence[Position]]) -> list[Node]:
-        return [
-            node
-            for node in self._store.nodes()
-            if any(node.start <= at < node.end for at in positions.get(node.partition, ()))
-        ]
-
     def _made_again(
         self, work: UnderWay
     ) -> tuple[list[tuple[int, Position, Bucket]], dict[int, tuple[Position, PartitionState]]]:
         """Return spans and open spans without the rows; nothing is written yet."""
-        spans, old = [], set(work.old)
-        there = {
-            (node.partition, node.base, node.level, node.number) for node in self._store.nodes() if node not in old
-        }
-        for node in work.old:
+        spans, old, nodes = [], set(work.old), self._store.nodes()
+        there = {(node.partition, node.base, node.level, node.number) for node in nodes if node not in old}
+        for node in old.intersection(nodes):  # but for one that a person removed, as its log is gone
             if node.level == 1 and (node.partition, node.base, node.level, node.number) not in there:
                 self._require(node.partition, node.start, node.end)
                 recorder = Recorder(
@@ -317,15 +425,22 @@ class Forgetting:
             try:
                 saved = self._store.state(partition)
             except CorruptCheckpoint:
-                saved = None  # a start drops it, and begins with the next span
+                saved = None  # it is removed, and a start begins with the next span
             if saved is not None and (again := self._open_again(partition, *saved, own)) is not None:
                 states[partition] = (saved[0], again)
         return spans, states
 
+    def _open_span(self, partition: int) -> tuple[Position, PartitionState | None]:
+        try:
+            saved = self._store.state(partition)
+        except CorruptCheckpoint:
+            saved = None
+        return (Position(0), None) if saved is None else (begin_of(saved[1]), saved[1])
+
     def _open_again(
         self, partition: int, base: Position, state: PartitionState, own: Collection[Position]
     ) -> PartitionState | None:
-        begin = state.buckets[0].extent.start if state.buckets else state.leaf_extent.start
+        begin = begin_of(state)
         if not any(begin <= at < state.position for at in own):
             return None
         self._require(partition, begin, state.position)
@@ -375,10 +490,6 @@ def _changed_state(partition: int, state: PartitionState) -> Changed:
         before="the open span",
         after="made again",
     )
-
-
-def _union(known: Mapping[int, Collection[Position]], more: Forgotten) -> dict[int, frozenset[Position]]:
-    return {p: frozenset(known.get(p, ())) | frozenset(more.get(p, ())) for p in known.keys() | more.keys()}
 
 
 def report_of(positions: Mapping[int, Sequence[Position]], by: str) -> Report:

@@ -71,8 +71,8 @@ def rebuild(
     cluster: Cluster,
     directory: Path,
     say: Say,
+    erased: ErasedRows,
     schemas: SchemaRegistry | None = None,
-    erased: ErasedRows | None = None,
 ) -> Done:
     """Read every bucket, and make again what is missing or damaged.
 
@@ -81,16 +81,16 @@ def rebuild(
     cluster : Cluster
     directory : Path
     say : callable
-    schemas : SchemaRegistry, optional
-    erased : ErasedRows, optional
+    erased : ErasedRows
         Which rows the archive's model must not know, besides those that the archive itself names.
+    schemas : SchemaRegistry, optional
 
     Raises
     ------
     ConfigurationError
         If nothing is archived there.
     StateError
-        If another process, as its trainer, holds the directory, or rows are half forgotten.
+        If another process, as its trainer, holds the directory, rows are half forgotten, or it may hold an erased row.
     TransientError
         If the broker does not answer, or the disk refuses.
     """
@@ -99,16 +99,13 @@ def rebuild(
     identity = identity_of(store)
     disk.lock()
     try:
-        store.require_finished()
-        without = store.forgotten()
-        record = None if erased is None else erased.of(identity.name)
-        if record is not None and record.is_of(identity.topic, identity.topic_id):
-            for partition, own in record.places().items():
-                without[partition] = without.get(partition, frozenset()) | own
+        listed = store.obeying(erased.of_input(identity.name, identity.topic, identity.topic_id))
+        if listed != store.forgotten():
+            store.forget(listed)
         with (
             limited(identity.config.svm),
             Ranges(
-                cluster, identity.topic, identity.topic_id, identity.config, READ_TIMEOUT_S, schemas, without
+                cluster, identity.topic, identity.topic_id, identity.config, READ_TIMEOUT_S, schemas, listed.rows
             ) as ranges,
         ):
             return Rebuild(store, identity, log_of(cluster, identity), ranges, say).run()

@@ -30,6 +30,7 @@ from streamsvm.coreset.dyadic import OPEN
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.partition import PartitionState
+from streamsvm.model.erased import Erased
 from streamsvm.points import Position
 
 FORMAT: Final = "streamsvm.archive/1"
@@ -56,11 +57,14 @@ class UnderWay:
         The buckets that hold them.
     saved : bool
         Whether everything that takes the place of these buckets, and that the log is needed for, is on the disk.
+    archive_only : bool
+        Whether the rows leave the archive alone, and not what its trainer learned.
     """
 
     positions: forgotten_rows.Forgotten
     old: tuple[Node, ...]
     saved: bool = False
+    archive_only: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,8 +186,8 @@ class Store:
         if found != identity:
             self._put({IDENTITY: identity.encode()})
 
-    def forgotten(self) -> dict[int, frozenset[Position]]:
-        """Return the rows that no bucket may be made of.
+    def forgotten(self) -> forgotten_rows.Listed:
+        """Return the rows that no bucket may be made of, and the record of erased rows that they obey.
 
         Raises
         ------
@@ -191,7 +195,7 @@ class Store:
             If their list cannot be read: to go on without it would bring them back.
         """
         if FORGOTTEN not in self._listed():
-            return {}
+            return forgotten_rows.Listed()
         try:
             return forgotten_rows.decode(self._disk.read(FORGOTTEN))
         except (OSError, CorruptCheckpoint) as error:
@@ -199,7 +203,7 @@ class Store:
                 f"{FORGOTTEN} in the archive {self} cannot be used: {error}", "Restore the file from a backup."
             ) from None
 
-    def forget(self, forgotten: forgotten_rows.Forgotten) -> None:
+    def forget(self, forgotten: forgotten_rows.Listed) -> None:
         """Replace the list of rows that no bucket may be made of.
 
         Raises
@@ -224,9 +228,10 @@ class Store:
             if None in nodes:
                 raise CorruptCheckpoint("a name in it cannot be parsed as one of a bucket")
             return UnderWay(
-                positions=forgotten_rows.decode(json.dumps(plain["positions"]).encode()),
+                positions=forgotten_rows.decode_rows(plain["positions"]),
                 old=tuple(node for node in nodes if node is not None),
                 saved=bool(plain["saved"]),
+                archive_only=bool(plain["archive_only"]),
             )
         except (OSError, CorruptCheckpoint, ValueError, KeyError, TypeError, RecursionError) as error:
             raise StateError(
@@ -241,11 +246,11 @@ class Store:
         TransientError
         """
         if under_way is not None:
-            positions = json.loads(forgotten_rows.encode(under_way.positions))
             plain = {
-                "positions": positions,
+                "positions": forgotten_rows.encode_rows(under_way.positions),
                 "old": [node.name for node in under_way.old],
                 "saved": under_way.saved,
+                "archive_only": under_way.archive_only,
             }
             self._put({UNDER_WAY: json.dumps(plain, sort_keys=True).encode() + b"\n"})
             return
@@ -266,11 +271,65 @@ class Store:
         """
         begun = self.under_way()
         if begun is not None:
-            rows = [f"{p}:{at.offset}.{at.row}" for p, own in sorted(begun.positions.items()) for at in sorted(own)]
+            rows = _shown(begun.positions)
+            row = f"--position {rows[0] if rows else '0:0'}"
+            asked = f"--archive-only {row}" if begun.archive_only else f"{row} --yes"
             raise StateError(
-                f"in the archive {self} rows are half forgotten: {', '.join(rows[:5])}{', ...' if rows[5:] else ''}",
-                f"Finish it: streamsvm forget --archive-only --position {rows[0] if rows else '0:0'}",
+                f"in the archive {self} rows are half forgotten: {_few(rows)}",
+                f"Finish it, with the trainer's options: streamsvm forget {asked}",
             )
+
+    def obeying(self, erased: Erased | None) -> forgotten_rows.Listed:
+        """Return the rows that nothing may be made of, those of the record of erased rows included.
+
+        Parameters
+        ----------
+        erased : Erased or None
+            That of the archive's model and topic; None where there is none.
+
+        Raises
+        ------
+        StateError
+            If a bucket, or an open span, may hold a row of the record that the archive's own list does not name: who
+            erased the rows did not look at this archive. The remedy is the command that takes them out.
+        """
+        self.require_finished()
+        listed = self.forgotten()
+        if erased is None:
+            return listed
+        places = erased.places()
+        missing = {p: own - listed.rows.get(p, frozenset()) for p, own in places.items()}
+        held = [(p, at) for p, own in sorted(missing.items()) for at in sorted(own) if self._may_hold(p, at)]
+        if held:
+            rows = _shown({p: [at for other, at in held if other == p] for p, _ in held})
+            raise StateError(
+                f"rows were erased of {self.identity_name()}, and the archive {self} may still hold them: {_few(rows)}",
+                f"Take them out: streamsvm forget --archive-only --position {rows[0]}",
+            )
+        return forgotten_rows.Listed(forgotten_rows.union(listed.rows, places), erased.sha256)
+
+    def holding(self, positions: forgotten_rows.Forgotten) -> list[Node]:
+        """Return the buckets that are of some positions."""
+        return [
+            node
+            for node in self.nodes()
+            if any(node.start <= at < node.end for at in positions.get(node.partition, ()))
+        ]
+
+    def _may_hold(self, partition: int, at: Position) -> bool:
+        """Tell whether a bucket or the open span is of a position; of an open span that is damaged nobody knows."""
+        if self.holding({partition: [at]}):
+            return True
+        try:
+            saved = self.state(partition)
+        except CorruptCheckpoint:
+            return True
+        return saved is not None and begin_of(saved[1]) <= at < saved[1].position
+
+    def identity_name(self) -> str:
+        """Return the name of the archive's model; of an archive of nothing, a word for people."""
+        found = self.identity()
+        return found.name if found is not None else "its model"
 
     def nodes(self) -> list[Node]:
         """Return all buckets, sorted by partition and position."""
@@ -339,8 +398,13 @@ class Store:
                 files[node.name] = record.value
                 made.append((node, len(record.value)))
         self._put(files)
-        self._put({f"open-{partition}.state": _encode_state(partition, *own) for partition, own in states.items()})
+        self._put({self.state_name(partition): _encode_state(partition, *own) for partition, own in states.items()})
         return made
+
+    @staticmethod
+    def state_name(partition: int) -> str:
+        """Return the name of the file with a partition's open span."""
+        return f"open-{partition}.state"
 
     def state(self, partition: int) -> tuple[Position, PartitionState] | None:
         """Return base and open span of a partition, as they were saved last; None if they were not.
@@ -350,7 +414,7 @@ class Store:
         CorruptCheckpoint
             If the file is damaged.
         """
-        name = f"open-{partition}.state"
+        name = self.state_name(partition)
         try:
             return _decode_state(partition, self._disk.read(name)) if name in self._listed() else None
         except OSError as error:
@@ -370,6 +434,27 @@ class Store:
             self._disk.sync_names()
         except OSError as error:
             raise TransientError(f"a bucket of the archive {self} cannot be removed: {error.strerror}") from None
+
+    def damaged(self) -> list[str]:
+        """Return the names of the files that were set aside."""
+        return sorted(name for name in self._listed() if name.endswith(DAMAGED))
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove files that were set aside, or an open span that is damaged.
+
+        Raises
+        ------
+        TransientError
+        """
+        gone = list(names)
+        try:
+            for name in gone:
+                with suppress(FileNotFoundError):
+                    self._disk.remove(name)
+            if gone:
+                self._disk.sync_names()
+        except OSError as error:
+            raise TransientError(f"a file of the archive {self} cannot be removed: {error.strerror}") from None
 
     def set_aside(self, node: Node) -> None:
         """Give the file of a damaged bucket another name, so that it can be made again.
@@ -415,6 +500,19 @@ class Store:
         for name in list(self.leftovers()):
             with suppress(OSError):
                 self._disk.remove(name)
+
+
+def begin_of(state: PartitionState) -> Position:
+    """Return where an open span begins."""
+    return state.buckets[0].extent.start if state.buckets else state.leaf_extent.start
+
+
+def _shown(positions: forgotten_rows.Forgotten) -> list[str]:
+    return [f"{p}:{at.offset}.{at.row}" for p, own in sorted(positions.items()) for at in sorted(own)]
+
+
+def _few(rows: list[str]) -> str:
+    return f"{', '.join(rows[:5])}{', ...' if rows[5:] else ''}"
 
 
 def _encode_state(partition: int, base: Position, state: PartitionState) -> bytes:

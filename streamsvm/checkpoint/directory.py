@@ -24,6 +24,7 @@ from streamsvm.checkpoint.format import decode, encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
+from streamsvm.model.erased import Erased
 
 LARGEST_FILE_BYTES: Final = 1 << 34
 _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
@@ -63,6 +64,8 @@ class CheckpointDirectory:
         self._lost = ""
         self._models: dict[str, str] = {}
         """The model of each file that was read or written, by the file's name; damaged ones are left out."""
+        self._obeyed: dict[str, str] = {}
+        """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
         disk.lock()
         crash_point("start.locked")
         for leftover in self._files("partial"):
@@ -129,8 +132,15 @@ class CheckpointDirectory:
         """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
         self._good[name] = False
 
-    def remove_through(self, incarnation: int, model: str) -> list[str]:
-        """Remove all checkpoints of a model's incarnations up to this one, and damaged files of that age.
+    def remove_disobedient(self, erased: Erased, model: str) -> list[str]:
+        """Remove all checkpoints of a model that do not name a record of erased rows: they may hold the rows.
+
+        Files that cannot be read go, too, where they are as old as the erasure; a later one may be another build's.
+
+        Parameters
+        ----------
+        erased : Erased
+        model : str
 
         Returns
         -------
@@ -142,8 +152,16 @@ class CheckpointDirectory:
         TransientError
             If the disk refuses.
         """
-        old = [name for name in self._files("ssvm") if _incarnation(name) <= incarnation]
-        gone = [name for name in old if not self._is_anothers(name, model)]
+        own = [name for name in self._files("ssvm") if not self._is_anothers(name, model)]
+        gone = [
+            name
+            for name in own
+            if (
+                self._obeyed[name] != erased.sha256
+                if name in self._obeyed
+                else _incarnation(name) <= erased.incarnation
+            )
+        ]
         for name in gone:
             self._remove(name)
         if gone:
@@ -171,7 +189,7 @@ class CheckpointDirectory:
         try:
             self._write(name, content)
             self._good[name] = True
-            self._models[name] = snapshot.name
+            self._note(name, snapshot)
             self._prune(name, snapshot.name)  # fails if the directory was removed since the file was written
         except OSError as error:
             raise TransientError(
@@ -232,7 +250,11 @@ class CheckpointDirectory:
     def _meet(self, found: Generation) -> None:
         self._good[found.name] = found.snapshot is not None
         if found.snapshot is not None:
-            self._models[found.name] = found.snapshot.name
+            self._note(found.name, found.snapshot)
+
+    def _note(self, name: str, snapshot: Snapshot) -> None:
+        self._models[name] = snapshot.name
+        self._obeyed[name] = "" if snapshot.erased is None else snapshot.erased.sha256
 
     def _remove(self, name: str) -> None:
         try:

@@ -32,7 +32,7 @@ from streamsvm.checkpoint.partition_codec import (
     PlacedScreened,
     partition_state,
 )
-from streamsvm.checkpoint.parts import forgetful, join, totals
+from streamsvm.checkpoint.parts import erased, forgetful, join, totals
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.structure import Bucket
@@ -104,7 +104,7 @@ def _snapshot(
     )
 
 
-@describes(None, make=_snapshot, parts=Parts(join.SNAPSHOT))
+@describes(None, make=_snapshot, parts=Parts(erased.SNAPSHOT, join.SNAPSHOT))
 class PlacedSnapshot(Form):
     """The header of a checkpoint."""
 

@@ -35,6 +35,23 @@ class Joining:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Obeyed:
+    """Which record of erased rows a checkpoint was made under, from the first row that was learned on.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the record `name@erased`.
+    continues : int
+        The incarnation whose newest version this one continues: nothing is published before its cut is reached again.
+        0: there is none.
+    """
+
+    sha256: str
+    continues: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The learner's state, a pure function of the log, and what it belongs to.
 
@@ -62,6 +79,8 @@ class Snapshot:
         transaction markers and aborted records.
     joining : Joining or None
         None where labels come with the features.
+    erased : Obeyed or None
+        None where no row was erased of the input.
     """
 
     name: str
@@ -78,6 +97,7 @@ class Snapshot:
     pending: Cut | LearnerState | None
     read_to: Mapping[int, int] = field(default_factory=dict)
     joining: Joining | None = None
+    erased: Obeyed | None = None
 
     @property
     def positions(self) -> dict[int, Position]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamsvm.checkpoint.snapshot import Joining, Snapshot
+from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken
 from streamsvm.delivery.machine import Delivery
@@ -50,6 +50,8 @@ class Pipeline(Reading):
         Where to read on past a position that the log no longer holds, and held nothing to learn.
     joined : Joining or None
         Where rows come from a join, what it is at the start; see `Reading`. None: the rows are those of one log.
+    erased : Obeyed or None
+        The record of erased rows that everything is learned under; None where no row was erased.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class Pipeline(Reading):
         waiting: DueCut | None = None,
         read_to: Mapping[int, int] | None = None,
         joined: Joining | None = None,
+        erased: Obeyed | None = None,
     ) -> None:
         waits = None if joined is None else joined.waiting
         super().__init__(delivery, learner, name=name, topic=topic, read_to=read_to, joined=waits)
@@ -83,6 +86,7 @@ class Pipeline(Reading):
         self._build = dict(build)
         self._waits_for_training = waits_for_training
         self._waiting = waiting
+        self._erased = erased
         self._training: DueCut | None = None
 
     # --------------------------------------------------------------- learning
@@ -240,4 +244,5 @@ class Pipeline(Reading):
             pending=self.in_flight[0].saved() if self.in_flight else None,
             read_to=self._read_to,
             joining=joining,
+            erased=self._erased,
         )

@@ -3,9 +3,14 @@
 A row at an erased place counts as one that was rejected when it came, but no dead letter is written. Only places stand
 here, nothing of what stood at them. The topic is compacted and kept for ever, and every start reads it: so a trainer on
 another machine, a start from scratch and `verify` all leave the same rows out.
+
+Whatever claims to be made without the rows (a checkpoint, an archive, a version of a stretch) names the SHA-256 of the
+record that it obeys. No number says so: other programs raise numbers, too.
 """
 
 from __future__ import annotations
+
+from hashlib import sha256
 
 import msgspec
 
@@ -24,8 +29,8 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     topic, topic_id : str
         The input. Rows of a topic that was recreated since are other rows.
     incarnation : int
-        The newest incarnation that had learned when rows were erased last. A checkpoint of it, or of one before it, may
-        hold the rows: what it has learned is not used again.
+        The newest incarnation that had learned when rows were erased last. What is learned without the rows is of a
+        later one.
     continues : int
         The incarnation whose newest version the next one continues: nothing is published before its cut is reached
         again. 0: the next incarnation publishes from its beginning.
@@ -39,6 +44,11 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     incarnation: int
     continues: int
     rows: tuple[tuple[int, int, int, int], ...]
+
+    @property
+    def sha256(self) -> str:
+        """The hash by which checkpoints, archives and built versions name this record."""
+        return sha256(encode_erased(self)).hexdigest()
 
     def is_of(self, topic: str, topic_id: str) -> bool:
         """Tell whether the rows are of this topic, not of another one of the same name."""

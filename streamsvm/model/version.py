@@ -132,6 +132,11 @@ class Built(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     Attributes
     ----------
+    model : str
+        The trainer's model whose archive it was.
+    erased : str
+        SHA-256 of the record of rows erased of that model, `name@erased`, that the version obeys; empty where there
+        was none.
     parts : tuple of BuiltOf
         By partition, the oldest first; none overlaps another.
     leaf_rows, span_rows, bucket_points : int
@@ -148,6 +153,8 @@ class Built(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         Partition, offset and row of rows within the parts that were forgotten: the version is not of them.
     """
 
+    model: str
+    erased: str
     parts: tuple[BuiltOf, ...]
     leaf_rows: int
     span_rows: int

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.archive.cover import Read, cover, spans, without
-from streamsvm.archive.forgotten import decode, encode, masked
+from streamsvm.archive.forgotten import Listed, decode, encode, masked
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder, missing_parents, parent_of, waits_at
 from streamsvm.archive.store import Identity, Store
@@ -151,10 +151,18 @@ def test_forgotten_rows_leave_no_trace() -> None:
     )
 )
 def test_lists_of_forgotten_rows_read_back(forgotten: dict[int, frozenset[Position]]) -> None:
-    assert decode(encode(forgotten)) == forgotten
+    for erased in ("", "ab" * 32):
+        assert decode(encode(Listed(forgotten, erased))) == Listed(forgotten, erased)
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"x": []}', b'{"0": [1]}', b'{"0": [[1]]}', b'{"0": [["a", 1]]}'])
+DAMAGED = [b"[]", b'{"x": []}', b'{"0": [1]}', b'{"0": [["a", 1]]}']
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"{}", b'{"0": [[1, 0]]}', b'{"erased": 1, "rows": {}}', b'{"erased": "", "rows": {}, "more": 1}']
+    + [b'{"erased": "", "rows": %b}' % rows for rows in DAMAGED],
+)
 def test_a_damaged_list_of_forgotten_rows_stops_everything(store: Store, tmp_path: Path, content: bytes) -> None:
     """To go on without it would bring the rows back."""
     (tmp_path / "archive" / "forgotten.json").write_bytes(content)

@@ -21,11 +21,13 @@ from sklearn.svm import SVC
 from consumers.settings import ArchiveConfig, Settings
 from consumers.trainer.archiving import outdated
 from consumers.verify.building import Builder, Found, Stretch, archive_store, publish_built
+from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.forgetting import forget, report_of
 from consumers.verify.rebuilding import rebuild, summaries
 from consumers.verify.verify import verify
 from streamsvm.archive.names import Node
 from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
@@ -96,6 +98,10 @@ class Past:
         run_until(self.settings, connection, 2 * (ROWS - half))
 
     @property
+    def erased(self) -> ErasedRows:
+        return ErasedRows(Cluster(self.connection), self.settings.output.aliases_topic, 30.0)
+
+    @property
     def directory(self) -> Path:
         assert self.settings.archive.directory is not None
         return self.settings.archive.directory
@@ -103,7 +109,8 @@ class Past:
     def builder(self, said: list[str] | None = None, directory: Path | None = None) -> Builder:
         loaded, _ = load_record(self.connection, self.settings.name, models_topic=self.settings.output.models_topic)
         say = (said if said is not None else []).append
-        return Builder(Cluster(self.connection), archive_store(directory or self.directory), loaded, say)
+        cluster = Cluster(self.connection)
+        return Builder(cluster, archive_store(directory or self.directory), loaded, say, self.erased)
 
     def build(self, asked: Stretch, name: str, builder: Builder | None = None) -> tuple[Found, Made, Publication]:
         builder = builder or self.builder()
@@ -172,7 +179,7 @@ def test_a_restart_leaves_the_archive_as_it_would_be(past: Past, tmp_path: Path)
     assert len(names(past.directory)) == 2 * (10 + 5 + 2 + 1)
     (tmp_path / "archive").mkdir(mode=0o700)
     (tmp_path / "archive" / "archive.json").write_bytes((past.directory / "archive.json").read_bytes())
-    done = rebuild(Cluster(past.connection), tmp_path / "archive", print)
+    done = rebuild(Cluster(past.connection), tmp_path / "archive", print, past.erased)
     assert (done.sound, done.damaged, done.made, done.lost) == (0, 0, 2 * (10 + 5 + 2 + 1), 0)
     assert names(tmp_path / "archive") == names(past.directory)
 
@@ -233,7 +240,7 @@ def test_a_lost_or_damaged_bucket_is_named_and_made_of_others(past: Past, tmp_pa
     assert found.rows_read == SPAN
     assert any(top.name in line and "checksum" in line for line in said)
     again: list[str] = []
-    done = rebuild(Cluster(past.connection), directory, again.append)
+    done = rebuild(Cluster(past.connection), directory, again.append, past.erased)
     assert (done.damaged, done.made, done.lost) == (1, 3, 0)
     assert names(directory) == names(past.directory)
     assert all((directory / name).read_bytes() == (past.directory / name).read_bytes() for name in names(directory))
@@ -267,7 +274,7 @@ def test_what_the_log_has_lost_is_left_out_and_said(real_broker: TestBroker, pas
     lost = next(node for node in archive_store(gone.directory).nodes() if (node.level, node.number) == (1, 2))
     (gone.directory / lost.name).unlink()
     again: list[str] = []
-    done = rebuild(Cluster(past.connection), gone.directory, again.append)
+    done = rebuild(Cluster(past.connection), gone.directory, again.append, past.erased)
     assert done.lost == 1
     assert "the rows from offset 128 to 192 are not archived, and the log no longer holds them" in again[0]
 
@@ -320,6 +327,24 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     assert found.exact
 
 
+def test_a_forged_bucket_is_found_by_verify_alone(past: Past, tmp_path: Path) -> None:
+    """Who may write to the archive decides what is built of it; the log says what is true while it holds the rows."""
+    copytree(past.directory, tmp_path / "forged")
+    store = archive_store(tmp_path / "forged")
+    for node in store.nodes():
+        bucket = store.read(node)
+        points = replace(bucket.points, y=-bucket.points.y)
+        record = encode_bucket(replace(bucket, points=points))
+        (tmp_path / "forged" / node.name).unlink()
+        forged = Node.of(node.partition, node.base, bucket, record)
+        (tmp_path / "forged" / forged.name).write_bytes(record.value)
+    past.build(Stretch(since=at(0), until=at(ROWS)), "forged", past.builder(directory=tmp_path / "forged"))
+    found = verify(Cluster(past.connection), past.settings.model_copy(update={"name": "forged"}))
+    assert [row.outcome for row in found.rows] == [Outcome.DIFFERS]
+    assert found.exit_status == 1
+    assert verify(Cluster(past.connection), past.settings).clean
+
+
 def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(
     real_broker: TestBroker, past: Past, tmp_path: Path
 ) -> None:
@@ -330,13 +355,21 @@ def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(
     produce(past.connection, own.input.topic, stream(0), 0)
     run_until(own, past.connection, ROWS)
     delete_records(past.connection, own.input.topic, 0, 5 * SPAN)
-    before = names(own.archive.directory)
+    before, given = names(own.archive.directory), (Cluster(past.connection), own.archive.directory)
     with pytest.raises(ConfigurationError, match="offsets 0 to 64, cannot be made again"):
-        forget(Cluster(past.connection), own.archive.directory, {0: [Position(3)]}, report_of({}, "tester"))
+        forget(
+            Cluster(past.connection), own.archive.directory, {0: [Position(3)]}, report_of({}, "tester"), past.erased
+        )
     assert names(own.archive.directory) == before
-    assert not archive_store(own.archive.directory).forgotten()
+    assert not archive_store(own.archive.directory).forgotten().rows
     with running(own.archive.directory), pytest.raises(StateError, match="another process holds the archive directory"):
-        forget(Cluster(past.connection), own.archive.directory, {0: [Position(6 * SPAN)]}, report_of({}, "tester"))
+        forget(
+            Cluster(past.connection),
+            own.archive.directory,
+            {0: [Position(6 * SPAN)]},
+            report_of({}, "tester"),
+            past.erased,
+        )
 
 
 @contextmanager
@@ -417,6 +450,8 @@ def test_impossible_parts_are_refused(changed: dict[str, object], what: str) -> 
         for base, cut in zip(version.lineage.base, version.lineage.cut, strict=True)
     )
     built = Built(
+        model="m",
+        erased="ab" * 32,
         parts=parts,
         leaf_rows=16,
         span_rows=64,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
@@ -14,20 +15,27 @@ import pytest
 from confluent_kafka import Producer
 
 from consumers.settings import ArchiveConfig, Settings
+from consumers.trainer import startup
+from consumers.trainer.startup import Startup
+from consumers.verify.building import Builder, Stretch, archive_store, publish_built
 from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.erasing import Cost, erase
 from consumers.verify.forgetting import Report, forget, report_of
+from consumers.verify.rebuilding import rebuild
 from consumers.verify.verify import verify
+from streamsvm.archive.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
-from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
+from streamsvm.model.erased import Erased, erased_key
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
+from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import run
@@ -76,7 +84,7 @@ def newest(settings: Settings) -> Snapshot:
 def plain(snapshot: Snapshot) -> bytes:
     """Return the bytes of a checkpoint but for the names of its topics and the count of its files and heads."""
     assert snapshot.pending is None
-    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1))
+    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1, erased=None))
 
 
 def content(version: Version) -> bytes:
@@ -192,7 +200,11 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
     with pytest.raises(ConfigurationError, match=r"training\.workers = 2: .* not supported yet"):
         run_until(
-            elsewhere.model_copy(update={"training": own.training.model_copy(update={"workers": 2})}), connection, 1
+            elsewhere.model_copy(
+                update={"training": own.training.model_copy(update={"policy": "latest", "workers": 2})}
+            ),
+            connection,
+            1,
         )
 
 
@@ -225,7 +237,8 @@ def test_no_bytes_of_a_row_are_in_what_is_left_and_what_comes(real_broker: TestB
     written = [own.output.models_topic, own.output.aliases_topic, own.output.audit_topic, own.input.dead_letters]
     ends = {name: Cluster(connection).log_range(name, 0)[1] for name in written}
     report = forgotten(connection, own, at)
-    forget(Cluster(connection), archive.directory, {0: [Position(at)]}, report)
+    cluster = Cluster(connection)
+    forget(cluster, archive.directory, {0: [Position(at)]}, report, ErasedRows(cluster, own.output.aliases_topic, 30.0))
     assert not holding()
     produce(connection, own, encoded(rows)[100:], 100)
     run_until(own, connection, 130)
@@ -243,8 +256,9 @@ def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_pa
     own = started(connection, settings_of(real_broker.name("lost"), tmp_path / "lost"))
     produce(connection, own, encoded(gaussian(50, 8)))
     run_until(own, connection, 50)
-    for training in ({"workers": 2, "policy": "latest"}, {"from_coresets": True, "policy": "latest"}):
-        other = own.model_copy(update={"training": own.training.model_copy(update=training)})
+    for training in ({"workers": 2}, {"from_coresets": True}):
+        latest = own.training.model_copy(update={"policy": "latest", **training})
+        other = own.model_copy(update={"training": latest})
         with pytest.raises(ConfigurationError, match=r"rows are to be erased, .* training"):
             forgotten(connection, other, 30)
     nowhere = own.model_copy(
@@ -281,3 +295,220 @@ def test_an_erasure_that_ended_after_its_record_is_finished_by_the_same_command(
 
 def full_disk(*_: object) -> int:
     raise TransientError("no space")
+
+
+def archived_settings(prefix: str, directory: Path) -> Settings:
+    archive = ArchiveConfig(directory=directory / "archive", leaf_rows=8, span_rows=16, bucket_points=16)
+    return settings_of(prefix, directory).model_copy(update={"archive": archive})
+
+
+def archived(connection: Connection, prefix: str, directory: Path, rows: int = 100) -> Settings:
+    """Return a trainer's settings that has learned and archived the first rows of a stream, and was stopped."""
+    own = started(connection, archived_settings(prefix, directory))
+    produce(connection, own, encoded(gaussian(130, 7))[:rows])
+    run_until(own, connection, rows)
+    return own
+
+
+def archive_of(settings: Settings) -> Path:
+    assert settings.archive.directory is not None
+    return settings.archive.directory
+
+
+def erased_of(connection: Connection, settings: Settings) -> ErasedRows:
+    return ErasedRows(Cluster(connection), settings.output.aliases_topic, 30.0)
+
+
+def record_of(connection: Connection, settings: Settings) -> Erased:
+    found = erased_of(connection, settings).of("m")
+    assert found is not None
+    return found
+
+
+def holding(settings: Settings, place: int) -> set[str]:
+    """Return the files of checkpoints and archive that hold the values of a row."""
+    files = [*settings.checkpoint.directory.iterdir(), *archive_of(settings).iterdir()]
+    wanted = traces(gaussian(130, 7), place)
+    return {file.name for file in files if any(trace in file.read_bytes() for trace in wanted)}
+
+
+def build(connection: Connection, settings: Settings, name: str) -> Version:
+    """Build a model of everything, and publish it under a name."""
+    loaded, _ = load_record(connection, settings.name, models_topic=settings.output.models_topic)
+    cluster = Cluster(connection)
+    builder = Builder(cluster, archive_store(archive_of(settings)), loaded, print, erased_of(connection, settings))
+    asked = Stretch(since=None, until=None)
+    found = builder.take(asked)
+    target = settings.model_copy(update={"name": name})
+    sent = publish_built(connection, target, builder, asked, found, builder.made(found), "tester")
+    return model_codec.decode(sent.value)
+
+
+def given_to(connection: Connection, settings: Settings, archive: Path | None) -> list[str]:
+    """Return the options by which a command finds a trainer's topics and directories."""
+    given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
+    given += ["--checkpoint-directory", str(settings.checkpoint.directory), "--input-topic", settings.input.topic]
+    given += ["--output-models-topic", settings.output.models_topic]
+    return given if archive is None else [*given, "--archive-directory", str(archive)]
+
+
+def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_it(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """By a start, a build and a rebuild, also of a copy of it; the report said so. What was built before is named."""
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name("unlooked"), tmp_path)
+    before = build(connection, own, "before")
+    built_before = own.model_copy(update={"name": "before"})
+    assert verify(Cluster(connection), built_before).clean
+    copytree(archive_of(own), tmp_path / "copy")
+    done = run("forget", "--position", "0:3", "--position", "0:95", "--yes", "--json", *given_to(connection, own, None))
+    assert done.returncode == 0, done.stderr
+    assert "no archive was looked at, because archive.directory is not given" in json.loads(done.stdout)["remains"][0]
+    assert not [name for name in holding(own, 3) if name.endswith(".ssvm")]
+    copy = own.model_copy(update={"archive": own.archive.model_copy(update={"directory": tmp_path / "copy"})})
+    for place in (own, copy):
+        for use in (
+            lambda place=place: run_until(place, connection, 1),
+            lambda place=place: build(connection, place, "after"),
+            lambda place=place: rebuild(Cluster(connection), archive_of(place), print, erased_of(connection, place)),
+        ):
+            with pytest.raises(
+                StateError, match=r"rows were erased of m, and the archive .* may still hold them"
+            ) as no:
+                use()
+            assert "streamsvm forget --archive-only --position 0:3.0" in no.value.remedy
+    # One of the rows is enough: what the record names goes, too.
+    report = report_of({0: [Position(3)]}, "tester")
+    forget(Cluster(connection), archive_of(own), {0: [Position(3)]}, report, erased_of(connection, own))
+    run_until(own, connection, 100)
+    assert not holding(own, 3) | holding(own, 95)
+    erased = record_of(connection, own)
+    assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
+    after = build(connection, own, "after").lineage.built
+    assert after is not None
+    assert (after.model, after.erased, after.forgotten) == ("m", erased.sha256, ((0, 3, 0), (0, 95, 0)))
+    assert verify(Cluster(connection), own.model_copy(update={"name": "after"})).clean
+    assert before.lineage.built is not None
+    assert not before.lineage.built.erased
+    found = verify(Cluster(connection), built_before)
+    assert [row.outcome for row in found.rows] == [Outcome.ERASED]
+
+
+def test_rows_that_the_archive_does_not_hold_yet_need_no_command(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Erased before anything was archived of them: the archive takes up the record by itself, and names it."""
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name("ahead"), tmp_path)
+    produce(connection, own, encoded(gaussian(130, 7))[100:], 100)
+    forgotten(connection, own, 121)
+    run_until(own, connection, 130)
+    erased = record_of(connection, own)
+    assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
+    assert not holding(own, 121)
+
+
+@pytest.mark.parametrize("point", ["erase.marked", "erase.recorded", "checkpoint.pruned", "erase.emptied"])
+def test_a_command_that_is_killed_leaves_nothing_that_is_used(
+    real_broker: TestBroker, tmp_path: Path, point: str
+) -> None:
+    """SIGKILL between mark, record, checkpoint and archive: start and build refuse until a command finishes it.
+
+    One that is asked for another row finishes it, too: the mark names the rows.
+    """
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name(f"killed-{point}"), tmp_path)
+    given = ["--yes", *given_to(connection, own, archive_of(own))]
+    killed = run("forget", "--position", "0:3", *given, STREAMSVM_TEST_CRASH_AT=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (erased_of(connection, own).of("m") is None) is (point == "erase.marked")
+    for use in (lambda: run_until(own, connection, 1), lambda: build(connection, own, "after")):
+        with pytest.raises(StateError, match=r"rows are half forgotten: 0:3\.0") as told:
+            use()
+        assert "streamsvm forget --position 0:3.0 --yes" in told.value.remedy
+    done = run("forget", "--position", "0:60", *given)
+    assert done.returncode == 0, done.stderr
+    assert {at.offset for at in record_of(connection, own).places()[0]} == {3, 60}
+    run_until(own, connection, 100)
+    assert not holding(own, 3) | holding(own, 60)
+
+
+def test_a_build_that_does_not_know_the_record_does_not_undo_it(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoints, of the erasure's own incarnation, are emptied: what is learned next is without the rows.
+
+    Versions go on after those that it published, and nothing is published twice.
+    """
+    connection, rows = real_broker.connection, gaussian(ROWS, 5)
+    own, clean = (
+        started(connection, settings_of(real_broker.name(name), tmp_path / name)) for name in ("undone", "undone-clean")
+    )
+    produce(connection, own, encoded(rows)[:FIRST])
+    run_until(own, connection, FIRST)
+    forgotten(connection, own, *PLACES)
+    with monkeypatch.context() as former:
+        former.setattr(Startup, "_erased", lambda *_: None)
+        former.setattr(startup, "_refuse_without_record", lambda *_: None)
+        run_until(own, connection, FIRST)
+        produce(connection, own, encoded(rows)[FIRST:190], FIRST)
+        run_until(own, connection, 190 - FIRST)
+    learned = newest(own)
+    assert (learned.incarnation, learned.erased, learned.learner.partitions[0].rows_accepted) == (2, None, 190)
+    before = versions(connection, own)
+    produce(connection, own, encoded(rows)[190:], 190)
+    run_until(own, connection, ROWS)
+    produce(connection, clean, encoded(rejected(rows, PLACES)))
+    run_until(clean, connection, ROWS)
+    assert plain(newest(own)) == plain(newest(clean))
+    assert newest(own).erased == Obeyed(sha256=record_of(connection, own).sha256, continues=2)
+    with CheckpointDirectory(FileSystem(own.checkpoint.directory), 2) as directory:
+        assert {each.snapshot.incarnation for each in directory.generations() if each.snapshot} == {3}
+    every = versions(connection, own)
+    after = every[len(before) :]
+    cuts = [version.lineage.cut[0].offset for version in every[len(before) - 1 :]]
+    assert after
+    assert cuts == sorted(set(cuts))
+    of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
+    assert [content(version) for version in after] == [of_clean[version.lineage.cut[0].offset] for version in after]
+
+
+def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Without the record the rows would be learned; the same command writes it anew."""
+    connection = real_broker.connection
+    own = started(connection, settings_of(real_broker.name("norecord"), tmp_path))
+    produce(connection, own, encoded(gaussian(50, 9)))
+    run_until(own, connection, 50)
+    forgotten(connection, own, 30)
+    producer = Producer(dict(connection.options))
+    producer.produce(own.output.aliases_topic, None, erased_key("m").encode(), partition=0)
+    assert not producer.flush(60.0)
+    with pytest.raises(StateError, match="but the aliases topic holds no record m@erased") as refused:
+        run_until(own, connection, 1)
+    assert "give streamsvm forget the same rows once more" in refused.value.remedy
+    forgotten(connection, own, 30)
+    run_until(own, connection, 50)
+    assert newest(own).learner.partitions[0].rows_accepted == 49
+
+
+def test_damaged_files_of_the_rows_go_and_others_are_named(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Set aside by a rebuild, or an open span that cannot be read: no byte of a row is left where nobody looks."""
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name("damaged"), tmp_path)
+    store = archive_store(archive_of(own))
+    for node in store.nodes():
+        file = archive_of(own) / node.name
+        file.write_bytes(file.read_bytes() + b"?")
+    rebuild(Cluster(connection), archive_of(own), print, erased_of(connection, own))
+    state = archive_of(own) / "open-0.state"
+    state.write_bytes(state.read_bytes() + b"?")
+    assert {name for name in holding(own, 3) if name.endswith(".damaged")}
+    assert "open-0.state" in holding(own, 98)
+    asked = ["--position", "0:3", "--position", "0:98"]
+    done = run("forget", *asked, "--yes", "--json", *given_to(connection, own, archive_of(own)))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert "open-0.state" in report["removed"]
+    assert not holding(own, 3) | holding(own, 98)
+    left = [file.name for file in archive_of(own).glob("*.damaged")]
+    assert left
+    assert all(any(line.startswith(f"{name} in the archive") for line in report["remains"]) for name in left)

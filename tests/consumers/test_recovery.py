@@ -21,17 +21,18 @@ from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import output_topics
-from consumers.trainer import kernels
+from consumers.trainer import kernels, owner_watch
 from consumers.trainer.components import Components
+from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
 from streamsvm.config import ModelConfig, PointsConfig
-from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing
+from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, OutcomeUnknown, Publisher, Record, TopicSpec
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
 from streamsvm.learning.training import train
-from streamsvm.model.pointers import decode_owner
+from streamsvm.model.pointers import Owner, decode_owner
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.faults.admin import set_option
@@ -646,3 +647,53 @@ def test_a_start_that_learned_nothing_may_change_its_mind(settings: Settings, co
     assert numbers(connection, settings) == [(1, 40)]
     with pytest.raises(StateError, match=r"the configuration differs.*points\.labels.*--reset m/\d"):
         run_until(changed(limited, "points", labels=(0, 5)), connection, 0)
+
+
+def files_of(settings: Settings) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in settings.checkpoint.directory.glob("*.ssvm")}
+
+
+@pytest.mark.parametrize("interval_s", [0.05, 600.0])
+def test_a_trainer_with_nothing_to_publish_ends_when_another_owns_the_model(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch, interval_s: float
+) -> None:
+    """It ends at its next look, or before its next checkpoint; rows that come after it was replaced are never saved."""
+    monkeypatch.setattr(owner_watch, "LOOK_EVERY_S", 0.1 if interval_s > 1.0 else 1e9)
+    monkeypatch.setattr(owner_watch, "FRESH_S", 0.0)
+    own = changed(settings, "checkpoint", interval_s=interval_s)
+    produce(connection, own.input.topic, records(50))
+    run_until(own, connection, 50)
+    first = Running(own, connection, session="first")
+    with first:
+        first.wait_until(lambda: first.health.ready()[0])
+        with copied(own) as copy:
+            run_until(copy, connection, 0, session="second")
+        produce(connection, own.input.topic, records(9, seed=1))
+        with pytest.raises(Fenced, match=r"belongs to the process second.*not to this process \(first\)"):
+            first.wait_until(lambda: False)
+        first.failure = None
+    assert max(position_of(content) for content in files_of(own).values()) == 50
+
+
+def position_of(checkpoint: bytes) -> int:
+    return decode(checkpoint).positions[0].offset
+
+
+def test_a_look_that_does_not_come_to_the_end_ends_nobody(settings: Settings, connection: Connection) -> None:
+    """Records before an open transaction, or before a broker that fell silent, may be of an owner of earlier days."""
+
+    class Halting(Cluster):
+        def read_to_end(
+            self, topic: str, partition: int, *, start: int | None = None, timeout_s: float
+        ) -> Iterator[Record]:
+            yield from list(super().read_to_end(topic, partition, start=start, timeout_s=timeout_s))[:1]
+            raise TransientError("an open transaction holds readers up there")
+
+    for session in ("one", "two"):
+        run_until(settings, connection, 0, session=session)
+    checked: list[Owner] = []
+    watched = (settings.output.aliases_topic, "m", checked.append, iter(range(100)).__next__)
+    halted, whole = OwnerWatch(Halting(connection), *watched), OwnerWatch(Cluster(connection), *watched)
+    for watch in (halted, whole):
+        watch.before_saving()
+    assert [one.session for one in checked] == ["two"]

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Joining, Snapshot
+from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
 from streamsvm.coreset.forgetting import Horizon
@@ -186,6 +186,11 @@ def handmade_joined() -> Snapshot:
     return with_join(handmade())
 
 
+def handmade_erased() -> Snapshot:
+    """Return the same, made under a record of erased rows."""
+    return replace(handmade(), erased=Obeyed(sha256="0e" * 32, continues=1))
+
+
 def with_join(saved: Snapshot) -> Snapshot:
     """Return a snapshot with a join of partition 0: some rows wait for labels, some labels for rows."""
     pending = saved.pending
@@ -329,6 +334,7 @@ def handmade_classes() -> Snapshot:
 
 
 HANDMADE: dict[str, Callable[[], Snapshot]] = {
+    "checkpoint-1-erased": handmade_erased,
     "checkpoint-1": handmade,
     "checkpoint-1-taken": handmade_taken,
     "checkpoint-1-forgetful": handmade_forgetful,

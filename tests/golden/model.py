@@ -155,6 +155,8 @@ def _whole(version: Version) -> Lineage:
         refined=Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25),
         labels=LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
         built=Built(
+            model="clicks",
+            erased="0e" * 32,
             parts=parts,
             leaf_rows=10,
             span_rows=80,

@@ -7,7 +7,7 @@ a transaction that is open below the end it was asked for, and gives up in time.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -19,6 +19,7 @@ from consumers.streams.standstill import Standstill
 from consumers.trainer.components import Components
 from consumers.trainer.gatekeeping import CurrentVersion, MarginGate, present_of
 from consumers.trainer.life import WarmUp
+from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.topic_watch import Look, look
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import ModelConfig
@@ -90,8 +91,19 @@ class InlineStandstill(Standstill):
         return Ended()
 
 
+class InlineOwnerWatch(OwnerWatch):
+    """Answers at once, on the caller's thread."""
+
+    def _begin(self) -> Any:
+        self._run()
+        return Ended()
+
+
 class Ended:
     """A thread that has ended."""
+
+    def join(self, timeout_s: float) -> None:
+        pass
 
     def is_alive(self) -> bool:
         return False
@@ -154,6 +166,7 @@ class Ports:
             make_watch=InlineWatch,
             make_gate=self._gate,
             make_standstill=InlineStandstill,
+            make_owner_watch=InlineOwnerWatch,
         )
         return Trainer(settings, components, reset=reset, session=self.life.name)
 
@@ -214,6 +227,24 @@ class Cluster(_Port):
 
     def newest(self, topic: str, keys: Iterable[bytes], timeout_s: float) -> dict[bytes, Record]:
         self._point(f"asks for the end of {topic}")
+        log, end = self._awaited(topic, timeout_s)
+        wanted = set(keys)
+        found = {
+            entry.key: log.record(topic, 0, offset, entry)
+            for offset, entry in log.committed(stop=end)
+            if entry.key in wanted
+        }
+        missing = wanted - found.keys()
+        return found | self.newest(topic, wanted, timeout_s) if missing and self._end(topic) > end else found
+
+    def read_to_end(
+        self, topic: str, partition: int, *, start: int | None = None, timeout_s: float
+    ) -> Iterator[Record]:
+        log, end = self._awaited(topic, timeout_s)
+        return iter([log.record(topic, 0, at, entry) for at, entry in log.committed(start or 0, end)])
+
+    def _awaited(self, topic: str, timeout_s: float) -> tuple[Any, int]:
+        """Return a log and its end, below which no transaction is open any more."""
         log, end = self._broker.log(topic), self._end(topic)
         for _ in range(_WAITS):
             if log.stable >= end:
@@ -225,14 +256,7 @@ class Cluster(_Port):
             self._life.hidden = True
             raise TransientError(f"could not read {topic}: an open transaction holds readers up there")
         self._point(f"reads {topic}")
-        wanted = set(keys)
-        found = {
-            entry.key: log.record(topic, 0, offset, entry)
-            for offset, entry in log.committed(stop=end)
-            if entry.key in wanted
-        }
-        missing = wanted - found.keys()
-        return found | self.newest(topic, wanted, timeout_s) if missing and self._end(topic) > end else found
+        return log, end
 
     def newest_under(self, topic: str, prefix: bytes, timeout_s: float) -> dict[bytes, Record]:
         keys = {entry.key for _, entry in self._broker.log(topic).committed() if entry.key.startswith(prefix)}

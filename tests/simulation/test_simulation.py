@@ -34,7 +34,6 @@ NOT_SIMULATED = {
     "member",
     "fixed_share",
     "connection",
-    "read_to_end",
     "tail",
     "subscription",
     "slots",

@@ -30,10 +30,17 @@ def decode(part: BuiltPart, draft: Draft) -> None:
     draft.more["built"] = built
 
 
+LONGEST_NAME: Final = 100
+
+
 def _check(built: Built, lineage: LineageTrunk) -> None:
     """See that a version's parts follow one another, and lie between its base and its cut."""
     if not 1 <= len(built.parts) <= MOST_PARTS:
         raise InvalidMessage(f"info_built has {len(built.parts)} parts; possible are 1 to {MOST_PARTS}")
+    if not 1 <= len(built.model) <= LONGEST_NAME or (built.erased and not SHA256.fullmatch(built.erased)):
+        raise InvalidMessage(
+            f"info_built names the model {built.model[:100]!r} and the record of erased rows {built.erased[:64]!r}"
+        )
     if min(built.leaf_rows, built.span_rows, built.bucket_points) < 1 or built.span_rows % built.leaf_rows:
         raise InvalidMessage(
             f"info_built has leaves of {built.leaf_rows} rows, spans of {built.span_rows} and buckets of "

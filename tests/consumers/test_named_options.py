@@ -1,0 +1,123 @@
+"""Every option that a page, a help text or a message names exists, on the command that it is named with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from consumers.cli.app import app
+from tests.forked import ROOT
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9]*(?:-[a-z0-9]+)*(?![\w-])")
+NAMED_WITH = re.compile(
+    r"(?<![\w./@-])streamsvm((?: [a-z][a-z-]*)+)([^`|;&\n]*)|(trainer's)((?: (?:and )?--[^.;,`\n]*)+)"
+)
+"""A command with what follows it on its line or in its sentence, or options that a text calls the trainer's."""
+OF_OTHERS = {
+    "--add-config",
+    "--alter",
+    "--broker-id",
+    "--bootstrap-server",
+    "--command-config",
+    "--entity-name",
+    "--entity-type",
+    "--list",
+    "--max-transaction-timeout",
+    "--no-deps",
+    "--partitions",
+    "--section-name",
+    "--start-offset",
+    "--threads",
+    "--topic",
+}
+"""Options of Kafka's own tools, of pip and of `python -m streamsvm.patched`, and how an option's name is made."""
+PAGES = sorted(
+    path for path in ROOT.rglob("*.md") if not {".venv", "tests", "node_modules"} & set(path.relative_to(ROOT).parts)
+)
+SOURCES = sorted(path for folder in ("consumers", "streamsvm") for path in (ROOT / folder).rglob("*.py"))
+
+
+@cache
+def options() -> dict[tuple[str, ...], frozenset[str]]:
+    """Return the options of each command, by its words."""
+    found: dict[tuple[str, ...], frozenset[str]] = {}
+
+    def walk(command: Any, words: tuple[str, ...]) -> None:
+        for name, below in getattr(command, "commands", {}).items():
+            walk(below, (*words, name))
+        if hasattr(command, "commands"):
+            return
+        complete: Any = getattr(command.callback, "complete", None)
+        if complete is not None:
+            made = typer.Typer(add_completion=False)
+            made.command()(complete())
+            command = typer.main.get_command(made)
+        names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        found[words] = frozenset({*names, "--help"})
+
+    walk(typer.main.get_command(app), ())
+    return found
+
+
+def wrong_in(text: str) -> Iterator[str]:
+    """Yield the options that a text names with a command that has no such option."""
+    for match in NAMED_WITH.finditer(text):
+        words = ("train",) if match[3] else tuple(match[1].split())
+        while words and words not in options():
+            words = words[:-1]
+        if words:
+            rest = match[4] if match[3] else match[1] + match[2]
+            yield from (
+                f"streamsvm {' '.join(words)} {name}" for name in OPTION.findall(rest) if name not in options()[words]
+            )
+
+
+def strings_of(path: Path) -> Iterator[str]:
+    """Yield the texts in a module, docstrings too; what a format string computes is a word."""
+    inner = set[int]()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.JoinedStr):
+            inner |= {id(part) for part in node.values}
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner:
+            yield node.value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_name_options_that_exist(page: Path) -> None:
+    """Also where a command goes on in the next line."""
+    assert not list(wrong_in(re.sub(r"\\\n\s*", " ", page.read_text())))
+
+
+def test_messages_and_help_texts_name_options_that_exist() -> None:
+    """With a command: on that command. Without one: on some."""
+    every = frozenset[str]().union(*options().values()) | OF_OTHERS
+    wrong = set[str]()
+    for path in SOURCES:
+        for text in strings_of(path):
+            lines = " ".join(text.split())
+            wrong |= {f"{path.relative_to(ROOT)}: {found}" for found in wrong_in(lines)}
+            wrong |= {f"{path.relative_to(ROOT)}: {name}" for name in OPTION.findall(lines) if name not in every}
+    assert not wrong
+
+
+def test_a_wrong_option_is_found() -> None:
+    """The test can fail: of an option of another command, and of one that a text calls the trainer's."""
+    assert list(wrong_in("run `streamsvm archive show --as x`")) == ["streamsvm archive show --as"]
+    assert list(wrong_in("with the trainer's --no-such-thing x")) == ["streamsvm train --no-such-thing"]
+    assert not list(wrong_in("streamsvm train --archive-directory x; then --as"))
+
+
+def test_what_a_trainer_is_given_forget_takes_too() -> None:
+    """Its options can be given as they are, those of the archive among them."""
+    assert options()["train",] - options()["forget",] <= {"--reset", "--from-coresets"} | {
+        name for name in options()["train",] if name.startswith("--http-")
+    }
+    assert "--archive-directory" in options()["train",]

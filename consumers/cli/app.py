@@ -485,7 +485,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
+    from consumers.cli.file_options import LeftOut, events_of, in_flags, recipe_of, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
@@ -524,6 +524,7 @@ def evaluate_command(
         test_share=test_share,
         find_optimum=optimum,
         against=tuple(against or ()),
+        features=None if config is None else recipe_of(config),
     )
     left_out = LeftOut()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}

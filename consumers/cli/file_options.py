@@ -21,6 +21,7 @@ from consumers.loader import load
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
+from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.files.cells import LEAST_COUNTED
 from streamsvm.ingest.files.event_files import event_source
 from streamsvm.ingest.files.faults import UnusableColumns
@@ -68,10 +69,16 @@ def events_of(
     ConfigurationError
         If the configuration has no features, or the file cannot be read.
     """
+    recipe = recipe_of(config)
+    return event_source(file, format_of(file, format_), recipe, delimiter=delimiter, on_incomplete=on_incomplete)
+
+
+def recipe_of(config: Path) -> Recipe:
+    """Return the features of a configuration file; `ConfigurationError` if it has none."""
     recipe = load(file=config).features
     if recipe is None:
         raise ConfigurationError(f"{config} has no [features]", "Declare the features of the file's rows there.")
-    return event_source(file, format_of(file, format_), recipe, delimiter=delimiter, on_incomplete=on_incomplete)
+    return recipe
 
 
 @contextmanager

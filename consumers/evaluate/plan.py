@@ -12,6 +12,9 @@ from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
+from streamsvm.features.columns import columns_of
+from streamsvm.features.recipe import Recipe
+from streamsvm.ingest.files.source import Source
 from streamsvm.supports import require
 from streamsvm.svm.fit_probability import Method
 
@@ -54,6 +57,8 @@ class Plan:
         Whether to train on all points, without which there are no gaps. Default: unless they are too many.
     against : tuple of str
         Dotted names of classifiers.
+    features : Recipe, optional
+        By which the rows are raw events.
     """
 
     memory_points: int = 10_000
@@ -71,6 +76,14 @@ class Plan:
     test_share: float = 0.2
     find_optimum: bool | None = None
     against: tuple[str, ...] = ()
+    features: Recipe | None = None
+
+    def fields(self, source: Source) -> dict[str, slice]:
+        """Return the columns of each feature: several by a recipe, else one."""
+        if self.features is not None:
+            return columns_of(self.features).places
+        names = source.feature_names or [f"x[{column}]" for column in range(source.dimension)]
+        return {name: slice(column, column + 1) for column, name in enumerate(names)}
 
     def machine(self) -> CoresetSVC:
         """Return a new classifier of this plan."""

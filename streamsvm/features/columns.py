@@ -74,6 +74,8 @@ class FeatureColumns:
     ----------
     names : tuple of str
         One for each column, all different.
+    places : dict of str to slice
+        The columns of each feature.
     paths : tuple of Path
         The fields that the columns need, each once.
     texts_of_times : frozenset of Path
@@ -84,7 +86,7 @@ class FeatureColumns:
         widths = widths_of(recipe)
         names: dict[str, tuple[str, ...]] = {}
         self._parts: list[tuple[slice, _Compiled | _Crossed]] = []
-        places: dict[str, slice] = {}
+        places = self.places = dict[str, slice]()
         start = 0
         for feature in recipe.features:
             names[feature.name] = _names_of(feature, names)

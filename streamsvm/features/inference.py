@@ -6,7 +6,6 @@ means.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 
 from streamsvm.features.paths import Path, Unreachable, picked, shown
 from streamsvm.features.recipe import LONGEST_TEXT
-from streamsvm.features.values import is_local_time
+from streamsvm.features.text_numbers import written_as
+from streamsvm.features.values import MICROSECONDS, time_of_text
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
 MOST_CATEGORIES: Final = 50
@@ -29,12 +29,18 @@ PROPOSED_BITS: Final = 7
 """Most bits of a hash: several fields with more would exceed the number of columns that there may be."""
 LEAST_COUNTED: Final = 20
 """Events without which a field of distinct values is not called an identifier, or a leak."""
+NEARLY_UNIQUE: Final = 0.95
+"""Share of distinct values above which a text identifies events: what is learned about a value is not met again."""
+RARE: Final = 0.1
+"""Share of the rarer label below which balanced class weights are proposed."""
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0
 """Times the median that a largest value is, for a logarithm to be proposed."""
 _EPOCHS: Final = {"s": (5e8, 4e9), "ms": (5e11, 4e12), "us": (5e14, 4e15)}
 _TIME_WORDS: Final = ("time", "date", "ts", "_at", "when")
+_DAY: Final = 86_400 * MICROSECONDS
+_PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,8 @@ class Proposal:
     fields : tuple of FieldProposal
     label : (Path, value, value) or None
         Field, negative and positive value; None if no field was recognised as the label.
+    rare : (value, float) or None
+        The rarer label and its share, if balanced class weights are proposed.
     id : Path or None
         The field that is taken for the id.
     events : int
@@ -72,6 +80,7 @@ class Proposal:
 
     fields: tuple[FieldProposal, ...]
     label: tuple[Path, Any, Any] | None
+    rare: tuple[Any, float] | None
     id: Path | None
     events: int
 
@@ -106,7 +115,8 @@ def proposal(events: Sequence[Mapping[str, Any]], label: Path | None = None) -> 
             identifier = path
         found.append(one)
     told = None if label is None or answers is None else (label, answers.negative, answers.positive)
-    return Proposal(tuple(found), told, identifier, len(events))
+    rare = None if answers is None else answers.rare()
+    return Proposal(tuple(found), told, rare, identifier, len(events))
 
 
 _IDENTIFIER: Final = "identifier"
@@ -119,6 +129,12 @@ class _Answers:
     negative: Any
     positive: Any
     of: NDArray[np.int8]
+
+    def rare(self) -> tuple[Any, float] | None:
+        """Return the rarer label and its share, if that is below `RARE`."""
+        share = float(np.mean(self.of[self.of >= 0]))
+        value, less = (self.positive, share) if share <= 0.5 else (self.negative, 1.0 - share)
+        return (value, less) if less < RARE else None
 
 
 def _label(values: Sequence[Any], path: Path) -> _Answers:
@@ -160,13 +176,8 @@ def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> Field
         return FieldProposal(path, None, f"constant: every event has {_told(present[0])}")
     (kind,) = kinds
     made = {"number": _number, "str": _text, "bool": _flag}[kind](path, present, distinct)
-    if (
-        made.options is not None
-        and answers is not None
-        and (area := _separation(values, distinct, answers)) >= SEPARATES
-    ):
-        why = f"leak suspected: alone it separates the labels (AUC {area:.3f}); is it known when the event happens?"
-        return FieldProposal(path, None, why)
+    if answers is not None and (known := _leak(made, values, answers)) is not None:
+        return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
     return _with_missing(made, present, len(values))
 
 
@@ -182,7 +193,8 @@ def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> Field
     if any(word in str(path[-1]).lower() for word in _TIME_WORDS):
         for format_, (first, last) in _EPOCHS.items():
             if first <= low and high <= last:
-                return FieldProposal(path, {"as": "time", "format": format_}, f"a time, counted in {format_}")
+                covered = _covered((high - low) * _PER_UNIT[format_])
+                return FieldProposal(path, {"as": "time", "format": format_}, f"a time, counted in {format_}{covered}")
     if len(distinct) == len(present) >= LEAST_COUNTED and whole and all(b - a == 1 for a, b in pairwise(present)):
         return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
     options: dict[str, Any] = {"as": "number"}
@@ -196,20 +208,45 @@ def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> Field
     return FieldProposal(path, options, why)
 
 
+def _covered(micros: float) -> str:
+    """Say if the times of the sample lie closer together than the period of a part of the feature."""
+    if micros < _DAY:
+        return f"; the sample covers {micros / _DAY * 24:.1f} hours, less than a day, so hour and weekday say little"
+    if micros < 7 * _DAY:
+        return f'; the sample covers {micros / _DAY:.1f} days, less than a week: parts = ["hour"] omits the weekday'
+    return ""
+
+
 def _text(path: Path, present: Sequence[str], distinct: Counter[str]) -> FieldProposal:
-    times = [is_local for value in distinct if (is_local := is_local_time(value)) is not None]
+    times = [time for value in distinct if (time := time_of_text(value)) is not None]
     if len(times) >= 0.95 * len(distinct):
-        why = "a time without an offset: give its zone" if any(times) else "a time; for local hours give a zone"
-        return FieldProposal(path, {"as": "time"}, why)
+        local = any(is_local for _, is_local in times)
+        why = "a time without an offset: give its zone" if local else "a time; for local hours give a zone"
+        micros = [time for time, _ in times]
+        return FieldProposal(path, {"as": "time"}, why + _covered(max(micros) - min(micros)))
+    if len(distinct) > FEW_NUMBERS and (notation := written_as(distinct, coded=len(distinct) > MOST_CATEGORIES)):
+        return FieldProposal(path, None, f"{len(distinct)} values, {notation}")
     if len(distinct) == len(present) >= LEAST_COUNTED:
         return FieldProposal(path, None, f"{_IDENTIFIER}: no two events have the same")
+    if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):
+        share = len(distinct) / len(present)
+        return FieldProposal(path, None, f"nearly an {_IDENTIFIER}: {share:.1%} of its values differ from all others")
     if len(distinct) > MOST_CATEGORIES:
-        bits = min(PROPOSED_BITS, math.ceil(math.log2(2 * len(distinct))))
-        why = f"{len(distinct)} values in the sample, too many for a vocabulary; with more bits fewer share a column"
-        return FieldProposal(path, {"as": "hash", "bits": bits}, why)
+        return _hash(path, distinct)
     ranked = sorted(distinct, key=lambda value: (-distinct[value], value))
     values = [value for value in ranked if value.isprintable() and len(value) <= LONGEST_TEXT]
     return FieldProposal(path, {"as": "category", "values": values}, f"{len(distinct)} values")
+
+
+def _hash(path: Path, distinct: Counter[str]) -> FieldProposal:
+    """Propose at most a column for each value that came twice: nothing is learned from one that comes once."""
+    repeated = sum(count > 1 for count in distinct.values())
+    bits = min(PROPOSED_BITS, max(1, repeated.bit_length() - 1))
+    why = (
+        f"{len(distinct)} values in the sample, too many for a vocabulary; it costs {2**bits} columns, which "
+        f"{'several values share' if len(distinct) > 2**bits else 'few values share'}"
+    )
+    return FieldProposal(path, {"as": "hash", "bits": bits}, why)
 
 
 def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> FieldProposal:
@@ -222,23 +259,48 @@ def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> F
     return FieldProposal(made.path, {**made.options, "missing": missing}, why)
 
 
-def _separation(values: Sequence[Any], distinct: Counter[Any], answers: _Answers) -> float:
+def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str | None:
+    """Say how a field knows the label: by being there for one label only, or by its values; None if it does not."""
+    there = np.array([value is not None for value in values])
+    if (one := _one_sided(there, answers)) is not None:
+        return one
+    if made.options is None:
+        return None
+    labeled = [(v, a) for v, a in zip(values, answers.of.tolist(), strict=True) if v is not None and a >= 0]
+    area = _separation([value for value, _ in labeled], np.array([label for _, label in labeled]))
+    return f"alone it separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
+
+
+def _one_sided(there: NDArray[np.bool_], answers: _Answers) -> str | None:
+    """Say that a field is present, or missing, for one label only, or that its presence separates the labels.
+
+    "For one label only" needs `LEAST_COUNTED` events of the other label that would have it by chance.
+    """
+    known = answers.of >= 0
+    presence, labels = there[known], answers.of[known]
+    for what, has in (("present", presence), ("missing", ~presence)):
+        for label, value in ((0, answers.negative), (1, answers.positive)):
+            others = labels != label
+            if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
+                return f"it is {what} for {_told(value)} only"
+    area = _separation(presence.tolist(), labels)
+    return f"whether it is present separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
+
+
+def _separation(values: Sequence[Any], labels: NDArray[Any]) -> float:
     """Return the area under the curve of the best order of a field's values; 0 where there is too little to say."""
-    known = [(value, label) for value, label in zip(values, answers.of.tolist(), strict=True) if label >= 0]
-    usable = [(value, label) for value, label in known if value is not None]
-    positives = sum(label for _, label in usable)
-    if min(positives, len(usable) - positives) < LEAST_COUNTED:
+    positives = int(np.sum(labels == 1))
+    if min(positives, len(labels) - positives) < LEAST_COUNTED:
         return 0.0
-    if isinstance(usable[0][0], str) or len(distinct) <= FEW_NUMBERS:
+    distinct = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    if isinstance(values[0], str) or len(distinct) <= FEW_NUMBERS:
         if len(distinct) > MOST_CATEGORIES:
             return 0.0
-        rates: dict[Any, list[int]] = {}
-        for value, label in usable:
-            rates.setdefault(value, []).append(label)
-        scores = np.array([np.mean(rates[value]) for value, _ in usable])
+        codes = np.fromiter(map(distinct.__getitem__, values), np.intp, len(values))
+        scores = (np.bincount(codes, labels) / np.bincount(codes))[codes]
     else:
-        scores = np.array([value for value, _ in usable], np.float64)
-    area = _area(scores, np.array([label for _, label in usable]))
+        scores = np.array(values, np.float64)
+    area = _area(scores, labels)
     return max(area, 1.0 - area)
 
 

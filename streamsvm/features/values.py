@@ -247,11 +247,11 @@ def _counted(values: Sequence[Any], path: Path, faults: Faults, factor: float) -
     return micros.astype(np.int64)
 
 
-def is_local_time(text: str) -> bool | None:
-    """Tell whether a time of the format `iso8601` has no offset; None of a text that is not such a time."""
+def time_of_text(text: str) -> tuple[int, bool] | None:
+    """Return a text's microseconds, and whether they are those of a zone's clocks; None if it is not a time."""
     faults = Faults()
-    _, is_local = _iso(0, text, ("",), faults)
-    return None if faults.by_row else is_local
+    found = _iso(0, text, ("",), faults)
+    return None if faults.by_row else found
 
 
 def _iso(row: int, value: Any, path: Path, faults: Faults) -> tuple[int, bool]:

@@ -563,6 +563,22 @@ def test_rows_without_skill_are_named() -> None:
     assert "class-weight" not in weighed.note
 
 
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_field_that_is_known_too_late_is_named(*, twice: bool) -> None:
+    """Where nearly all held-out rows are right; also if two fields hide one another."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 2, 1_500)
+    X = random.normal(size=(len(y), 4))
+    X[:, 2] = y
+    if twice:
+        X[:, 3] = y
+    found = evaluate(from_arrays("late", X, y), replace(PLAN, find_optimum=False))
+    (said,) = (note for note in notes(found) if note.startswith("streamsvm: "))
+    assert said.startswith("streamsvm: all rows right: is a field known too late? x[2] decides")
+    honest = evaluate(from_arrays("honest", X[:, :2], y), replace(PLAN, find_optimum=False))
+    assert not any("known too late" in note for note in notes(honest))
+
+
 def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
     """The difference of the rows that are answered right, of the reservoir's model and of the optimum."""
     reservoir, best = named(report, "reservoir"), named(report, "optimum")

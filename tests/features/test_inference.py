@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tomllib
+from base64 import b64encode
 from typing import Any
 
 import msgspec
@@ -50,6 +51,22 @@ CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [
     ([1, "x"], None, "mixed types (number, str)"),
     ([None, None], None, "always missing in the sample"),
     ([[1, 2], [3]], None, "declare the element that counts"),
+    (
+        [f"{i},{i % 900 + 100}.5" for i in range(60)] * 2,
+        None,
+        "60 values, numbers as text with thousands separators: send",
+    ),
+    ([f"{i},5" for i in range(60)] * 2, None, "numbers as text with a decimal comma"),
+    ([f"{i}.5 %" for i in range(20)] * 2, None, "20 values, numbers as text with a percent sign"),
+    ([f"$1,{i + 100}" for i in range(60)] * 2, None, "numbers as text with a currency: send JSON numbers"),
+    ([f"{i}.5" for i in range(60)] * 2, None, "60 values, numbers as text: send JSON numbers"),
+    ([b64encode(bytes((i, 7))).decode() for i in range(60)] * 2, None, "base64 decimals"),
+    ([f"0{i}" for i in range(60)] * 2, {"as": "hash", "bits": 5}, "60 values in the sample"),
+    ([f"id{i}" for i in range(990)] + ["id0"] * 10, None, "nearly an identifier: 99.0% of its values differ"),
+    ([f"v{i % 60}" for i in range(400)], {"as": "hash", "bits": 5}, "it costs 32 columns"),
+    ([f"v{i // 2 if i < 80 else i}" for i in range(99)], {"as": "hash", "bits": 5}, "it costs 32 columns"),
+    ([f"2026-01-0{1 + i % 4}T12:00:00Z" for i in range(9)], {"as": "time"}, "covers 3.0 days, less than a week"),
+    ([f"2026-01-01T0{i}:00:00Z" for i in range(9)], {"as": "time"}, "covers 8.0 hours, less than a day"),
 ]
 
 
@@ -78,6 +95,52 @@ def test_a_field_that_knows_the_label_is_suspected(values: list[Any]) -> None:
     assert why.startswith("leak suspected: alone it separates the labels (AUC 1.000)")
     random.Random(0).shuffle(labels)
     assert one(values, labels)[0] is not None
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_field_that_only_one_label_has_is_suspected(share: float, *, swapped: bool) -> None:
+    """Or that only one label lacks, though the values that are there do not differ."""
+    labels = [index % 10 == 0 for index in range(2_000)]
+    chance = random.Random(0)
+    has = [(label and chance.random() < share) != swapped for label in labels]
+    found, why = one([chance.choice(["a", "b"]) if there else None for there in has], labels)
+    assert found is None
+    side = "missing for True" if swapped else "present for True"
+    assert why.startswith(f"leak suspected: it is {'present for False' if swapped and share == 1.0 else side} only; is")
+    chance.shuffle(labels)
+    assert one([chance.choice(["a", "b"]) if there else None for there in has], labels)[0] is not None
+
+
+def test_a_field_that_nearly_only_one_label_has_is_suspected() -> None:
+    """An exception of each label does not hide it."""
+    labels = [index % 10 == 0 for index in range(2_000)]
+    values = ["ab"[index % 2] if label != (index < 2) else None for index, label in enumerate(labels)]
+    assert one(values, labels)[1].startswith("leak suspected: whether it is present separates the labels (AUC 0.997)")
+
+
+def test_a_search_for_leaks_looks_at_each_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of a value's labels is not computed again for each of its rows."""
+    averaged = 0
+    mean = np.mean
+
+    def counted(values: Any, *others: Any, **options: Any) -> Any:
+        nonlocal averaged
+        averaged += np.size(values)
+        return mean(values, *others, **options)
+
+    monkeypatch.setattr(np, "mean", counted)
+    one(["ab"[index % 2] for index in range(500)], [index % 3 == 0 for index in range(500)])
+    assert averaged <= 2 * 500
+
+
+def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
+    """With the share as the reason, and what it costs; not where both labels are frequent."""
+    lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none"))
+    assert 'class_weight = "balanced"  # 5.0% are True, which a model may never answer otherwise' in lines
+    assert any(line.startswith("# Its cost: ") for line in lines)
+    assert tomllib.loads("\n".join(lines))["svm"] == {"class_weight": "balanced"}
+    assert "svm" not in written(proposal([{"a": i / 7, "y": i % 5 == 0} for i in range(400)]))
 
 
 def test_the_area_is_scikit_learns() -> None:

@@ -355,7 +355,7 @@ def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(
     produce(past.connection, own.input.topic, stream(0), 0)
     run_until(own, past.connection, ROWS)
     delete_records(past.connection, own.input.topic, 0, 5 * SPAN)
-    before, given = names(own.archive.directory), (Cluster(past.connection), own.archive.directory)
+    before = names(own.archive.directory)
     with pytest.raises(ConfigurationError, match="offsets 0 to 64, cannot be made again"):
         forget(
             Cluster(past.connection), own.archive.directory, {0: [Position(3)]}, report_of({}, "tester"), past.erased

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from streamsvm.archive.forgotten import Listed
 from streamsvm.archive.forgotten import encode as encode_forgotten
 from streamsvm.archive.store import Identity
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
@@ -197,7 +198,8 @@ def archives() -> list[bytes]:
     model = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-3), seed=11)
     config = archived(model, leaf_rows=16, span_rows=64, bucket_points=12)
     identity = Identity(name="m", topic="t", topic_id="i", config=config, base={0: Position(0), 3: Position(5, 2)})
-    return [identity.encode(), encode_forgotten({0: [Position(3), Position(7, 2)], 2: [Position(1 << 40)]}), b"{}"]
+    rows = {0: frozenset([Position(3), Position(7, 2)]), 2: frozenset([Position(1 << 40)])}
+    return [identity.encode(), encode_forgotten(Listed(rows, "ab" * 32)), b"{}"]
 
 
 def state_records() -> list[bytes]:

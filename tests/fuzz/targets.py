@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -586,8 +586,9 @@ def _archive(value: bytes) -> str:
         assert Identity.decode(identity.encode()) == identity
         found = "accepted"
     with suppress(CorruptCheckpoint):
-        rows = forgotten.decode(value)
-        assert forgotten.decode(forgotten.encode(rows)) == {partition: own for partition, own in rows.items() if own}
+        listed = forgotten.decode(value)
+        kept = {partition: own for partition, own in listed.rows.items() if own}
+        assert forgotten.decode(forgotten.encode(listed)) == replace(listed, rows=kept)
         found = "accepted"
     return found
 

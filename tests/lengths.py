@@ -30,6 +30,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # The memory that keeps everything; those that forget are read again by the same code.
     "tests/consumers/test_erasing.py::test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows": ("all",),
     # Four processes of the command line.
+    "tests/consumers/test_erasing.py::test_a_command_that_is_killed_leaves_nothing_that_is_used": ("erase.marked",),
     "tests/consumers/test_erasing.py::test_a_row_is_erased_once_and_others_are_named": (),
     # Several labels under every memory: the window goes through the same code, and restarts through a screened leaf.
     "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),

@@ -224,7 +224,7 @@ def forget_command(
         raise ConfigurationError(f"the file {report_file} exists", "Give another --report: none is overwritten.")
     configure_logging(settings.log)
     connection = connect(settings, "forget")
-    cluster = Cluster(connection)
+    cluster, aliases = Cluster(connection), settings.output.aliases_topic
     with schemas_of(settings) as schemas, cluster.keeping():
         unmet: list[str] = []
         if id_ or key:
@@ -239,6 +239,7 @@ def forget_command(
                 positions = _with_begun(positions, work.begun)
             if archive_only:
                 assert work is not None
+                work.require_recorded(work.record_of(ErasedRows(cluster, aliases, READ_TIMEOUT_S)))
                 work.look(positions)
             else:
                 report.model = settings.name
@@ -255,8 +256,7 @@ def forget_command(
                     schemas=schemas,
                 )
             if work is not None and report.done:
-                erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
-                work.run(positions, work.record_of(erased))
+                work.run(positions, work.record_of(ErasedRows(cluster, aliases, READ_TIMEOUT_S)))
         try:
             of_them = note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
         except TopicMissing as missing:

@@ -196,13 +196,15 @@ def forget(
         If nothing is archived there, or a bucket of such a row cannot be made again, because the log no longer holds
         its rows. Nothing is changed then.
     StateError
-        If another process, as its trainer, holds the directory.
+        If another process, as its trainer, holds the directory, or rows are about to leave the model, too.
     TransientError
         If the broker does not answer, or the disk refuses.
     """
     with opened(cluster, directory, report, schemas, timeout_s) as work:
+        record = work.record_of(erased)
+        work.require_recorded(record)
         work.look(positions)
-        work.run(positions, work.record_of(erased))
+        work.run(positions, record)
 
 
 @contextmanager
@@ -258,6 +260,18 @@ class Forgetting:
         """The rows that a command was to take out of model and archive, which was ended before the record of them."""
         found = self._store.under_way()
         return {} if found is None or found.archive_only else found.positions
+
+    def require_recorded(self, erased: Erased | None) -> None:
+        """Refuse to take rows out of the archive alone that a command began to erase of the model, too.
+
+        Raises
+        ------
+        StateError
+            If they are not in the model's record: the mark of the archive is all that knows of them.
+        """
+        recorded = {} if erased is None else erased.places()
+        if any(frozenset(own) - recorded.get(p, frozenset()) for p, own in self.begun.items()):
+            self._store.require_finished()
 
     def require_log(self, positions: Mapping[int, Sequence[Position]]) -> None:
         """See that all that holds some rows can be made again.

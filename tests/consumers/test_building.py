@@ -355,21 +355,14 @@ def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(
     produce(past.connection, own.input.topic, stream(0), 0)
     run_until(own, past.connection, ROWS)
     delete_records(past.connection, own.input.topic, 0, 5 * SPAN)
-    before = names(own.archive.directory)
+    before, given = names(own.archive.directory), (Cluster(past.connection), own.archive.directory)
+    told = (report_of({}, "tester"), past.erased)
     with pytest.raises(ConfigurationError, match="offsets 0 to 64, cannot be made again"):
-        forget(
-            Cluster(past.connection), own.archive.directory, {0: [Position(3)]}, report_of({}, "tester"), past.erased
-        )
+        forget(*given, {0: [Position(3)]}, *told)
     assert names(own.archive.directory) == before
     assert not archive_store(own.archive.directory).forgotten().rows
     with running(own.archive.directory), pytest.raises(StateError, match="another process holds the archive directory"):
-        forget(
-            Cluster(past.connection),
-            own.archive.directory,
-            {0: [Position(6 * SPAN)]},
-            report_of({}, "tester"),
-            past.erased,
-        )
+        forget(*given, {0: [Position(6 * SPAN)]}, *told)
 
 
 @contextmanager

@@ -425,6 +425,8 @@ def test_a_command_that_is_killed_leaves_nothing_that_is_used(
         with pytest.raises(StateError, match=r"rows are half forgotten: 0:3\.0") as told:
             use()
         assert "streamsvm forget --position 0:3.0 --yes" in told.value.remedy
+    alone = run("forget", "--archive-only", "--position", "0:60", *given)
+    assert (alone.returncode == 78) is (point == "erase.marked"), alone.stderr
     done = run("forget", "--position", "0:60", *given)
     assert done.returncode == 0, done.stderr
     assert {at.offset for at in record_of(connection, own).places()[0]} == {3, 60}

@@ -181,7 +181,7 @@ def corpora() -> dict[str, list[bytes]]:
         "retired": [encode_retired(Retired(9, (2, 5), ()))],
         "letter": letters(),
         "label": [b'{"id": "a", "y": 1}', b'[{"id": 7, "y": -1}, {"y": 1}]', b"-1", b'{"y": 1, "more": {"id": []}}'],
-        "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1*.ssvm"))],
+        "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1-*.ssvm"))],
         "state-record": state_records(),
         "archive": archives(),
         "http": [

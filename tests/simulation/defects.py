@@ -665,7 +665,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "a topic is asked for its id by the clock only": Defect(
         "the question before each publish",
-        "is not what a clean run gives",
+        "is not what a clean run gives|went back to incarnation",
         {"recreate": 2, "unnoticed": 4},
         planted=_planted(TopicIdentity, "confirm", _without_asking),
         records=8,

@@ -41,7 +41,7 @@ NOT_SIMULATED = {
 }
 """What a trainer without workers does not ask of a `Cluster`."""
 SCHEDULES = 200
-SMALL_WORLDS = 600
+SMALL_WORLDS = 3_000
 CLEAN_WORLDS = 60
 LATE_WORLDS, LATE_WORLDS_AT_ONCE = 300, 10
 

@@ -153,24 +153,14 @@ def names(directory: Path) -> set[str]:
     return {file.name for file in directory.iterdir() if Node.parse(file.name)}
 
 
-def test_an_archive_changes_no_version(past: Past, tmp_path: Path) -> None:
-    """The same bytes without one, learned in one go."""
-    models = f"{past.settings.output.models_topic}-without"
-    without = settings_of("unused", tmp_path).model_copy(
-        update={
-            "input": past.settings.input,
-            "archive": ArchiveConfig(),
-            "output": past.settings.output.model_copy(update={"models_topic": models}),
-        }
-    )
-    run_until(without, past.connection, 2 * ROWS)
-    newest = [
-        load_record(past.connection, "m", models_topic=each.output.models_topic)[0].version
-        for each in (past.settings, without)
-    ]
-    assert newest[0].lineage.cut == newest[1].lineage.cut
-    assert newest[0].lineage.training_set_sha256 == newest[1].lineage.training_set_sha256
-    assert newest[0].fit == newest[1].fit
+def test_an_archive_changes_no_version(past: Past) -> None:
+    """Every version is, byte for byte, what a recomputation makes of the log, which knows no archive.
+
+    Not what a second trainer publishes: where its cuts fall depends on which partition's records come first.
+    """
+    report = verify(Cluster(past.connection), past.settings)
+    assert report.rows
+    assert {row.outcome for row in report.rows} == {Outcome.IDENTICAL}
 
 
 def test_a_restart_leaves_the_archive_as_it_would_be(past: Past, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ LONGEST_S: Final = 100_000.0
 VERSIONS: Final = 40
 """About as many are published, whatever the number of rows."""
 DEADLINE_S: Final = 3_600.0
+NOTHING_COMES_S: Final = 10.0
+"""A trainer that lost rows never learns them all."""
 BEGUN_BEFORE_S: Final = 30 * 86_400
 """Retention goes by the time of records; topics are made without."""
 
@@ -150,12 +152,20 @@ def values(connection: Connection, settings: Settings) -> list[bytes]:
 
 
 def until_all(settings: Settings, connection: Connection, rows: int, cluster: Cluster | None = None) -> Running:
-    """Run a trainer until every row is learned."""
+    """Run a trainer until every row is learned, or until nothing is left to read and no version comes."""
     with Running(settings, connection, cluster) as running:
         running.wait_until_started()
-        running.wait_until(
-            lambda: running.value("streamsvm_model_points_covered") >= _covered(settings, rows), DEADLINE_S
-        )
+        seen, since = 0.0, time.monotonic()
+
+        def settled() -> bool:
+            nonlocal seen, since
+            covered = running.value("streamsvm_model_points_covered")
+            behind = running.metrics.registry.get_sample_value("streamsvm_input_lag_records", {"partition": "0"})
+            if covered != seen or behind != 0:
+                seen, since = covered, time.monotonic()
+            return covered >= _covered(settings, rows) or time.monotonic() - since > NOTHING_COMES_S
+
+        running.wait_until(settled, DEADLINE_S)
     return running
 
 
@@ -175,6 +185,7 @@ def killed(settings: Settings, connection: Connection, kills: int, seed: int, de
         "labels_horizon": settings.labels.horizon,
         "labels_early": settings.labels.early,
         "coreset_train_points": settings.coreset.train_points,
+        "checkpoint_interval_s": 0.1,
     }
     command, newest = arguments(settings, connection, **options), 0
     for number in range(kills):

@@ -132,7 +132,9 @@ class Proxy:
         """Give the broker a request that was lost on its way, and return the error code it answers with."""
         with socket.create_connection(("127.0.0.1", self._target)) as broker:
             broker.sendall(_LENGTH.pack(len(frame)) + frame)
-            answer = next(_frames(broker))
+            answer = next(_frames(broker), b"")
+        if not answer:
+            raise ConnectionAbortedError  # the broker stops: as any other request that it does not answer
         return int(_ERROR.unpack_from(answer, _ERROR_AT)[0])
 
     def mend(self) -> None:

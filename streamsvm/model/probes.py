@@ -10,8 +10,8 @@ correctly rounded by `math.fsum`.
 
 Invariant: a sound evaluation in float64 of the same formula, in whatever order, is within the tolerance given for each
 probe: `RELATIVE` of the sum of the absolute terms. Not of the value itself, which may be their difference; and an RBF
-term counts more where gamma (|z|^2 + |s|^2) is beyond 1e5: expanding the squared distance, as fast code does, loses
-that many digits.
+term counts more where gamma (|z|^2 + max |s|^2) is beyond 1e5: expanding the squared distance, as fast code does, loses
+that many digits, also where it moves all points by the mean of the support vectors first.
 
 A model that has probabilities gives that of each probe, too, as it follows from the decision value *as it is given
 here* and not from the reader's own: where an isotonic function is steep, the tolerance of the one would be the whole
@@ -276,10 +276,10 @@ def _terms(machine: Machine, Z: Float) -> Iterator[tuple[Float, Float | float]]:
         yield from ((z * machine.coefficients, 1.0) for z in Z)
         return
     gamma, support = machine.kernel.gamma, machine.support
-    norms = np.square(support).sum(axis=1)
+    longest = np.square(support).sum(axis=1).max(initial=0.0)
     for z, norm in zip(Z, np.square(Z).sum(axis=1), strict=True):
         distances = np.square(support - z).sum(axis=1)
-        yield machine.dual * np.exp(-gamma * distances), 1.0 + _EXPANSION * gamma * (norm + norms)
+        yield machine.dual * np.exp(-gamma * distances), 1.0 + _EXPANSION * gamma * (norm + longest)
 
 
 def _short(tolerance: float) -> float:

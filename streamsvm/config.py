@@ -997,7 +997,8 @@ class SvmConfig(Section):
     )
     standardize: bool = Field(
         default=True,
-        description="Scale features to zero mean and unit variance over the whole stream up to the cut.",
+        description="Scale features to zero mean and unit variance over the whole stream up to the cut. false: they "
+        "lose their mean only, which changes no machine, and keeps the digits of features far from 0.",
     )
     probability: Literal["sigmoid", "isotonic"] | None = Field(
         default=None,

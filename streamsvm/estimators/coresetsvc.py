@@ -114,7 +114,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     class_weight : dict, "balanced" or None, default None
         Multiplies the weights of each class, in every machine. Balanced: by the weights seen so far.
     standardize : bool, default True
-        Scale features to zero mean and unit variance of everything seen, weights counted.
+        Scale features to zero mean and unit variance of everything seen, weights counted. False: they lose their
+        mean only, which changes no machine and keeps the digits of features far from 0.
     probability : "sigmoid", "isotonic" or None, default None
         Method by which `predict_proba` is fitted. It takes a tenth of the memory, at most 1,000 points, for an audit
         sample. With fewer than ten points of a class in it a trainer publishes no probabilities; here a rough sigmoid

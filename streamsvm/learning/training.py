@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,10 @@ from streamsvm.svm.fit_probability import fit_probability, objection
 from streamsvm.svm.fit_threshold import fit_threshold, halves
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.solvers import SOLVERS, Problem, Solution
+
+VARIANCE_IN_HALF: Final = (1e-6, 1e6)
+"""Mean variance of features from which, and up to which, they are rounded to 16 bits: these have three digits from 6e-5
+to 65,504 in magnitude."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,7 @@ def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: L
 def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
     with limited(config):
         scaler = scaler_of(moments, config)
+        config = _precise_enough(config, scaler, moments)
         Z = in_half(scaler.transform(points.X)) if config.round_first else scaler.transform(points.X)
         penalty, class_weight = config.penalty(moments.weight), config.class_weights(moments.class_weight)
         upper = penalty * points.class_weighted(class_weight).weight
@@ -299,10 +304,26 @@ def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> N
 
 
 def scaler_of(moments: Moments, config: SvmConfig) -> Scaler:
-    """Return the scaler of a model, or of a pilot, of everything that the moments are of."""
+    """Return the scaler of a model, or of a pilot, of everything that the moments are of.
+
+    Features that are not standardised lose their mean all the same: the machine stays the same, since its bias has no
+    penalty and distances have no origin; but products of rows far from the origin keep no digit of their differences.
+    """
     if not config.standardize:
-        return Scaler.identity(len(moments.mean))
+        return Scaler(moments.mean, np.ones(len(moments.mean)))
     return Scaler.standard(moments.mean, moments.square / moments.weight)
+
+
+def _precise_enough(config: SvmConfig, scaler: Scaler, moments: Moments) -> SvmConfig:
+    """Return the configuration, in double precision where features, not standardised, do not suit 16 bits."""
+    variance = float((moments.square / scaler.scale**2).mean()) / moments.weight
+    least, most_in_half = VARIANCE_IN_HALF
+    if config.standardize or config.precision == "double" or least <= variance <= most_in_half:
+        return config
+    most = config.landmarks
+    if most is not None:
+        most = min(most, config.landmarks_by_default(len(moments.mean), "double"))
+    return config.model_copy(update={"precision": "double", "round_first": False, "landmarks": most})
 
 
 def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
@@ -313,7 +334,8 @@ def kernel_of(scaler: Scaler, moments: Moments, config: SvmConfig) -> Kernel:
         return RbfKernel(config.gamma)
     variance = 1.0
     if config.gamma == "scale":
-        mean = (moments.mean - scaler.mean) / scaler.scale
+        # As of features that were not moved: of raw ones the means take part, as in scikit-learn.
+        mean = (moments.mean - scaler.mean) / scaler.scale if config.standardize else moments.mean
         square = moments.square / (moments.weight * scaler.scale**2)
         variance = float(square.mean() + mean.var())
     return RbfKernel(1.0 / (len(moments.mean) * (variance or 1.0)))

@@ -375,6 +375,22 @@ def test_feature_names_are_kept_and_checked(htru2) -> None:
         machine.predict(table.select(names[::-1]))
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize(("offset", "unit"), [(1e5, 1.0), (1e9, 1.0), (0.0, 1e6), (0.0, 1e-9)])
+def test_features_that_are_not_standardised_may_lie_anywhere(kernel: str, offset: float, unit: float) -> None:
+    """As at the origin: neither the coreset, nor the machine, nor 16 bits lose what tells the rows apart."""
+    chance = np.random.default_rng(3)
+    Z = chance.normal(size=(1_500, 3))
+    y = Z @ [1.0, -2.0, 0.5] + 0.5 * chance.normal(size=len(Z)) > 0.0
+    X = unit * Z + offset
+    scaled = {"C": 1.0 / unit**2} if kernel == "linear" else {"C": 1.0, "gamma": 0.3 / unit**2}
+    machine = CoresetSVC(memory_points=400, standardize=False, kernel=kernel, **scaled)
+    assert machine.fit(X[:1_000], y[:1_000]).score(X[1_000:], y[1_000:]) > 0.9
+    scaler = machine._models[0].scaler
+    np.testing.assert_array_equal(scaler.scale, 1.0)
+    np.testing.assert_allclose(scaler.mean, X[:1_000].mean(axis=0), rtol=1e-9, atol=1e-9 * unit)
+
+
 def test_weights_are_routed(htru2) -> None:
     """Inside a search over a pipeline, weights that were asked for reach `fit` and `score`, and the search chooses."""
     X, y = htru2[0][:2_000].astype(float), htru2[1][:2_000]

@@ -30,7 +30,7 @@ from streamsvm.model.kernels import Float
 from streamsvm.model.pointers import Alias, current_key, pin_key
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
-from streamsvm.registry.aliases import AliasTable
+from streamsvm.registry.aliases import AliasTable, models_there
 from streamsvm.registry.anchoring import Finder
 from streamsvm.registry.signing import TrustedKeys
 
@@ -380,9 +380,11 @@ def _load_named(
             logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, fault)
     named = aliases.wanted
     if named is None:
-        raise ConfigurationError(
-            f"{topic} has no alias {aliases.key}", "Check the model's name, or publish a version first."
-        )
+        known = aliases.table.aliases
+        if known.known:
+            there = ", ".join(sorted(key.removeprefix(f"{name}@") for key in known.named)) or "none"
+            raise ConfigurationError(f"{topic} has no alias {aliases.key}", f"The model's aliases: {there}.")
+        raise ConfigurationError(f"{topic} has no alias {aliases.key}", models_there(name, known.others))
     found = cluster.record(models_topic, named.offset, timeout_s)
     if found is None:
         key = version_key(name, named.number)

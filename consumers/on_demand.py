@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-from typer.core import TyperCommand
+from typer.main import get_command
+
+from consumers.help_texts import Commands, PlainCommand
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
 
 COMMON: Final = ("", "kafka", "security", "output", "http", "log")
 """Sections that every daemon has; the empty name stands for the options outside a section."""
@@ -35,7 +40,7 @@ TRAINER_SECTIONS: Final = (
 """Sections of a trainer, and of a command that is given its options."""
 
 
-class OptionsOnDemand(TyperCommand):
+class OptionsOnDemand(PlainCommand):
     """The class (`cls=`) of a command that is decorated by `with_settings`."""
 
     def make_context(self, *given: Any, **extra: Any) -> Any:
@@ -44,9 +49,9 @@ class OptionsOnDemand(TyperCommand):
         Parsing, the command's own `--help` and shell completion all begin here; the list of commands does not.
         """
         if complete := getattr(self.callback, "complete", None):
-            made = typer.Typer(add_completion=False)
+            made = Commands(add_completion=False)
             made.command()(complete())
-            whole = typer.main.get_command(made)
+            whole = get_command(made)
             self.params, self.callback = whole.params, whole.callback
         return super().make_context(*given, **extra)
 
@@ -59,7 +64,7 @@ def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Call
     names : str
         Sections beside the common ones.
     common : sequence of str
-        `COMMON`, or `CLIENT`.
+        `COMMON`, or `CLIENT`, with which the log is for people and the Kafka client is quiet.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -68,7 +73,15 @@ def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Call
             from consumers.settings import Settings
 
             known = inspect.signature(command, eval_str=True, locals={"Settings": Settings})
-            return with_options(command, list(known.parameters.values())[1:], [*common, *names])
+            own = list(known.parameters.values())[1:]
+            return with_options(for_people if common is CLIENT else command, own, [*common, *names])
+
+        @wraps(command)
+        def for_people(settings: Settings, **own: Any) -> None:
+            from consumers.host.runtime import configure_logging
+
+            configure_logging(settings.log, for_people=True)
+            command(settings, **own)
 
         def without_options() -> None:
             raise TypeError(f"the command {command.__name__} is registered without cls=OptionsOnDemand")

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from rich.markup import escape
 
 from consumers.loader import load
 from consumers.settings import ENVIRONMENT_PREFIX, Settings
@@ -142,7 +141,7 @@ def _parameters(section: str) -> list[inspect.Parameter]:
         _parameter(
             f"{section}__{name}" if section else name,
             flag(section, name),
-            escape(info.description or "") + (f" \\[default: {escape(text)}]" if (text := shown_default(info)) else ""),
+            (info.description or "") + (f" [default: {text}]" if (text := shown_default(info)) else ""),
             section or "model",
             shown_type(info),
         )
@@ -171,7 +170,7 @@ def _kafka_parameters() -> list[inspect.Parameter]:
         _parameter(
             "bootstrap_servers",
             "--bootstrap-servers",
-            "Brokers to connect to first, host:port, separated by commas. \\[default: localhost:9092]",
+            "Brokers to connect to first, host:port, separated by commas. [default: localhost:9092]",
             "kafka",
             "TEXT",
         ),

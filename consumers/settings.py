@@ -565,7 +565,8 @@ class LogConfig(Section):
     )
     format: Literal["auto", "json", "console"] = Field(
         default="auto",
-        description="json: one object per line; console: for people; auto: console on a terminal, else json.",
+        description="json: one object per line; console: for people; auto: json of a daemon without a terminal, else "
+        "console.",
     )
 
 

@@ -48,6 +48,7 @@ from streamsvm.supports import (
     require,
     without_effect,
 )
+from streamsvm.toml_text import toml_key, toml_value
 
 Label = StrictBool | StrictInt | StrictStr
 
@@ -1351,18 +1352,3 @@ def require_joinable(
             "points.format": None if points is None else points.format,
         }
     )
-
-
-def toml_value(value: object) -> str:
-    """Return a plain value as TOML spells it: as JSON does, but for tables."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{toml_key(name)} = {toml_value(one)}" for name, one in value.items()) + "}"
-    return "[" + ", ".join(map(toml_value, value)) + "]" if isinstance(value, list) else json.dumps(value)
-
-
-def toml_key(name: str) -> str:
-    """Return a name as a key of TOML."""
-    return name if _BARE.fullmatch(name) else json.dumps(name)
-
-
-_BARE: Final = re.compile("[A-Za-z0-9_-]+")

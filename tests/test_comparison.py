@@ -17,6 +17,7 @@ from streamsvm.model.comparison import (
     Comparison,
     Hashed,
     compare,
+    configuration_differences,
     relative_gap,
 )
 from streamsvm.model.kernels import Float, RbfKernel
@@ -29,6 +30,21 @@ OLD, NEW = "aa" * 32, "bb" * 32
 
 def with_machine(machine: Machine, scaler: Scaler, names: tuple[str, ...] = ()) -> Version:
     return replace(handmade("linear"), model=Model(scaler, machine, None), feature_names=names)
+
+
+def test_options_are_written_as_a_person_would_set_them() -> None:
+    """As TOML: true, double quotes, tables, under the section's own name; what has no value is not set."""
+    before = {
+        "svm": {"probability": None},
+        "features": {"features": [{"name": "a", "log1p": False}], "label": {"b": 1}},
+    }
+    now = {"svm": {"probability": "sigmoid"}, "features": {"features": [{"name": "a", "log1p": True, "clip": [0, 1]}]}}
+    assert configuration_differences(before, now) == [
+        "features.a.clip was not set, is now [0, 1]",
+        "features.a.log1p was false, is now true",
+        "features.label was {b = 1}, is now not set",
+        'svm.probability was not set, is now "sigmoid"',
+    ]
 
 
 def linear(coefficients: list[float], intercept: float = 0.0, **scaler: Float) -> Version:

@@ -23,6 +23,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.points",
         "streamsvm.private",
         "streamsvm.secrecy",
+        "streamsvm.toml_text",
         "streamsvm.crashpoints",
         "streamsvm.build",
         "streamsvm.compiling",
@@ -43,8 +44,15 @@ LAYERS: list[set[str]] = [
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
 DAEMONS: list[set[str]] = [
-    {"consumers.metrics", "consumers.settings", "consumers.loader", "consumers.options", "consumers.on_demand"},
+    {
+        "consumers.metrics",
+        "consumers.settings",
+        "consumers.loader",
+        "consumers.options",
+        "consumers.help_texts",
+    },
     {"consumers.host"},
+    {"consumers.on_demand"},
     {"consumers.streams"},
     {"consumers.page", "consumers.served"},
     {

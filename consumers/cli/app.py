@@ -18,6 +18,7 @@ from consumers.cli import archiving, features
 from consumers.cli.refining import refine_command
 from consumers.cli.served import served_command
 from consumers.cli.sizing import simulate_scale_command
+from consumers.help_texts import Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
@@ -34,14 +35,13 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
     from streamsvm.kafka import Cluster
 
-app = typer.Typer(
+app = Commands(
     name="streamsvm",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     help="An always current margin classifier: labeled points in from a Kafka topic, model versions out.",
 )
-topics_app = typer.Typer(no_args_is_help=True, help="Create and check the topics.")
+topics_app = Commands(help="Create and check the topics.")
 models.app.command("refine", cls=OptionsOnDemand)(refine_command)
 models.app.command("build", cls=OptionsOnDemand)(archiving.build_command)
 app.add_typer(models.app, name="model")
@@ -297,11 +297,10 @@ def replay_command(
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
     from consumers.cli.file_options import Labels, LeftOut, first_look, in_flags, next_step, source_of
-    from consumers.host.runtime import configure_logging, connect, schemas_of, stop_on_signals
+    from consumers.host.runtime import connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Cluster
 
-    configure_logging(settings.log)
     if (file is None) == (dataset is None):
         raise ConfigurationError(
             "replay needs either a file or --dataset", "For example: streamsvm replay points.csv --topic labeled"
@@ -772,13 +771,12 @@ def verify_command(
     checked and are correct; 1, something differs; 3, nothing differs, but not all could be checked (removed from the
     log, or made by another build or CPU and different here).
     """
-    from consumers.host.runtime import configure_logging, connect
+    from consumers.host.runtime import connect
     from consumers.verify.proving import require_new
     from consumers.verify.verify import progress_bar, summary_line, verify
     from streamsvm.certificate.certifying import KEEP
     from streamsvm.kafka import Cluster
 
-    configure_logging(settings.log)
     which = {"--version": version, "--all": all_, "--proof": proof}
     require({**which, "--certificate": certificate, "--keep": keep, "--reads": reads})
     if proof is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from consumers.help_texts import Commands
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from streamsvm.model.version import Version
     from streamsvm.points import Position
 
-app = typer.Typer(no_args_is_help=True, help="Look at the archive of sealed buckets, and repair it.")
+app = Commands(help="Look at the archive of sealed buckets, and repair it.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 STEPS: Final = {"hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
 MOST_STEPS: Final = 100_000
@@ -70,11 +71,10 @@ def build_command(
     Times are ISO 8601 with a zone, such as 2026-01-31T12:00:00Z, or a day of UTC. Exit status: 0, the version is of
     exactly what was asked for; 1, rows at a border are left out, because neither archive nor log holds them alone.
     """
-    from consumers.host.runtime import configure_logging, connect
+    from consumers.host.runtime import connect
     from consumers.verify.building import publish_built
 
     asked = _stretch(from_, to, except_ or [], where)
-    configure_logging(settings.log)
     require({"--as": as_, "--every": every})
     if every is not None and every not in STEPS:
         raise ConfigurationError(f"--every {every} is unknown", f"Choose one of {', '.join(STEPS)}.")
@@ -143,13 +143,12 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     Exit status: 0, the archive is whole up to the newest span that the log completes; 1, the log no longer holds some
     of the rows.
     """
-    from consumers.host.runtime import configure_logging, connect, schemas_of
+    from consumers.host.runtime import connect, schemas_of
     from consumers.streams.topics import READ_TIMEOUT_S
     from consumers.verify.erased_rows import ErasedRows
     from consumers.verify.rebuilding import rebuild
     from streamsvm.kafka import Cluster
 
-    configure_logging(settings.log)
     with schemas_of(settings) as schemas:
         cluster = Cluster(connect(settings, "rebuild"))
         erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
@@ -207,7 +206,7 @@ def forget_command(
     rejected when they came. Without --yes nothing is changed. Exit status: 0, done; 1, not done, for want of --yes, or
     some of the rows could not be looked at, or were never learned.
     """
-    from consumers.host.runtime import configure_logging, connect, schemas_of
+    from consumers.host.runtime import connect, schemas_of
     from consumers.streams.topics import READ_TIMEOUT_S
     from consumers.verify.erased_rows import ErasedRows
     from consumers.verify.erasing import erase
@@ -222,7 +221,6 @@ def forget_command(
         )
     if report_file is not None and report_file.exists():
         raise ConfigurationError(f"the file {report_file} exists", "Give another --report: none is overwritten.")
-    configure_logging(settings.log)
     connection = connect(settings, "forget")
     cluster, aliases = Cluster(connection), settings.output.aliases_topic
     with schemas_of(settings) as schemas, cluster.keeping():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from consumers.help_texts import Commands
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
     from streamsvm.features.inference import Proposal
 
-app = typer.Typer(no_args_is_help=True, help="Declare what the fields of raw events become.")
+app = Commands(help="Declare what the fields of raw events become.")
 
 
 @app.command()
@@ -111,8 +112,8 @@ def _propose(events: list[dict[str, Any]], label: str | None, *head: str, envelo
 
 
 def _lines(made: Proposal, envelope: str) -> Iterator[str]:
-    from streamsvm.config import toml_key, toml_value
     from streamsvm.features.declaring import written
+    from streamsvm.toml_text import toml_key, toml_value
 
     yield ""
     yield "[events]"

@@ -38,14 +38,13 @@ def refine_command(
     """
     from pydantic import TypeAdapter, ValidationError
 
-    from consumers.host.runtime import configure_logging, connect
+    from consumers.host.runtime import connect
     from consumers.models.moving import whoever
     from consumers.settings import ModelName
     from consumers.verify.refining import Request, gap, refine
     from streamsvm.model.certified import percent
     from streamsvm.model.version import Refined
 
-    configure_logging(settings.log)
     try:
         TypeAdapter(ModelName).validate_python(as_)
     except ValidationError:

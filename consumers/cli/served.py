@@ -34,12 +34,11 @@ def served_command(
     with the scored points themselves. All scores of the range are held in memory, some 200 bytes each.
     """
     from consumers.dead_letters.listing import since_ms
-    from consumers.host.runtime import configure_logging, connect
+    from consumers.host.runtime import connect
     from consumers.served.reading import read_served
     from consumers.served.table import plain, summary, table
     from streamsvm.kafka import Cluster
 
-    configure_logging(settings.log)
     at_ms = since_ms(since, datetime.now(UTC))
     start: Start = datetime.fromtimestamp(at_ms / 1_000, UTC) if at_ms else "earliest"
     cluster, costs = Cluster(connect(settings, "served")), settings.svm.cost

@@ -33,17 +33,29 @@ HTTP_CLIENTS: Final = ("httpx", "httpx2", "httpcore", "httpcore2")
 decides how many there are: each unknown schema id is one."""
 
 
+KAFKA_CLIENT: Final = "streamsvm.kafka.client"
+"""Logger of the Kafka client's own lines, and of what we say of clients."""
+
+
 def writes_json(config: LogConfig) -> bool:
     """Tell whether log lines are for machines: JSON unless standard error is a terminal."""
     return config.format == "json" or (config.format == "auto" and not sys.stderr.isatty())
 
 
-def configure_logging(config: LogConfig) -> None:
+def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
     """Send every log line of ours, and of the libraries, to standard error: JSON unless that is a terminal.
 
     Requests to the schema registry are told at level debug only.
+
+    Parameters
+    ----------
+    config : LogConfig
+    for_people : bool
+        Of a command that ends: no JSON unless it is asked for, and the Kafka client's own lines at level debug only.
+        What the client complains of is tried again, or is the command's error.
     """
-    last_words.follow(writes_json=writes_json(config))
+    as_json = config.format == "json" or (not for_people and writes_json(config))
+    last_words.follow(writes_json=as_json)
     level = logging.getLevelNamesMapping()[config.level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
@@ -51,9 +63,7 @@ def configure_logging(config: LogConfig) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
-        if writes_json(config)
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     handler = logging.StreamHandler()
     handler.setFormatter(
@@ -67,6 +77,9 @@ def configure_logging(config: LogConfig) -> None:
     root.setLevel(level)
     for name in HTTP_CLIENTS:
         logging.getLogger(name).setLevel(level if level <= logging.DEBUG else max(level, logging.WARNING))
+    logging.getLogger(KAFKA_CLIENT).setLevel(
+        logging.CRITICAL + 1 if for_people and level > logging.DEBUG else logging.NOTSET
+    )
     structlog.configure(
         processors=[
             structlog.stdlib.filter_by_level,

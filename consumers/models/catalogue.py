@@ -26,7 +26,7 @@ from streamsvm.model.pointers import Alias
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import version_key, version_number
 from streamsvm.registry import backwards
-from streamsvm.registry.aliases import Aliases, read_aliases
+from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.registry.anchoring import seen_in
 from streamsvm.verification.survey import retired_in
 
@@ -368,9 +368,5 @@ def read_names(cluster: Cluster, settings: Settings, timeout_s: float = READ_TIM
     topic = settings.output.aliases_topic
     names = read_aliases(cluster, settings.name, topic, timeout_s)
     if not names.known:
-        known = ", ".join(sorted(names.others))
-        raise ConfigurationError(
-            f"{topic} has no model {settings.name}",
-            f"Choose one of its models with --name: {known}." if known else "No version was published there yet.",
-        )
+        raise ConfigurationError(f"{topic} has no model {settings.name}", models_there(settings.name, names.others))
     return names

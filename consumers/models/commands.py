@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from consumers.help_texts import Commands
 from consumers.host.untrusted_text import json_for, printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
     from streamsvm.registry.loading import Loaded
 
-app = typer.Typer(no_args_is_help=True, help="Show published models, and choose which version readers get.")
+app = Commands(help="Show published models, and choose which version readers get.")
 
 OFFSETS_A_VERSION: Final = 3
 """About; a version and its transaction's marker take two."""
@@ -63,7 +64,7 @@ def list_versions(
     all_: Annotated[bool, typer.Option("--all", help="Show all versions.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List versions, the newest last: time, points, balanced accuracy, objective, gap, and the aliases that name them.
+    """List versions, the newest last: the aliases that name them, time, points, balanced accuracy, objective, gap.
 
     The accuracies are those that the quality gate measured: of the version, and on the same points of the one that was
     current before it. The points were read after the version's cut, or are those of its audit sample or training set.
@@ -88,7 +89,8 @@ def list_versions(
         return
     from rich.console import Console
 
-    Console().print(list_table(settings.name, rows))
+    console = Console()
+    console.print(list_table(settings.name, rows, console.width))
     typer.echo(printable(head_line(names, settings.name)))
 
 

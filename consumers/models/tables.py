@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +18,9 @@ from streamsvm.model.comparison import Change, Comparison
 from streamsvm.model.pointers import current_key, pin_key
 from streamsvm.model.version import version_key
 from streamsvm.registry.aliases import Aliases
+
+WIDE: Final = 120
+"""Characters of a line from which on the list of versions has all its columns."""
 
 
 def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str, Any]]:
@@ -61,31 +65,44 @@ def doubts(catalogue: Catalogue) -> Iterator[str]:
             yield f"{key} is left out, because no later version names its hash: {there}"
 
 
-def list_table(name: str, rows: Iterable[Mapping[str, Any]]) -> Table:
-    """Return versions as a table, in the order given."""
+def list_table(name: str, rows: Iterable[Mapping[str, Any]], width: int = WIDE) -> Table:
+    """Return versions as a table of at most so many characters, in the order given.
+
+    What names a version, `current` among others, stands beside its number. Below `WIDE` characters the figures of the
+    fit are left out, and the caption says so.
+    """
     caption = "balanced, before: balanced accuracy of a version and of the one it was to follow, on the same points"
-    caption += (
-        "\nwithin: how far a version can be from the best possible model over all rows; proven, or with ~ by an audit"
+    columns = ["version", "named by", "time, UTC", "points", "balanced", "before"]
+    if width >= WIDE:
+        columns += ["within", "objective", "duality gap"]
+        caption += "\nwithin: how far a version can be from the best possible model over all rows; "
+        caption += "proven, or with ~ by an audit"
+    else:
+        caption += f"\nwithin, objective, duality gap: in {WIDE} columns, or with --json"
+    table = Table(
+        title=cell(name), title_style="bold", caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1)
     )
-    table = Table(title=cell(name), title_style="bold", caption=caption, caption_justify="left")
-    for column in ("version", "time", "points", "balanced", "before", "objective", "duality gap", "within"):
-        table.add_column(column, justify="left" if column == "time" else "right", no_wrap=True)
-    table.add_column("named by", overflow="fold")
+    for column in columns:
+        if column == "named by":
+            table.add_column(column, overflow="fold", min_width=10)
+        else:
+            table.add_column(column, justify="left" if column.startswith("time") else "right", no_wrap=True)
     for row in rows:
         remarks = ["refused by the gate"] if row["gate"] == "refused" else []
         remarks += _skill(row["skill"])
         readable = row["points"] is not None
-        table.add_row(
+        cells = [
             str(row["version"]),
-            row["time"] or "unknown",
+            cell(", ".join([*row["aliases"], *remarks])),
+            row["time"][:19].replace("T", " ") if row["time"] else "unknown",
             f"{row['points']:,}" if readable else "unreadable",
             _number(row["balanced_accuracy"], ".4f"),
             _number(row["balanced_accuracy_before"], ".4f"),
+            _within(row["certified"]),
             f"{row['objective']:.8g}" if readable else "",
             "" if row["duality_gap"] is None else f"{row['duality_gap']:.2g}",
-            _within(row["certified"]),
-            cell(", ".join([*row["aliases"], *remarks])),
-        )
+        ]
+        table.add_row(*cells[: len(columns)])
     return table
 
 

@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Final
 
 import numpy as np
@@ -33,6 +32,7 @@ from streamsvm.kafka import Cluster, Record, Subscription
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.skill import spelt
 from streamsvm.quality.drift import ScoreWindow
+from streamsvm.registry.aliases import models_there
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
 
@@ -41,8 +41,6 @@ log = structlog.get_logger("streamsvm.scorer")
 LOOK_EVERY_S: Final = 1.0
 NAMES_AFTER_S: Final = 5.0
 """How long a model may be missing before the models that there are, are named: its trainer may be about to publish."""
-MOST_NAMES: Final = 20
-"""Named in one message."""
 LATEST_RECORDS: Final = 1_000
 """Offsets of each partition of the output topic among which a proof is looked for; more if more records are wanted."""
 READ_TIMEOUT_S: Final = 5.0
@@ -118,20 +116,11 @@ class ScorerWatch:
         why, names = subscriber.missing, subscriber.names
         if now - self._missing_since < NAMES_AFTER_S or self._name in names or not subscriber.connected:
             return why
-        remedy = self._remedy(names)
+        remedy = printable(models_there(self._name, names))
         if names != self._named:
             self._named = names
             log.warning("no_such_model", what=f"{self._aliases_topic} has no model {self._name}", remedy=remedy)
         return f"{why}. {remedy}"
-
-    def _remedy(self, names: Sequence[str]) -> str:
-        if not names:
-            return "No version was published there yet: start the trainer, or check output.models_topic."
-        listed = ", ".join(printable(name) for name in names[:MOST_NAMES])
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        close = get_close_matches(self._name, names, 1)
-        asked = f" Did you mean {printable(close[0])}?" if close else ""
-        return f"Choose one of its models with --name: {listed}{more}.{asked}"
 
     def serving(self, loaded: Loaded) -> None:
         """Note the version that scores from now on, and what its scores are compared with."""

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
 from pathlib import Path
 
 from rich.console import Console
@@ -29,7 +28,7 @@ from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model import certified
 from streamsvm.model.version import Built, Refined, Version, version_number
-from streamsvm.registry.aliases import Aliases, read_aliases
+from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
@@ -150,14 +149,7 @@ def _judge_tombstones(
 def _require(survey: VersionSurvey, settings: Settings, number: int | None, others: Collection[str]) -> None:
     models_topic, name = settings.output.models_topic, settings.name
     if not survey.newest:
-        listed = ", ".join(sorted(others))
-        close = get_close_matches(name, others, 1)
-        raise ConfigurationError(
-            f"{models_topic} holds no version of {name}",
-            f"Choose one of its models with --name: {listed}." + (f" Did you mean {close[0]}?" if close else "")
-            if listed
-            else "Give the model's name with --name, and its topic with --output-models-topic.",
-        )
+        raise ConfigurationError(f"{models_topic} holds no version of {name}", models_there(name, others))
     if number is not None and number not in survey.found:
         retired = "was retired" if survey.is_retired(number) else "does not exist"
         if number in survey.retired:

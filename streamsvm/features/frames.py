@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,8 +20,8 @@ def events_of(X: Any) -> Sequence[Mapping[str, Any]]:
     Parameters
     ----------
     X : sequence of mappings, or data frame
-        Mappings are taken as they are. Of a data frame (pandas, polars, pyarrow) each row is an event, whose fields are
-        the columns: NaN and nulls are missing, times become ISO 8601, decimals numbers.
+        Of a data frame (pandas, polars, pyarrow) each row is an event, whose fields are the columns. In both, NaN and
+        nulls are missing, times become ISO 8601, decimals numbers: the rows of a frame are the same events as mappings.
 
     Raises
     ------
@@ -39,7 +39,16 @@ def events_of(X: Any) -> Sequence[Mapping[str, Any]]:
             f"events must be a list of mappings or a data frame, but a {type(X).__name__} "
             f"{'was given' if strange is None or strange is X else f'of {type(strange).__name__} was given'}"
         )
-    return rows
+    return [row if _is_plain(row) else {name: plain(value) for name, value in row.items()} for row in rows]
+
+
+def _is_plain(row: Mapping[str, Any]) -> bool:
+    """Tell whether an event is of JSON's plain types, and no number is missing."""
+    return all(type(value) in _PLAIN and value == value for value in row.values())
+
+
+_PLAIN: Final = frozenset({str, int, bool, float, type(None)})
+_MISSING_OF_PANDAS: Final = frozenset({"NAType", "NaTType"})
 
 
 def column_names(X: Any) -> list[Any] | None:
@@ -57,7 +66,7 @@ def plain(value: Any) -> Any:
     """Return a value of a table as JSON has it; NaN is how tables write a missing number."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float) and math.isnan(value):
+    if (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING_OF_PANDAS:
         return None
     if isinstance(value, datetime | date):
         return value.isoformat()

@@ -19,6 +19,7 @@ from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version, positions
+from streamsvm.toml_text import toml_value
 
 CHANGES_SHOWN: Final = 10
 MOST_SHOWN: Final = 200
@@ -220,7 +221,8 @@ def configuration_differences(before: Mapping[str, Any], now: Mapping[str, Any],
     """Name every option in which two configurations differ, with both values."""
     found = []
     for key in sorted(before.keys() | now.keys()):
-        name = f"{path}.{key}" if path else key
+        # What is declared of a feature stands in [features] itself.
+        name = key if not path else path if (path, key) == ("features", "features") else f"{path}.{key}"
         old, new = _by_name(before.get(key)), _by_name(now.get(key))
         if isinstance(old, dict) and isinstance(new, dict):
             found += configuration_differences(old, new, name)
@@ -238,5 +240,5 @@ def _by_name(value: object) -> object:
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    text = "not set" if value is None else toml_value(value)
     return text if len(text) <= MOST_SHOWN else text[: MOST_SHOWN - 3] + "..."

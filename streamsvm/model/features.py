@@ -82,6 +82,40 @@ def features_of_events(columns: FeatureColumns, events: Any) -> NDArray[np.float
     return made.X
 
 
+def features_of_either(columns: FeatureColumns, X: Any) -> Any:
+    """Return the features of raw events; what has no names, or those of the columns, is features already.
+
+    Parameters
+    ----------
+    columns : FeatureColumns
+    X : array_like, mapping, sequence of mappings, or data frame
+        Data frames and mappings are columns if they have every column's name, else raw events.
+
+    Raises
+    ------
+    InvalidFeatures
+        If they can be read as both, and the features differ; else as `features_of_events` does.
+    """
+    rows = [X] if isinstance(X, Mapping) else X
+    of_mappings = isinstance(rows, list | tuple) and bool(rows) and all(isinstance(row, Mapping) for row in rows)
+    names = list(rows[0]) if of_mappings else column_names(X)
+    if names is None or names == list(range(len(names))):  # pandas counts columns that were given no name
+        return X
+    if not set(columns.names) <= set(names):
+        return features_of_events(columns, rows)
+    if not {path[0] for path in columns.paths} <= set(names):
+        return X
+    made = features_of_events(columns, rows)
+    named = [{name: row[name] for name in columns.names} for row in rows] if of_mappings else None
+    given = features_of(named or {name: X[name] for name in columns.names}, columns.dimension, columns.names)
+    if not np.array_equal(made, given):
+        raise InvalidFeatures(
+            f"{_shown(columns.names)} are names of fields and of the version's columns, and both can be meant",
+            "Pass loaded.features(events) for raw events, or an array for columns.",
+        )
+    return made
+
+
 def check_finite(X: NDArray[Any], names: Sequence[str] = ()) -> None:
     """Refuse what is not a number, or infinite.
 

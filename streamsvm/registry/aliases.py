@@ -6,8 +6,9 @@ until a readable one follows, so that nobody's typing error takes a model away f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
 from streamsvm.errors import InvalidMessage
@@ -29,6 +30,18 @@ from streamsvm.model.pointers import (
 PARTITION: Final = 0
 MOST_MODELS: Final = 100
 """Names of other models that are remembered, for messages that say what there is."""
+MOST_LISTED: Final = 20
+
+
+def models_there(name: str, others: Collection[str]) -> str:
+    """Return what to do where a topic has no model of a name: the models that it has, and the one that was meant."""
+    if not others:
+        return "No version was published there yet: start the trainer, or check output.models_topic."
+    listed, more = ", ".join(sorted(others)[:MOST_LISTED]), len(others) - MOST_LISTED
+    close = get_close_matches(name, others, 1)
+    return f"Choose one of its models with --name: {listed}{f' and {more} more' if more > 0 else ''}." + (
+        f" Did you mean {close[0]}?" if close else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +150,8 @@ class AliasTable:
 
     def _hear_of(self, record: Record) -> None:
         name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")
+        if name != self._name and record.key == owner_key(name).encode():
+            return  # its trainer was started, and has published nothing
         if name and name not in self._models and record.value is not None and len(self._models) < MOST_MODELS:
             self._models |= {name}
 

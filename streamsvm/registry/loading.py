@@ -22,15 +22,16 @@ from streamsvm.model import deciles_header as deciles
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill_header
 from streamsvm.model.certified import Certified
-from streamsvm.model.classes import ClassModel
+from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
-from streamsvm.model.features import features_of_events
+from streamsvm.model.features import features_of_either, features_of_events
 from streamsvm.model.kernels import Float
+from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, current_key, pin_key
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
-from streamsvm.registry.aliases import AliasTable
+from streamsvm.registry.aliases import AliasTable, models_there
 from streamsvm.registry.anchoring import Finder
 from streamsvm.registry.signing import TrustedKeys
 
@@ -90,7 +91,7 @@ class Answer(NamedTuple):
     probability: float | tuple[float, ...] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Loaded:
     """A version that passed every check.
 
@@ -164,11 +165,12 @@ class Loaded:
         return Answer(float(self.decision_function(X)[0]), label, probability)
 
     def decision_function(self, X: Any) -> Float:
-        """Score raw features: shape (n,), or (n, n_classes) of more than two labels.
+        """Score raw features, or raw events: shape (n,), or (n, n_classes) of more than two labels.
 
-        `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed.
+        `streamsvm.model.machine.Model.decision_function` says which forms of `X` are allowed. If the version has a
+        recipe, data frames and mappings without the names of its columns are raw events, as `features` takes them.
         """
-        return self.version.model.decision_function(X)
+        return self.version.model.decision_function(self._rows(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the label of each row, as written in the records, shape (n,).
@@ -177,7 +179,7 @@ class Loaded:
         one), else the first. Of more than two labels it is the one with the greatest decision value. Raises the errors
         of `decision_function`.
         """
-        labels, codes = self.version.labels, self.version.model.predict_codes(X)
+        labels, codes = self.version.labels, self.version.model.predict_codes(self._rows(X))
         told = np.array(labels, dtype=None if len(set(map(type, labels))) == 1 else object)
         return told[codes if len(told) > 2 else (codes > 0).astype(np.intp)]
 
@@ -191,7 +193,16 @@ class Loaded:
         InvalidFeatures
             As `decision_function` does.
         """
-        return self.version.model.predict_proba(X)
+        return self.version.model.predict_proba(self._rows(X))
+
+    def _rows(self, X: Any) -> Any:
+        return X if self.columns is None else features_of_either(self.columns, X)
+
+    def __repr__(self) -> str:
+        """Return one line: the version, how many features it has, and its kernel."""
+        machine = self.version.model.machine
+        kernel = "linear" if isinstance(machine, LinearMachine | LinearMachines) else "rbf"
+        return f"Loaded({self.version.key}, {self.version.model.dimension} features, {kernel})"
 
 
 class Followed:
@@ -380,9 +391,11 @@ def _load_named(
             logger.warning("passed over %s[%d]@%d: %s", topic, PARTITION, record.offset, fault)
     named = aliases.wanted
     if named is None:
-        raise ConfigurationError(
-            f"{topic} has no alias {aliases.key}", "Check the model's name, or publish a version first."
-        )
+        known = aliases.table.aliases
+        if known.known:
+            there = ", ".join(sorted(key.removeprefix(f"{name}@") for key in known.named)) or "none"
+            raise ConfigurationError(f"{topic} has no alias {aliases.key}", f"The model's aliases: {there}.")
+        raise ConfigurationError(f"{topic} has no alias {aliases.key}", models_there(name, known.others))
     found = cluster.record(models_topic, named.offset, timeout_s)
     if found is None:
         key = version_key(name, named.number)

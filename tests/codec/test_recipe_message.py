@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
-from streamsvm.config import ModelConfig, PointsConfig, points_of
+from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import disagreement, examples_of
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
-from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.features import InvalidFeatures, features_of_either, features_of_events
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.features.recipes import payments
@@ -113,6 +116,57 @@ def test_a_loaded_version_scores_a_raw_event(kernel: str) -> None:
         assert answer.score == version.decision_function(x)[0]
         assert answer.label == version.predict(x)[0]
         assert answer.probability == version.predict_proba(x)[0, 1]
+
+
+def frames_of(events: list[dict[str, Any]]) -> list[Any]:
+    """Return events as people hold them: mappings, a frame of pandas, its records, a table of pyarrow."""
+    frame = pd.DataFrame(events)
+    return [events, frame, frame.to_dict("records"), pa.Table.from_pylist(events)]
+
+
+@pytest.mark.parametrize("form", range(4))
+def test_raw_events_are_predicted_in_every_form(form: int) -> None:
+    """With missing values, which a frame writes as NaN: the answers are those of the columns."""
+    version = loaded()
+    events = [example.event for example in examples_of(golden.RECIPE, columns_of(golden.RECIPE))]
+    events[0] = {**events[0], "mode": None}
+    X = version.features(events)
+    given = frames_of(events)[form]
+    np.testing.assert_array_equal(version.decision_function(given), version.decision_function(X))
+    np.testing.assert_array_equal(version.predict_proba(given), version.predict_proba(X))
+    assert version.predict(given).tolist() == version.predict(X).tolist()
+    columns = pd.DataFrame(X, columns=list(version.version.feature_names))
+    for named in (columns, columns.to_dict("records")):
+        np.testing.assert_array_equal(version.decision_function(named), version.decision_function(X))
+
+
+@pytest.mark.parametrize("missing", [None, math.nan, np.nan, np.float64("nan"), pd.NA, pd.NaT])
+def test_what_means_missing_in_a_frame_means_it_in_a_mapping(missing: Any) -> None:
+    """At the top and within: `frame.to_dict("records")` is what everybody writes first."""
+    columns = columns_of(recipe_from({"a": {"as": "category", "values": ["x"], "missing": "indicator"}}, {}))
+    expected = columns.of_events([{"a": None}]).X
+    np.testing.assert_array_equal(features_of_events(columns, [{"a": missing}]), expected)
+    within = columns_of(
+        recipe_from({"a": {"as": "category", "field": "b.c", "values": ["x"], "missing": "indicator"}}, {})
+    )
+    np.testing.assert_array_equal(features_of_events(within, [{"b": {"c": missing}}]), expected)
+
+
+def test_names_that_fit_fields_and_columns_are_refused_where_it_matters() -> None:
+    """A logarithm taken, or not taken, in silence would be another model."""
+    same, other = (columns_of(recipe_from({"a": {"as": "number", "log1p": log}}, {})) for log in (False, True))
+    frame = pd.DataFrame({"a": [1.0, 2.0], "label": ["x", "y"]})
+    for given in (frame, frame.to_dict("records")):
+        np.testing.assert_array_equal(features_of_either(same, given), [[1.0], [2.0]])
+        with pytest.raises(InvalidFeatures, match="'a' are names of fields and of the version's columns"):
+            features_of_either(other, given)
+
+
+def test_a_loaded_version_is_one_line() -> None:
+    """In a notebook the arrays would fill pages."""
+    version = loaded()
+    assert repr(version) == f"Loaded({version.version.key}, {len(version.version.feature_names)} features, linear)"
+    assert repr(loaded("rbf")).endswith("rbf)")
 
 
 def test_an_event_that_cannot_be_scored_says_which_field() -> None:

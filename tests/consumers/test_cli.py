@@ -6,10 +6,16 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
 
+from consumers.cli.app import app
+from consumers.help_texts import BY_USE, Commands
 from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -64,25 +70,40 @@ def test_help_begins_with_what_is_needed_first() -> None:
     assert not set(re.findall(r"^│ --([\w-]+)", others, re.MULTILINE)) & set(needed)
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["score"],
-        ["replay"],
-        ["model", "show"],
-        ["topics", "create"],
-        ["demo"],
-        ["config"],
-        ["verify"],
-        ["evaluate"],
-        ["dead-letters"],
-    ],
-)
-def test_every_command_has_help(command: list[str]) -> None:
-    """And it exits with 0."""
-    finished = run(*command, "--help")
-    assert finished.returncode == 0
-    assert "Usage" in finished.stdout
+def commands_of(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
+    """Return the words of every command, and of every group of commands."""
+    yield before
+    for name, command in getattr(group, "commands", {}).items():
+        yield from commands_of(command, *before, name)
+
+
+@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
+def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every text of every command, by -h as by --help: brackets are no markup, nothing is cut off."""
+    monkeypatch.setenv("COLUMNS", "4000")
+    command = get_command(app)
+    shown = CliRunner().invoke(app, [*words, "-h"])
+    assert (shown.exit_code, "Usage" in shown.stdout) == (0, True)
+    assert shown.stdout == CliRunner().invoke(app, [*words, "--help"]).stdout
+    for word in words:
+        command = command.commands[word]  # type: ignore[attr-defined]
+    if complete := getattr(command.callback, "complete", None):
+        made = Commands(add_completion=False)
+        made.command()(complete())
+        command.params = get_command(made).params
+    texts = [command.help, *(getattr(param, "help", None) for param in command.params)]
+    texts += [one.help.splitlines()[0] for one in getattr(command, "commands", {}).values()]
+    printed = "".join(shown.stdout.split())
+    for text in filter(None, texts):
+        for line in filter(None, text.split("\n\n")):
+            assert "".join(line.split()) in printed
+
+
+def test_commands_are_listed_as_one_meets_them() -> None:
+    """A newcomer's first are at the top, and none is missing from the order."""
+    listed = get_command(app).list_commands(None)  # type: ignore[attr-defined]
+    assert listed[:4] == ["demo", "train", "score", "features"]
+    assert tuple(listed) == BY_USE
 
 
 @pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])

@@ -81,6 +81,24 @@ def test_a_list_of_versions_shows_names_as_they_are_written(foreign: str) -> Non
     )
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_list_of_versions_is_readable(width: int) -> None:
+    """In 80 columns, too: nothing is cut, `current` stands beside the number, and what is left out is named."""
+    row = {"version": 1234, "time": "2026-11-25T07:13:05.123Z", "points": 12_345_678, "objective": 44123.456}
+    row |= {"duality_gap": 1.2e-7, "aliases": ["current", "stable"], "gate": "refused", "balanced_accuracy": 0.91239}
+    row |= {"balanced_accuracy_before": 0.9, "certified": None}
+    row |= {"skill": {"answers": "negative", "state": "none"}}
+    console = Console(width=width, file=(printed := io.StringIO()))
+    console.print(list_table("pulsars", [row], width))
+    text = printed.getvalue()
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    line = next(one for one in text.splitlines() if "1234" in one)
+    assert line.split()[:2] == ["1234", "current,"]
+    assert {"07:13:05", "12,345,678", "0.9124", "0.9000"} <= set(line.split())
+    assert ("44123.456" in line, "--json" in text) == ((True, False) if width == 120 else (False, True))
+
+
 def test_a_time_that_is_no_date_is_no_end() -> None:
     """A producer may write any number of milliseconds."""
     version = version_of()

@@ -391,8 +391,14 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
         ("retire", "2"): f"{NAME}@stable names {NAME}@2",
         ("pin", "1"): f"{NAME}@1 was retired",
         ("alias", "new"): "an alias needs a version, or --remove",
+        (
+            "show",
+            "--name",
+            "pulsars",
+        ): f"no alias pulsars@current. Choose one of its models with --name: {NAME}. Did you",
+        ("show", "--alias", "nosuch"): f"no alias {NAME}@nosuch. The model's aliases: current, stable.",
     }.items():
-        refused = run("model", *words, *common)
+        refused = run("model", words[0], *common, *words[1:])
         assert refused.returncode == 78
         assert said in error_of(refused)
 

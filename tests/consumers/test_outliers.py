@@ -61,7 +61,7 @@ def test_another_bound_begins_anew(settings: Settings, connection: Connection) -
     produce(connection, settings.input.topic, [*records(50), FAR, *records(49, seed=1)])
     run_until(without, connection, 100)
     assert versions(connection, settings)[-1].model.scaler.scale.max() > 1e20
-    with pytest.raises(StateError, match=r"coreset\.max_leverage was None, is now 0\.1.*--reset m/1"):
+    with pytest.raises(StateError, match=r"coreset\.max_leverage was not set, is now 0\.1.*--reset m/1"):
         run_until(settings, connection, 0)
     run_until(settings, connection, 100, reset="m/1")
     newest = versions(connection, settings)[-1]

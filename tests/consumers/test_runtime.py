@@ -12,6 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 import structlog
@@ -25,6 +26,7 @@ from consumers.loader import load
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.settings import HttpConfig, LogConfig
 from streamsvm.errors import BrokerUnavailable, ConfigurationError, CorruptCheckpoint, Fenced, StreamsvmError
+from streamsvm.kafka.client import ClientLog
 from tests.kafka.steps import eventually
 
 
@@ -142,6 +144,25 @@ def test_logs_are_json_lines_where_there_is_no_terminal(monkeypatch: pytest.Monk
     assert "timestamp" in theirs
 
 
+@pytest.mark.parametrize("level", ["info", "debug"])
+def test_a_person_reads_no_lines_of_the_kafka_client(
+    level: Literal["info", "debug"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command's output in a pipe is text, and the client's own lines are for whoever asks for them."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure_logging(LogConfig(level=level), for_people=True)
+    ClientLog().log(logging.WARNING, "%s %s", "GETPID", "Coordinator load in progress: retrying")
+    logging.getLogger("library").warning("a line of theirs")
+    configure_logging(LogConfig())
+    ClientLog().log(logging.WARNING, "%s %s", "GETPID", "of a daemon")
+    *lines, last = stream.getvalue().splitlines()
+    assert (len(lines), "Coordinator load" in lines[0]) == ((2, True) if level == "debug" else (1, False))
+    assert "a line of theirs" in lines[-1]
+    assert not lines[-1].startswith("{")
+    assert "of a daemon" in json.loads(last)["event"]
+
+
 @pytest.mark.parametrize(("format_", "whole"), [("console", False), ("json", True)])
 def test_a_start_tells_people_what_they_changed_and_machines_everything(
     format_: str, whole: bool, monkeypatch: pytest.MonkeyPatch
@@ -168,9 +189,9 @@ def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
         assert definition.name.startswith("streamsvm_")  # type: ignore[attr-defined]
         assert definition.meaning.endswith(".")  # type: ignore[attr-defined]
         assert definition.advice.endswith(".")  # type: ignore[attr-defined]
-        assert set(definition.labels) <= {
+        assert set(definition.labels) <= {  # type: ignore[attr-defined]
             *("partition", "level", "reason", "outcome", "scorer", "label", "sample", "of", "worker", "kind", "end")
-        }  # type: ignore[attr-defined]
+        }
 
 
 def test_readiness_is_not_answered_from_memory(server: HttpServer, health: Health, clock: Clock) -> None:

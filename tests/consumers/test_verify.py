@@ -910,7 +910,7 @@ def test_a_name_without_versions_is_not_clean(trained: Settings, connection: Con
         verify(Cluster(connection), trained.model_copy(update={"name": "mm"}))
     elsewhere = OutputConfig(models_topic=f"{trained.output.models_topic}-empty")
     Cluster(connection).create([TopicSpec(topic) for topic in (elsewhere.models_topic, elsewhere.aliases_topic)])
-    with pytest.raises(ConfigurationError, match="--name, and its topic with --output-models-topic"):
+    with pytest.raises(ConfigurationError, match=r"start the trainer, or check output\.models_topic"):
         verify(Cluster(connection), trained.model_copy(update={"output": elsewhere}))
     with pytest.raises(ConfigurationError, match="version 6 of m does not exist; the newest is 5"):
         verify(Cluster(connection), trained, number=6)

@@ -18,13 +18,14 @@ from sklearn.pipeline import make_pipeline
 
 from consumers.loader import load
 from streamsvm import CoresetSVC, EventVectorizer
-from streamsvm.config import recipe_from, toml_value
+from streamsvm.config import recipe_from
 from streamsvm.features.columns import columns_of
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.points import Position
+from streamsvm.toml_text import toml_value
 from tests.codec.rows import InColumns, Raw
 from tests.features.recipes import EVENTS, PAYMENTS, payment, payments
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.config import toml_value
+from streamsvm.toml_text import toml_value
 from tests.consumers.test_events import encoded, with_features
 from tests.consumers.trainers import versions
 from tests.faults.stage import Stage

@@ -1,0 +1,88 @@
+"""Help as it is written: the command line's classes, under which a help text is text and no markup.
+
+Who prints the help takes `[features]` for a tag and leaves it out. Nothing in our help texts is meant as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+HELP_FLAGS: Final = ("-h", "--help")
+
+BY_USE: Final = (
+    "demo",
+    "train",
+    "score",
+    "features",
+    "evaluate",
+    "replay",
+    "model",
+    "served",
+    "verify",
+    "dead-letters",
+    "top",
+    "topics",
+    "config",
+    "worker",
+    "backfill",
+    "compile",
+    "archive",
+    "forget",
+    "simulate-scale",
+)
+"""The commands as one meets them. A command that is not named here stands behind them all."""
+
+
+@contextmanager
+def _escaped(parts: Iterable[Any]) -> Iterator[None]:
+    """Escape the help texts of commands and parameters for as long as the help is printed."""
+    from rich.markup import escape
+
+    written = [(part, part.help) for part in parts if getattr(part, "help", None)]
+    for part, text in written:
+        part.help = escape(text)
+    try:
+        yield
+    finally:
+        for part, text in written:
+            part.help = text
+
+
+class PlainCommand(TyperCommand):
+    """A command whose help is printed as it is written."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help."""
+        with _escaped([self, *self.params]):
+            super().format_help(ctx, formatter)
+
+
+class PlainGroup(TyperGroup):
+    """Commands whose help is printed as it is written, in the order of `BY_USE`."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the help, with that of each command in the list."""
+        with _escaped([self, *self.params, *self.commands.values()]):
+            super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order in which the help lists them."""
+        places = {name: place for place, name in enumerate(BY_USE)}
+        return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
+
+
+class Commands(typer.Typer):
+    """What commands are registered with, instead of `typer.Typer`."""
+
+    def __init__(self, **options: Any) -> None:
+        defaults = {"cls": PlainGroup, "no_args_is_help": True, "context_settings": {"help_option_names": HELP_FLAGS}}
+        super().__init__(**{**defaults, **options})
+
+    def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = PlainCommand, **options: Any) -> Any:
+        """Return what registers a command."""
+        return super().command(name, cls=cls, **options)

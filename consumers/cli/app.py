@@ -598,14 +598,15 @@ def _replay_events(
 ) -> None:
     from consumers.cli.file_options import in_flags
     from consumers.replay.replay import prepare_topic, progress_bar, replay_events
-    from streamsvm.ingest.files.event_files import events_in
+    from streamsvm.ingest.files.event_files import Markers, events_in
     from streamsvm.ingest.files.opening import format_of
 
     recipe = settings.features
     require({"--unlabeled": unlabeled, "events.label": None if recipe is None else recipe.label})
     require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
     with in_flags(sys.argv[1:]):
-        events = events_in(file, format_of(file, format_), recipe, delimiter)
+        markers: Markers = {}
+        events = events_in(file, format_of(file, format_), recipe, delimiter, markers)
         if unlabeled and recipe is not None and recipe.label is not None:
             hidden = recipe.label.field[0]
             events = ({name: value for name, value in event.items() if name != hidden} for event in events)
@@ -616,6 +617,9 @@ def _replay_events(
         f"{sent.points:,} events in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
         f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} events/s), all acknowledged"
     )
+    for column, found in sorted(markers.items()):
+        told = ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
+        typer.echo(printable(f"{column}: {told} taken as missing"))
 
 
 def _goal(cost: str | None, target: str | None) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from consumers.replay.replay import replay_events
-from streamsvm.config import PointsConfig, points_of, recipe_from
+from streamsvm.config import Label, PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.event_files import Markers, event_source, events_in
@@ -212,7 +212,7 @@ def test_nasty_cells_are_the_same_columns_in_every_format_and_on_a_topic(tmp_pat
     """To the last bit, the sign of zero included: as files of each format, and sent as events and decoded."""
     assert sum(map(len, NASTY.values())) >= 40
     config = PointsConfig(**points_of(NASTY_RECIPE), dtype="float64")
-    found = {}
+    found: dict[str, tuple[bytes, list[Label] | None]] = {}
     for format_, path in nasty(tmp_path).items():
         (batch,) = event_source(path, format_, NASTY_RECIPE).batches()
         found[format_] = (batch.X.tobytes(), batch.y)

@@ -107,7 +107,8 @@ def proposal(
         If the label has not exactly two values.
     """
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
-    paths += [path for name in markers or () if (path := (name,)) not in paths]
+    whole: list[Path] = [(name,) for name in markers or ()]
+    paths += [path for path in whole if path not in paths]
     if label is None:
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None

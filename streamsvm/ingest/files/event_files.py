@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import msgspec
 import numpy as np
@@ -19,8 +19,9 @@ from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.frames import plain
 from streamsvm.features.paths import shown
-from streamsvm.features.recipe import LARGEST_NUMBER, Category, Hash, Recipe, Time
+from streamsvm.features.recipe import Category, Hash, Recipe, Time
 from streamsvm.features.values import LARGEST_EXACT
+from streamsvm.ingest.decoder import LARGEST_FEATURE
 from streamsvm.ingest.events import EventReader
 from streamsvm.ingest.files.cells import is_missing
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading
@@ -88,6 +89,7 @@ def event_source(
     *,
     delimiter: str | None = None,
     on_incomplete: OnIncomplete | None = None,
+    dtype: Literal["float32", "float64"] = "float64",
 ) -> Source:
     """Return a file of raw events as points, by a recipe that has a label.
 
@@ -95,6 +97,8 @@ def event_source(
     ----------
     path, format_, recipe, delimiter
         As of `events_in`.
+    dtype : "float32" or "float64"
+        What a model stores: a feature that it cannot hold is an error, and others are rounded to it.
     on_incomplete : callable, optional
         Skip the rows that the recipe rejects because a field is missing, and call this with their number.
 
@@ -105,7 +109,7 @@ def event_source(
     """
     if recipe.label is None:
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
-    config = PointsConfig(**points_of(recipe), dtype="float64")
+    config = PointsConfig(**points_of(recipe), dtype=dtype)
     read = partial(_batches, path, format_, recipe, config, delimiter, on_incomplete)
     return Source(
         name=str(path),
@@ -125,7 +129,7 @@ def _batches(
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
 ) -> Iterator[SourceBatch]:
-    reader = EventReader(recipe, config, LARGEST_NUMBER, labeled=True)
+    reader = EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=True)
     events = events_in(path, format_, recipe, delimiter)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)

@@ -841,6 +841,14 @@ def _evaluate() -> Iterator[Row]:
         )
     yield Row(
         axis=_EVALUATE,
+        feature=given("--partitions"),
+        without=missing("--config"),
+        why="rows are dealt as a trainer's topic has them",
+        remedy="Give the trainer's configuration with --config.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_EVALUATE,
         feature=given("--plot"),
         without=given("--no-optimum"),
         why="the plot shows gaps to the optimum",

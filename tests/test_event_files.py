@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from consumers.replay.replay import replay_events
-from streamsvm.config import recipe_from
+from streamsvm.config import Label, PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.event_files import event_source, events_in
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.files.event_files import Markers, event_source, events_in
 from streamsvm.ingest.files.source import Format
 from streamsvm.kafka import Message
 from tests.features.recipes import EVENTS, payment
@@ -60,6 +61,17 @@ def written(folder: Path, format_: Format, events: list[dict[str, Any]]) -> Path
             for event in events:
                 writer.writerow("" if event[name] is None else event[name] for name in COLUMNS)
     return path
+
+
+class Raw(NamedTuple):
+    """A record as a decoder wants it."""
+
+    value: bytes | None
+    offset: int
+    partition: int = 0
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int = 0
+    leader_epoch: int | None = None
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -102,6 +114,148 @@ def test_values_of_parquet_become_those_of_json(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
     (event,) = events_in(tmp_path / "a.parquet", "parquet", None)
     assert event == {"t": "2026-01-31T12:00:00+00:00", "d": 1.5, "n": None, "o": {"a": [1, None]}}
+
+
+NASTY: dict[str, list[tuple[str, Any]]] = {
+    "country": [
+        ("NA", "NA"),
+        ("na", None),
+        ("null", None),
+        (" DE ", "DE"),
+        ("", None),
+        (" x", " x"),
+        ("nan", "nan"),
+        ("FR", "FR"),
+        ("N/A", "N/A"),
+        ("None", "None"),
+        ("true", "true"),
+        ('a "b", c', 'a "b", c'),
+    ],
+    "code": [
+        ("2", "2"),
+        ("2.0", "2"),
+        ("2e0", "2"),
+        ("02", "02"),
+        ("-0", "-0"),
+        ("1.10", "1.10"),
+        ("True", "true"),
+        ("FALSE", "FALSE"),
+        ("NULL", None),
+    ],
+    "amount": [
+        ("-0", 0),
+        ("-0.0", -0.0),
+        ("0.1", 0.1),
+        ("1e5", 1e5),
+        ("9007199254740993", 9007199254740993),
+        ("123456789012345678901234567890", 123456789012345678901234567890),
+        ("5e-324", 5e-324),
+        ("1e-400", 0.0),
+        (" 7 ", 7),
+        ("NaN", None),
+        ("0.30000000000000004", 0.30000000000000004),
+        ("1E+2", 100.0),
+    ],
+    "merchant": [
+        ("NA", None),
+        ("2.0", "2.0"),
+        ("0", "0"),
+        ("\u00e9", "\u00e9"),
+        ("e\u0301", "e\u0301"),
+        ("n/a", "n/a"),
+    ],
+    "vip": [("TRUE", True), ("false", False), ("1", 1), ("0.0", 0.0), ("", None)],
+    "ts": [
+        ("2026-01-31", "2026-01-31"),
+        ("2026-01-31 23:59:59.5", "2026-01-31 23:59:59.5"),
+        ("2026-01-31T12:00:00+01:00", "2026-01-31T12:00:00+01:00"),
+        ("null", None),
+    ],
+    "y": [("NA", "NA"), (" null", "null")],
+}
+"""Cells of a CSV, and what JSON has of the same events."""
+NASTY_RECIPE = recipe_from(
+    {
+        "country": {"as": "category", "values": ["NA", "DE", " x", "nan", "true"], "missing": "indicator"},
+        "code": {"as": "category", "values": [2, True, "1.10"], "missing": "indicator"},
+        "amount": {"as": "number", "missing": {"constant": -1}},
+        "merchant": {"as": "hash", "bits": 6, "missing": "indicator"},
+        "vip": {"as": "flag", "missing": "indicator"},
+        "ts": {"as": "time", "parts": ["hour", "weekday"], "zone": "Europe/Berlin", "missing": "indicator"},
+    },
+    {"label": {"field": "y", "negative": ["NA"], "positive": ["null"]}},
+)
+IN_TABLES: dict[str, Any] = {"amount": float, "vip": bool}
+"""Types of the columns of Parquet that are not text."""
+
+
+def nasty(folder: Path) -> dict[Format, Path]:
+    """Write the same events as a file of each format."""
+    rows = max(map(len, NASTY.values()))
+    columns = {name: [cells[row % len(cells)] for row in range(rows)] for name, cells in NASTY.items()}
+    paths: dict[Format, Path] = {format_: folder / f"nasty.{format_}" for format_ in FORMATS}
+    with paths["csv"].open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [list(columns), *zip(*([cell for cell, _ in one] for one in columns.values()), strict=True)]
+        )
+    events = [{name: one[row][1] for name, one in columns.items()} for row in range(rows)]
+    paths["jsonl"].write_text("".join(json.dumps(event) + "\n" for event in events))
+    table = {
+        name: [None if value is None else IN_TABLES.get(name, str)(value) for _, value in one]
+        for name, one in columns.items()
+    }
+    pq.write_table(pa.table(table), paths["parquet"])
+    return paths
+
+
+def test_nasty_cells_are_the_same_columns_in_every_format_and_on_a_topic(tmp_path: Path) -> None:
+    """To the last bit, the sign of zero included: as files of each format, and sent as events and decoded."""
+    assert sum(map(len, NASTY.values())) >= 40
+    config = PointsConfig(**points_of(NASTY_RECIPE), dtype="float64")
+    found: dict[str, tuple[bytes, list[Label] | None]] = {}
+    for format_, path in nasty(tmp_path).items():
+        (batch,) = event_source(path, format_, NASTY_RECIPE).batches()
+        found[format_] = (batch.X.tobytes(), batch.y)
+        sink = Sink()
+        replay_events(events_in(path, format_, NASTY_RECIPE), sink, "t")
+        decoded = PointDecoder(config, recipe=NASTY_RECIPE).decode(
+            [Raw(one.value, at) for at, one in enumerate(sink.sent)]
+        )
+        assert not decoded.rejected
+        points = decoded.rows[0].points
+        found[f"{format_}, sent"] = (points.X.tobytes(), [config.labels[int(sign > 0)] for sign in points.y])
+    assert {columns for columns, _ in found.values()} == {found["jsonl"][0]}
+    assert all(labels == ["NA", "null"] * 6 for _, labels in found.values())
+
+
+def test_each_cell_means_what_the_rule_says(tmp_path: Path) -> None:
+    """Cell by cell, so that equal columns are not equally wrong."""
+    events = list(events_in(nasty(tmp_path)["csv"], "csv", NASTY_RECIPE))
+    for name in NASTY:
+        for row, (cell, value) in enumerate(NASTY[name]):
+            got = events[row].get(name)
+            assert (type(got), repr(got)) == (type(value), repr(value)), (name, cell)
+
+
+def test_what_was_taken_as_missing_is_counted(tmp_path: Path) -> None:
+    """By column and by what stood there; empty cells and values of a vocabulary are no such cells."""
+    path = tmp_path / "a.csv"
+    path.write_text("country,n\nNA,1\nNA,null\nna,\nDE,2\n")
+    bare: Markers = {}
+    list(events_in(path, "csv", None, markers=bare))
+    assert bare == {"country": {"NA": 2, "na": 1}, "n": {"null": 1}}
+    recipe = recipe_from({"country": {"as": "category", "values": ["NA", "DE"], "missing": "indicator"}}, {})
+    declared: Markers = {}
+    list(events_in(path, "csv", recipe, markers=declared))
+    assert declared == {"country": {"na": 1}, "n": {"null": 1}}
+
+
+def test_a_number_that_no_float_holds_is_named(tmp_path: Path) -> None:
+    """By row and column, as a line of JSON with it is."""
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n1,1e400\n")
+    with pytest.raises(ConfigurationError, match="row 2, column b: '1e400' is too large for a number"):
+        list(events_in(path, "csv", None))
 
 
 @pytest.mark.parametrize(

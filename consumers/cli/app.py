@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -349,7 +350,7 @@ def replay_command(
         left_out.forget()
         source = left_out.noting(source)
         labeled = source.labeled and not unlabeled
-        prepare_topic(cluster, topic, create_partitions=create, partition=partition)
+        partitions = len(prepare_topic(cluster, topic, create_partitions=create, partition=partition))
         with closing(cluster.outbox()) as outbox:
             while True:
                 with progress_bar(expected_points(source, limit), topic) as progress:
@@ -360,6 +361,7 @@ def replay_command(
                         rate_per_s=rate,
                         labeled=labeled,
                         partition=partition,
+                        partitions=partitions,
                         format=record_format,
                         register=None if schemas is None else schemas.register,
                         rows_per_record=rows_per_record,
@@ -385,7 +387,11 @@ def evaluate_command(
     file: PointsFile = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML file with [features] and [events], by which the rows are raw events."),
+        typer.Option(
+            metavar="FILE",
+            help="Configuration file of a trainer: learn as train --config FILE does, by its features and events, its "
+            "points, coreset, svm and seed; options here override them.",
+        ),
     ] = None,
     dataset: Dataset = None,
     format_: Format = None,
@@ -397,21 +403,37 @@ def evaluate_command(
     header: Header = None,
     delimiter: Delimiter = None,
     skip_incomplete: SkipIncomplete = False,
-    memory_points: Annotated[int, typer.Option(help="Largest number of points held at once.")] = 10_000,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            help="With --config: deal the rows to so many partitions in turn, as replay does. Default: as many as the "
+            "configured input.topic has, else 1."
+        ),
+    ] = None,
+    memory_points: Annotated[
+        int | None,
+        typer.Option(
+            help="Largest number of points held at once: coreset.memory_points. Default without --config: 10000."
+        ),
+    ] = None,
     alpha: Annotated[
         float | None, typer.Option(help="Trade-off of margin against average loss, C = 1 / (alpha n); default 1e-4.")
     ] = None,
     penalty: Annotated[
         float | None, typer.Option("--C", help="Penalty C of scikit-learn's SVC, instead of alpha.")
     ] = None,
-    kernel: Annotated[Literal["linear", "rbf"], typer.Option(help="Kernel of the machine.")] = "linear",
-    gamma: Annotated[str, typer.Option(help="RBF width: scale, auto or a number.")] = "scale",
-    structure: Annotated[Literal["chain", "tree"], typer.Option(help="How buckets merge: coreset.structure.")] = (
-        "chain"
-    ),
+    kernel: Annotated[
+        Literal["linear", "rbf"] | None, typer.Option(help="Kernel of the machine. Default: linear.")
+    ] = None,
+    gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
+    structure: Annotated[
+        Literal["chain", "tree"] | None,
+        typer.Option(help="How buckets merge: coreset.structure. Default without --config: chain."),
+    ] = None,
     reducer: Annotated[
-        ReducerName, typer.Option(help="How many points are reduced to few: coreset.reducer.")
-    ] = "calibrated",
+        ReducerName | None,
+        typer.Option(help="How many points are reduced to few: coreset.reducer. Default: calibrated."),
+    ] = None,
     probability: Annotated[
         Literal["sigmoid", "isotonic"] | None,
         typer.Option(help="Also judge probabilities, by Brier score and log loss: svm.probability."),
@@ -438,7 +460,7 @@ def evaluate_command(
             help="Choose the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01 instead: svm.target.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the split, the order and every method.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the split, the order and every method. Default: 0.")] = None,
     test_share: Annotated[float, typer.Option(help="Share of the points that is held out for testing.")] = 0.2,
     optimum: Annotated[
         bool | None,
@@ -484,7 +506,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, events_of, in_flags, recipe_of, source_of
+    from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
@@ -495,10 +517,14 @@ def evaluate_command(
         evaluate,
         evaluate_prequentially,
         headline,
+        not_followed,
         notes,
+        of_points,
+        partitions_of,
         plot,
         plot_over_time,
         progress_bar,
+        settings_of,
     )
 
     if (file is None) == (dataset is None):
@@ -508,30 +534,38 @@ def evaluate_command(
     if plot_file is not None:
         check_plot(plot_file)
     require({"--prequential": prequential, "--lag": lag, "--leaf-rows": leaf_rows})
-    plan = Plan(
-        memory_points=memory_points,
-        alpha=alpha,
-        C=penalty,
-        kernel=kernel,
-        gamma=_gamma(gamma),
-        structure=structure,
-        reducer=reducer,
-        probability=probability,
-        class_weight=_class_weight(class_weight),
-        **_goal(cost, target),
-        seed=seed,
-        test_share=test_share,
-        find_optimum=optimum,
-        against=tuple(against or ()),
-        features=None if config is None else recipe_of(config),
-    )
+    require({"--config": config is not None, "--partitions": partitions})
+    learning = {
+        "memory_points": memory_points,
+        "structure": structure,
+        "reducer": reducer,
+        "alpha": alpha,
+        "C": penalty,
+        "kernel": kernel,
+        "gamma": gamma,
+        "probability": probability,
+        "class_weight": class_weight,
+        "cost": cost,
+        "target": target,
+        "seed": seed,
+    }
+    given = {name: value for name, value in learning.items() if value is not None}
+    plan = Plan(test_share=test_share, find_optimum=optimum, against=tuple(against or ()))
+    settings, options = None, _overriding(given)
+    if config is not None:
+        settings = settings_of(config, options)
+    else:
+        read = {"gamma": _gamma, "class_weight": _class_weight}
+        own = {name: read[name](value) if name in read else value for name, value in given.items()}
+        plan = replace(plan, **{**own, **_goal(cost, target)})
     left_out = LeftOut()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
     foreign |= {"dimension": dimension, "header": header}
     with in_flags(sys.argv[1:]), progress_bar() as step:
         on_incomplete = left_out if skip_incomplete else None
-        if config is not None:
-            source = events_of(_event_file("--config", file, foreign), config, format_, delimiter, on_incomplete)
+        of_events = settings is not None and settings.features is not None
+        if settings is not None and of_events:
+            source = events_of(_event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)
         else:
             source = source_of(
                 file,
@@ -546,11 +580,25 @@ def evaluate_command(
                 dimension=dimension,
                 on_incomplete=on_incomplete,
             )
+        said = []
+        if config is not None and settings is not None:
+            settings = of_points(config, options, settings, source)
+            left_out.forget()
+            why = "--partitions"
+            if partitions is None and not prequential:
+                partitions, why = partitions_of(settings)
+            plan = plan.of_config(settings.models(), partitions or 1)
+            said.append(f"learned as train --config {config} does, from {_counted(plan.partitions)} ({why})")
+            if ignored := not_followed(settings):
+                said.append(f"not followed here: {', '.join(ignored)}")
         if prequential:
-            order = PrequentialPlan(leaf_rows=leaf_rows or 2_000, lag=lag, kernel=kernel, alpha=alpha, seed=seed)
+            order = PrequentialPlan(
+                leaf_rows=leaf_rows or 2_000, lag=lag, kernel=plan.kernel, alpha=plan.alpha, seed=plan.seed
+            )
             found = evaluate_prequentially(source, order, step)
         else:
-            report = evaluate(source, plan, curve=plot_file is not None, step=step)
+            rejected = (lambda: left_out.rows) if of_events else (lambda: 0)
+            report = evaluate(source, plan, curve=plot_file is not None, step=step, rejected=rejected)
     if prequential:
         if plot_file is not None:
             plot_over_time(found, plot_file)
@@ -568,8 +616,22 @@ def evaluate_command(
     Console().print(describe(report))
     if (thresholds := describe_thresholds(report)) is not None:
         Console().print(thresholds)
-    for line in notes(report):
-        typer.echo(line)
+    for line in (*said, *notes(report)):
+        typer.echo(printable(line))
+
+
+def _counted(partitions: int) -> str:
+    return f"{partitions} partition{'' if partitions == 1 else 's'}"
+
+
+def _overriding(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of `evaluate` as those of a configuration file that they override."""
+    sections = {"memory_points": "coreset", "structure": "coreset", "reducer": "coreset"}
+    options: dict[str, Any] = {"seed": given["seed"]} if "seed" in given else {}
+    for name, value in given.items():
+        if name != "seed":
+            options.setdefault(sections.get(name, "svm"), {})[name] = value
+    return options
 
 
 def _event_file(asked: str, file: Path | None, foreign: Mapping[str, object]) -> Path:
@@ -597,24 +659,28 @@ def _replay_events(
 ) -> None:
     from consumers.cli.file_options import in_flags
     from consumers.replay.replay import prepare_topic, progress_bar, replay_events
-    from streamsvm.ingest.files.event_files import events_in
+    from streamsvm.ingest.files.event_files import Markers, events_in
     from streamsvm.ingest.files.opening import format_of
 
     recipe = settings.features
     require({"--unlabeled": unlabeled, "events.label": None if recipe is None else recipe.label})
     require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
     with in_flags(sys.argv[1:]):
-        events = events_in(file, format_of(file, format_), recipe, delimiter)
+        markers: Markers = {}
+        events = events_in(file, format_of(file, format_), recipe, delimiter, markers)
         if unlabeled and recipe is not None and recipe.label is not None:
             hidden = recipe.label.field[0]
             events = ({name: value for name, value in event.items() if name != hidden} for event in events)
-        prepare_topic(cluster, topic, create_partitions=create, partition=sending["partition"])
+        known = prepare_topic(cluster, topic, create_partitions=create, partition=sending["partition"])
         with closing(cluster.outbox()) as outbox, progress_bar(sending["limit"], topic) as progress:
-            sent = replay_events(events, outbox, topic, progress=progress, **sending)
+            sent = replay_events(events, outbox, topic, progress=progress, partitions=len(known), **sending)
     typer.echo(
         f"{sent.points:,} events in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
         f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} events/s), all acknowledged"
     )
+    for column, found in sorted(markers.items()):
+        told = ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
+        typer.echo(printable(f"{column}: {told} taken as missing"))
 
 
 def _goal(cost: str | None, target: str | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,10 +41,11 @@ def infer(
     Only the first rows are looked at. Read the proposal before you use it: a field that is not known yet when an event
     happens must be removed.
     """
-    from streamsvm.ingest.files.event_files import events_in
+    from streamsvm.ingest.files.event_files import Markers, events_in
     from streamsvm.ingest.files.opening import format_of
 
-    events = list(islice(events_in(file, format_of(file, format_), None, delimiter), rows))
+    markers: Markers = {}
+    events = list(islice(events_in(file, format_of(file, format_), None, delimiter, markers), rows))
     if not events:
         raise ConfigurationError(f"{file} holds no events", "The file must have at least one row.")
     name = shlex.quote(str(file))
@@ -55,6 +56,7 @@ def infer(
         f"# Try it:  streamsvm evaluate {name} --config THIS_FILE",
         f"# Send it: streamsvm replay {name} --events --topic events --create 1 --config THIS_FILE",
         "# Train:   streamsvm train --config THIS_FILE --input-topic events",
+        markers=markers,
     )
 
 
@@ -99,12 +101,18 @@ def infer_topic(
     )
 
 
-def _propose(events: list[dict[str, Any]], label: str | None, *head: str, envelope: str = "none") -> None:
+def _propose(
+    events: list[dict[str, Any]],
+    label: str | None,
+    *head: str,
+    envelope: str = "none",
+    markers: Mapping[str, Mapping[str, int]] | None = None,
+) -> None:
     from streamsvm.features.inference import proposal
     from streamsvm.features.paths import path_of
 
     try:
-        made = proposal(events, path_of(label) if label else None)
+        made = proposal(events, path_of(label) if label else None, markers)
     except ValueError as error:
         raise ConfigurationError(str(error), "Give the field of a label with two values: --label FIELD.") from None
     for line in (*head, *_lines(made, envelope)):

@@ -17,11 +17,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from consumers.loader import load
+from consumers.settings import Settings
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.files.cells import LEAST_COUNTED
 from streamsvm.ingest.files.event_files import event_source
 from streamsvm.ingest.files.faults import UnusableColumns
@@ -60,25 +59,25 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
 
 
 def events_of(
-    file: Path, config: Path, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
+    file: Path, settings: Settings, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
 ) -> Source:
-    """Open a file of raw events by the features of a configuration file.
+    """Open a file of raw events by the features of a configuration, which has some.
 
     Raises
     ------
     ConfigurationError
-        If the configuration has no features, or the file cannot be read.
+        If the file cannot be read.
     """
-    recipe = recipe_of(config)
-    return event_source(file, format_of(file, format_), recipe, delimiter=delimiter, on_incomplete=on_incomplete)
-
-
-def recipe_of(config: Path) -> Recipe:
-    """Return the features of a configuration file; `ConfigurationError` if it has none."""
-    recipe = load(file=config).features
-    if recipe is None:
-        raise ConfigurationError(f"{config} has no [features]", "Declare the features of the file's rows there.")
-    return recipe
+    assert settings.features is not None
+    assert settings.points is not None
+    return event_source(
+        file,
+        format_of(file, format_),
+        settings.features,
+        delimiter=delimiter,
+        on_incomplete=on_incomplete,
+        dtype=settings.points.dtype,
+    )
 
 
 @contextmanager
@@ -165,6 +164,11 @@ class LeftOut:
     def __call__(self, rows: int) -> None:
         """Count some more."""
         self._rows += rows
+
+    @property
+    def rows(self) -> int:
+        """How many there are so far."""
+        return self._rows
 
     def forget(self) -> None:
         """Count anew, as for another reading."""

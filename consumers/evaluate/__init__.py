@@ -3,6 +3,7 @@
 Nothing here needs a broker. Times are of this machine and this moment: compare them within one table.
 """
 
+from consumers.evaluate.configured import not_followed, of_points, partitions_of, settings_of
 from consumers.evaluate.peers import resolve
 from consumers.evaluate.picture import check_plot, plot
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
@@ -24,9 +25,13 @@ __all__ = [
     "evaluate_prequentially",
     "headline",
     "load",
+    "not_followed",
     "notes",
+    "of_points",
+    "partitions_of",
     "plot",
     "plot_over_time",
     "progress_bar",
     "resolve",
+    "settings_of",
 ]

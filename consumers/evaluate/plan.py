@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal
 
 import numpy as np
 
-from streamsvm.config import Label
+from streamsvm.config import CoresetConfig, Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
 from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.files.source import Source
+from streamsvm.points import Points, label_codes
 from streamsvm.supports import require
 from streamsvm.svm.fit_probability import Method
 
@@ -57,8 +57,10 @@ class Plan:
         Whether to train on all points, without which there are no gaps. Default: unless they are too many.
     against : tuple of str
         Dotted names of classifiers.
-    features : Recipe, optional
-        By which the rows are raw events.
+    config : ModelConfig, optional
+        By which a trainer learns; `of_config` makes the other options agree with it. Without it, `CoresetSVC`'s.
+    partitions : int
+        Rows are dealt to them in turn.
     """
 
     memory_points: int = 10_000
@@ -69,19 +71,69 @@ class Plan:
     structure: Literal["tree", "chain"] = "chain"
     reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
     probability: Method | None = None
-    class_weight: Literal["balanced"] | tuple[float, float] | None = None
+    class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     cost: tuple[float, float] | None = None
     target: dict[Literal["precision", "recall", "alarm_rate"], float] | None = None
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
     against: tuple[str, ...] = ()
-    features: Recipe | None = None
+    config: ModelConfig | None = None
+    partitions: int = 1
+
+    def of_config(self, config: ModelConfig, partitions: int) -> Plan:
+        """Return this plan for what a trainer of a configuration learns from a topic of so many partitions."""
+        svm, coreset = config.svm, config.coreset
+        return replace(
+            self,
+            config=config,
+            partitions=partitions,
+            memory_points=coreset.partition_points * partitions,
+            alpha=svm.alpha,
+            C=svm.C,
+            kernel=svm.kernel,
+            gamma=svm.gamma,
+            structure=coreset.structure or self.structure,
+            reducer=coreset.reducer,
+            probability=svm.probability,
+            class_weight=None if svm.class_weight == "none" else svm.class_weight,
+            cost=svm.cost,
+            target=svm.target,
+            seed=config.seed,
+        )
+
+    def configuration(self, points: Points) -> ModelConfig:
+        """Return the configuration of a trainer that learns such points as this plan says.
+
+        Raises
+        ------
+        ConfigurationError
+            If an option makes no sense with these points.
+        """
+        if self.config is not None:
+            return self.config
+        _, first = np.unique(points.y, return_index=True)
+        try:
+            return self.machine().partial_fit(points.X[first], points.y[first]).model_config
+        except ValueError as error:
+            reason = str(error).removeprefix(": Value error, ")
+            raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
+
+    def resized(self, memory_points: int) -> Plan:
+        """Return this plan with another memory, and the sizes that follow from it."""
+        if self.config is None:
+            return replace(self, memory_points=memory_points)
+        coreset = self.config.coreset
+        kept = coreset.model_fields_set - {"memory_points", "memory_bytes", "leaf_rows", "bucket_points"}
+        budget = memory_points // self.partitions * coreset.max_partitions
+        sized = CoresetConfig(**coreset.model_dump(include=kept), memory_points=budget)
+        config = self.config.model_copy(update={"coreset": sized.settled(self.config.points, self.kernel)})
+        return replace(self, memory_points=memory_points, config=config)
 
     def fields(self, source: Source) -> dict[str, slice]:
         """Return the columns of each feature: several by a recipe, else one."""
-        if self.features is not None:
-            return columns_of(self.features).places
+        if self.config is not None and self.config.features is not None:
+            return columns_of(self.config.features).places
         names = source.feature_names or [f"x[{column}]" for column in range(source.dimension)]
         return {name: slice(column, column + 1) for column, name in enumerate(names)}
 
@@ -107,7 +159,7 @@ class Plan:
     def weights_of_labels(self) -> Literal["balanced"] | dict[Any, float] | None:
         """The class weights as scikit-learn takes them, by what `Points.y` holds."""
         weights = self.class_weight
-        return {-1: weights[0], 1: weights[1]} if isinstance(weights, tuple) else weights
+        return dict(zip(label_codes(len(weights)), weights, strict=True)) if isinstance(weights, tuple) else weights
 
     def check(self, *, curve: bool) -> None:
         """Refuse what does not make sense.
@@ -130,6 +182,14 @@ class Plan:
             raise ConfigurationError(f"--memory-points is {self.memory_points}", f"Give {LEAST_MEMORY} or more.")
         if self.seed < 0:
             raise ConfigurationError(f"--seed is {self.seed}", "Give 0 or more.")
+        if self.partitions < 1:
+            raise ConfigurationError(f"--partitions is {self.partitions}", "Give 1 or more.")
+        if self.config is not None and self.partitions > self.config.coreset.max_partitions:
+            most = self.config.coreset.max_partitions
+            raise ConfigurationError(
+                f"--partitions is {self.partitions}, but coreset.max_partitions is {most}",
+                "Raise coreset.max_partitions, or give fewer partitions.",
+            )
         require({"--plot": curve, "--no-optimum": self.find_optimum is False})
 
 
@@ -195,6 +255,23 @@ class EvaluationRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VersionOfAll:
+    """The version that a trainer publishes once it has learned all rows, in the order of the file.
+
+    Attributes
+    ----------
+    rows, partitions : int
+    training_set_sha256, content_sha256 : str
+        As `streamsvm model show` shows them.
+    """
+
+    rows: int
+    partitions: int
+    training_set_sha256: str
+    content_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationReport:
     """The outcome.
 
@@ -213,6 +290,8 @@ class EvaluationReport:
         Empty unless asked for.
     thresholds : tuple of AtThreshold
         Of streamsvm, the chosen one and others beside it, ascending; empty unless a threshold was asked for.
+    version : VersionOfAll or None
+        Of all rows, held out ones included; None without a configuration.
     """
 
     source: str
@@ -226,6 +305,7 @@ class EvaluationReport:
     rows: tuple[EvaluationRow, ...]
     curve: tuple[tuple[int, float, float], ...] = ()
     thresholds: tuple[AtThreshold, ...] = ()
+    version: VersionOfAll | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can hold; each row flat, its name as `contender`."""

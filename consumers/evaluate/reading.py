@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from consumers.evaluate.plan import Step, silent
-from streamsvm.config import Label
+from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.decoder import LARGEST_FEATURE
+from streamsvm.ingest.files.faults import bad_cell
+from streamsvm.ingest.files.source import Source, SourceBatch
 from streamsvm.learning.tasks import MOST_CLASSES
-from streamsvm.points import Points
+from streamsvm.points import Points, label_codes
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All points of a source.
+
+    Attributes
+    ----------
+    points : Points
+    labels : tuple
+        Of two, negative and positive.
+    at : ndarray of shape (n,), int64
+        Row of each point in the source.
+    """
+
+    points: Points
+    labels: tuple[Label, ...]
+    at: NDArray[np.int64]
 
 
 def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]]:
@@ -22,12 +45,56 @@ def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]
     ConfigurationError
         If it has fewer than two labels, or more than a point has room for, or a row is not a valid point.
     """
-    batches, read = [], 0
+    table = read(source, step)
+    return table.points, table.labels
+
+
+def read(source: Source, step: Step = silent, config: PointsConfig | None = None) -> Table:
+    """Read a whole source.
+
+    Parameters
+    ----------
+    source : Source
+    step : callable
+    config : PointsConfig, optional
+        Of the trainer that is to learn them: its labels, and the numbers that it stores. Default: float64, and the
+        labels that the source has, sorted.
+
+    Raises
+    ------
+    ConfigurationError
+        As `load`; and if a row is none that the trainer accepts.
+    """
+    batches, rows = [], 0
     for batch in source.batches():
         batches.append(batch)
-        read += len(batch)
-        step("reading", read, source.rows)
+        rows += len(batch)
+        step("reading", rows, source.rows)
+    at = np.concatenate([_rows_of(batch) for batch in batches] or [np.empty(0, np.int64)])
     given = _of_one_type(source, list(chain.from_iterable(batch.y or () for batch in batches)))
+    if config is not None and not given:
+        raise ConfigurationError(f"{source.name} holds no points", "The file must have a complete row of each label.")
+    labels = _sorted_labels(source, given) if config is None else config.labels
+    index = {(type(label), label): place for place, label in enumerate(labels)}
+    if config is not None:
+        _check_labels(source, given, at, index, labels)
+        _check_dimension(source, config)
+    codes = np.array(label_codes(len(labels)), np.int8)
+    y = codes[np.fromiter((index[type(label), label] for label in given), np.intp, len(given))]
+    weight = [np.ones(len(batch)) if batch.weight is None else batch.weight for batch in batches]
+    X = np.concatenate([batch.X for batch in batches])
+    if config is not None:
+        _check_range(source, X, at, config.dtype)
+        X = X.astype(config.numpy_dtype)
+    return Table(Points(X, y, np.concatenate(weight)), tuple(labels), at)
+
+
+def _rows_of(batch: SourceBatch) -> NDArray[np.int64]:
+    first = batch.first_row
+    return np.arange(first, first + len(batch), dtype=np.int64) if batch.rows is None else batch.rows
+
+
+def _sorted_labels(source: Source, given: list[Label]) -> tuple[Label, ...]:
     labels = sorted(set(given), key=lambda label: (isinstance(label, str), label))
     if not 2 <= len(labels) <= MOST_CLASSES:
         shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
@@ -35,12 +102,45 @@ def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]
             f"{source.name} has {len(labels)} labels ({shown}); evaluate supports 2 to {MOST_CLASSES}",
             "Choose the label column with --label, or remove rows with other labels.",
         )
-    index = {label: place for place, label in enumerate(labels)}
-    y = np.fromiter((index[label] for label in given), np.int8, len(given))
-    weight = [np.ones(len(batch)) if batch.weight is None else batch.weight for batch in batches]
-    y = 2 * y - 1 if len(labels) == 2 else y
-    points = Points(np.concatenate([batch.X for batch in batches]), y, np.concatenate(weight))
-    return points, tuple(labels)
+    return tuple(labels)
+
+
+def _check_labels(
+    source: Source, given: list[Label], at: NDArray[np.int64], known: Container[object], labels: tuple[Label, ...]
+) -> None:
+    for row, label in zip(at.tolist(), given, strict=True):
+        if (type(label), label) not in known:
+            raise bad_cell(
+                source.name,
+                row,
+                "of the label",
+                f"{label!r} is none of points.labels, {', '.join(map(repr, labels))}",
+                "Correct the row, or points.labels.",
+            )
+
+
+def _check_dimension(source: Source, config: PointsConfig) -> None:
+    if source.dimension != config.dimension:
+        raise ConfigurationError(
+            f"{source.name} has {source.dimension} features; points.dimension is {config.dimension}",
+            "Choose the columns with --columns, or correct points.dimension.",
+        )
+
+
+def _check_range(source: Source, X: NDArray[np.float64], at: NDArray[np.int64], dtype: str) -> None:
+    largest = LARGEST_FEATURE[dtype]
+    beyond = np.abs(X) > largest
+    if not beyond.any():
+        return
+    row, column = (int(index) for index in np.argwhere(beyond)[0])
+    name = source.feature_names[column] if source.feature_names else f"x[{column}]"
+    raise bad_cell(
+        source.name,
+        int(at[row]),
+        name,
+        f"{X[row, column]:g} is too large; a feature must be at most {largest:g} in magnitude",
+        "Correct the row, scale the column, or set points.dtype = float64.",
+    )
 
 
 def _of_one_type(source: Source, labels: list[Label]) -> list[Label]:

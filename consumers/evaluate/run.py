@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.leaks import TOO_GOOD, suspected
+from consumers.evaluate.learning import PORTION, Learned, learn
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
 from consumers.evaluate.plan import (
     FLAGS,
@@ -22,13 +21,13 @@ from consumers.evaluate.plan import (
     EvaluationRow,
     Plan,
     Step,
+    VersionOfAll,
     label_of,
     silent,
 )
-from consumers.evaluate.reading import check_parts, load
-from streamsvm.config import Label
+from consumers.evaluate.reading import Table, check_parts, read
+from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import (
     SGD_SETTINGS,
     Objectives,
@@ -41,22 +40,17 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
-from streamsvm.estimators.stream import CoresetWarning, NoProbabilities
+from streamsvm.features.inference import RARE
 from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
-from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task, task_of
-from streamsvm.model.classes import AnyModel, ClassModel
+from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold, described
-from streamsvm.points import Points
+from streamsvm.points import Points, label_codes
 from streamsvm.supports import LABELS, require
 from streamsvm.svm.fit_threshold import judge
 
-T = TypeVar("T")
-
-PORTION: Final = 1_000
-"""Points that a learner is given at once."""
 MOST_CELLS: Final = 1 << 26
 """Points times features beyond which the linear optimum is not sought: minutes, and gigabytes."""
 MOST_RBF_POINTS: Final = 50_000
@@ -66,12 +60,23 @@ WARM_UP_POINTS: Final = 2_000
 """Enough to fill and reduce that memory a few times, unmeasured."""
 MEMORY_FACTORS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Of the chosen memory, for the plot."""
+COARSE: Final = 0.01
+"""Share of an objective in doubt by the solver's tolerance, from which people are told."""
+OTHER_WEIGHTS: Final = {"balanced": "balanced", "none": "unweighted"}
+"""Names of rows under other class weights."""
 LEAST_PLOTTED: Final = 32
 RECALLS_SHOWN: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.2)
 """Of the held-out positive points, at thresholds that are shown beside the chosen one."""
 
 
-def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | None = None) -> EvaluationReport:
+def evaluate(
+    source: Source,
+    plan: Plan,
+    *,
+    curve: bool = False,
+    step: Step | None = None,
+    rejected: Callable[[], int] = lambda: 0,
+) -> EvaluationReport:
     """Read, split, learn once, and measure.
 
     Parameters
@@ -82,6 +87,8 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     curve : bool
         Measure the gap for a few memories, too.
     step : callable, optional
+    rejected : callable
+        Called when all is read: how many rows, which are not among the points, a trainer reads and rejects.
 
     Raises
     ------
@@ -91,8 +98,9 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     step = step or silent
     plan.check(curve=curve)
     peers = [resolve(name) for name in plan.against]
-    points, labels = load(source, step)
-    train, test = split(points, plan.test_share, plan.seed)
+    table = read(source, step, None if plan.config is None else plan.config.points)
+    labels = table.labels
+    train, test = split(table.points, plan.test_share, plan.seed)
     check_parts(source, train, test, len(labels))
     goal = {"svm.cost": plan.cost, "svm.target": plan.target, "--probability": plan.probability}
     require({**goal, LABELS: len(labels)}, {**FLAGS, LABELS: source.name})
@@ -100,15 +108,22 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
     without = _without_optimum(plan, train, curve=curve)
     if without:
         step(f"the optimum is left out: {without}", 0, REMARK)
-    objective = _prepared(plan, train, step)
+    config = _prepared(plan, train, step)
+    begun = time.perf_counter()
+    learned = learn(config, train, f"streamsvm, {plan.memory_points:,} points", step, partitions=plan.partitions)
+    seconds = time.perf_counter() - begun
+    objective = Objectives.over(train, learned.svm, learned.task)
     fields = plan.fields(source)
-    ours, thresholds = _streamsvm(plan, objective, test, fields, step)
-    rows = [ours, *(method(plan, objective, test, step) for method in (_reservoir, _sgd))]
+    ours, thresholds = _streamsvm(plan, learned, objective, test, fields, seconds)
+    rows = [ours, *_other_weights(plan, learned, objective, test, step)]
+    rows += [method(plan, objective, test, step) for method in (_reservoir, _sgd)]
     best = None
     if without:
         rows.append(EvaluationRow(name="optimum", note=without))
     else:
         best, row = _optimum(plan, objective, test, step)
+        if ours.scores is not None and (ours.scores.auc or 0.0) <= TOO_GOOD:
+            row = _with_suspect(row, best.models, test, fields, plan)
         rows.append(row)
     rows += [peer(name, made, plan, objective, test, step) for name, made in zip(plan.against, peers, strict=True)]
     return EvaluationReport(
@@ -123,30 +138,40 @@ def evaluate(source: Source, plan: Plan, *, curve: bool = False, step: Step | No
         rows=tuple(_said(_with_gap(row, best), rows, test, labels, plan) for row in rows),
         curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
         thresholds=thresholds,
+        version=None if plan.config is None else _version_of_all(plan.config, plan.partitions, table, rejected(), step),
+    )
+
+
+def _version_of_all(config: ModelConfig, partitions: int, table: Table, rejected: int, step: Step) -> VersionOfAll:
+    """Return the version that a trainer publishes of all rows, in their order; rejected ones keep their places."""
+    rows = len(table.points) + rejected
+    at = table.at if rejected else None
+    what = f"the version of all {rows:,} rows"
+    learned = learn(config, table.points, what, step, partitions=partitions, at=at, rows=rows)
+    return VersionOfAll(
+        rows=rows,
+        partitions=partitions,
+        training_set_sha256=learned.made.training_set_sha256,
+        content_sha256=learned.content_sha256,
     )
 
 
 def _check_class_weight(plan: Plan, labels: Sequence[object]) -> None:
-    if len(labels) > 2 and isinstance(plan.class_weight, tuple):
+    if plan.config is None and len(labels) > 2 and isinstance(plan.class_weight, tuple):
         raise ConfigurationError(
             f"--class-weight has two numbers, but there are {len(labels)} labels", "Give balanced, or leave it out."
         )
 
 
-def _prepared(plan: Plan, train: Points, step: Step) -> Objectives:
-    """Check the options by what a point of each label needs, compile what the pass will run, state the objective."""
+def _prepared(plan: Plan, train: Points, step: Step) -> ModelConfig:
+    """Return the configuration by which the points are learned, all compiled that the pass will run."""
     step("warming up", 0, None)
-    _, first = np.unique(train.y, return_index=True)
-    try:
-        config = replace(plan, probability=None).machine().fit(train.X[first], train.y[first]).model_config
-    except ValueError as error:
-        reason = str(error).removeprefix(": Value error, ")
-        raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
+    config = plan.configuration(train)
     warm_up(config)
-    task = task_of(config)  # as a trainer's, which tells few labels apart in pairs
-    few = replace(plan, memory_points=min(plan.memory_points, WARM_UP_MEMORY), probability=None)
-    _learned(few, train.take(slice(WARM_UP_POINTS)), task, silent)  # what reducers compile is not in `warm_up`
-    return Objectives.over(train, config.svm, task)
+    if plan.config is None:  # what reducers of these sizes compile is not in `warm_up`
+        few = plan.resized(min(plan.memory_points, WARM_UP_MEMORY)).configuration(train)
+        learn(few, train.take(slice(WARM_UP_POINTS)), "", silent)
+    return config
 
 
 def _without_optimum(plan: Plan, train: Points, *, curve: bool) -> str:
@@ -189,71 +214,96 @@ def _measured(
     )
 
 
-def _learned(plan: Plan, train: Points, task: Task, step: Step) -> tuple[CoresetSVC, bool]:
-    """Return the machine of all rows, trained, and whether a trainer would publish its probabilities.
-
-    What it would warn of is measured here, or said by the row's note.
-    """
-    machine = plan.machine()
-    with warnings.catch_warnings(record=True) as told:
-        for said in (CoresetWarning, ConvergenceWarning):
-            warnings.simplefilter("ignore", said)
-        warnings.simplefilter("always", NoProbabilities)
-        for part in _portions(train, f"streamsvm, {plan.memory_points:,} points", step):
-            machine.partial_fit(part.X, part.y, classes=_classes(task), sample_weight=part.weight)
-        assert machine.model_
-    for one in told:
-        if not issubclass(one.category, NoProbabilities):
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    return machine, not any(issubclass(one.category, NoProbabilities) for one in told)
-
-
 def _classes(task: Task) -> list[int]:
     """Return what `Points.y` holds."""
-    return [-1, 1] if task.classes == 2 else list(range(task.classes))
-
-
-def _machines(model: AnyModel) -> tuple[Model, ...]:
-    """Return the machines of a model, of one, too."""
-    return tuple(map(model.model, range(model.machines))) if isinstance(model, ClassModel) else (model,)
-
-
-def _each(found: T | tuple[T, ...]) -> tuple[T, ...]:
-    """Return what `CoresetSVC` has of each machine, of one, too."""
-    return found if isinstance(found, tuple) else (found,)
+    return list(label_codes(task.classes))
 
 
 def _streamsvm(
-    plan: Plan, objective: Objectives, test: Points, fields: Mapping[str, slice], step: Step
+    plan: Plan,
+    learned: Learned,
+    objective: Objectives,
+    test: Points,
+    fields: Mapping[str, slice],
+    seconds: float,
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
     """Return the row, and what several thresholds come to if one is asked for."""
-    begun = time.perf_counter()
-    machine, publishes_probabilities = _learned(plan, objective.points, objective.task, step)
-    models, fits = _machines(machine.model_), _each(machine.fit_)
-    seconds = time.perf_counter() - begun
-    held = machine.model_config.coreset.partition_points
-    row = _measured("streamsvm", models, objective, test, seconds, held)
-    note = f"{plan.reducer} {plan.structure}, trained on {fits[0].points:,} points" + (
-        "" if all(fit.converged for fit in fits) else "; the solver did not converge"
-    )
-    if len(models) == 1 and row.scores is not None and (row.scores.auc or 0.0) > TOO_GOOD:
-        note = f"{suspected(models[0].decision_function, test, fields, plan.seed)}; {note}"
+    made, models, coreset = learned.made, learned.models, learned.config.coreset
+    row = _measured("streamsvm", models, objective, test, seconds, coreset.partition_points * plan.partitions)
+    notes = [f"{coreset.reducer} {coreset.structure}, trained on {len(made.cut.points):,} points"]
+    if not all(machine.fit.converged for machine in made.machines):
+        notes.append("the solver did not converge")
+    notes += _kept(learned, len(objective.points))
     at, thresholds = None, tuple[AtThreshold, ...]()
-    if (threshold := machine.threshold_) is not None:
+    threshold = models[0].threshold if len(models) == 1 else None
+    if threshold is not None:
         decision = models[0].decision_function(test.X)
         at = at_threshold(threshold.value, plan.cost, decision, test)
         thresholds = tuple(at_threshold(one, plan.cost, decision, test) for one in _beside(threshold, decision, test))
-        note += f"; threshold {described(threshold)}"
-    row = replace(row, note=note, at=at)
-    if plan.probability is None:
-        return row, thresholds
-    if not publishes_probabilities:
-        note = f"{note}; no probabilities: too few points of a label in the audit sample"
-        return replace(row, note=note), thresholds
-    said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
-    audited = machine.model_config.coreset.audit_points
-    note = f"{note}; {plan.probability} by an audit sample of {audited:,}"
-    return replace(row, note=note, probabilities=said), thresholds
+        notes.append(f"threshold {described(threshold)}")
+    said = None
+    if plan.probability is not None and made.no_probability:
+        notes.append("no probabilities: too few points of a label in the audit sample")
+    elif plan.probability is not None:
+        said = probability_scores(test, models[0].predict_proba(test.X)[:, 1])
+        notes.append(f"{plan.probability} by an audit sample of {coreset.audit_points:,}")
+    row = replace(row, note="; ".join(notes), at=at, probabilities=said)
+    return _with_suspect(row, models, test, fields, plan), thresholds
+
+
+def _kept(learned: Learned, rows: int) -> Iterator[str]:
+    """Say what a gap comes from where no point was reduced, and what of a budget lies idle."""
+    made, coreset = learned.made, learned.config.coreset
+    if learned.clipped:
+        yield f"{learned.clipped:,} rows were clipped (coreset.max_leverage, clip_sd)"
+    elif len(made.cut.points) == rows:
+        yield "all points are held as they came, so that the gap is the solver's own"
+        fit = made.machines[0].fit
+        if len(made.machines) == 1 and fit.dual_objective is not None:
+            doubt = (fit.objective - fit.dual_objective) / max(fit.objective, 1e-300)
+            if doubt > COARSE:
+                yield (
+                    f"its tolerance, {learned.svm.tolerance:g}, is coarse for an objective of {fit.objective:.3g}, of "
+                    f"which {doubt:.0%} are in doubt: lower svm.tolerance if that matters"
+                )
+    if coreset.memory_points is not None and len(made.cut.positions) < coreset.max_partitions:
+        held = coreset.partition_points * len(made.cut.positions)
+        yield (
+            f"{held:,} of {coreset.memory_points:,} points can be held, because coreset.max_partitions = "
+            f"{coreset.max_partitions} keeps room for so many partitions"
+        )
+
+
+def _with_suspect(
+    row: EvaluationRow, models: Sequence[Model], test: Points, fields: Mapping[str, slice], plan: Plan
+) -> EvaluationRow:
+    """Add to a row's note which field answers by itself, where nearly all rows are right."""
+    if len(models) > 1 or row.scores is None or (row.scores.auc or 0.0) <= TOO_GOOD:
+        return row
+    suspect = suspected(models[0].decision_function, test, fields, plan.seed)
+    return replace(row, note=f"{suspect}; {row.note}")
+
+
+def _other_weights(
+    plan: Plan, learned: Learned, objective: Objectives, test: Points, step: Step
+) -> Iterator[EvaluationRow]:
+    """Yield, where a label is rare, what the other choice of class weights would be: balanced, or none."""
+    points, config = objective.points, learned.config
+    if learned.task.classes > 2 or config.svm.class_weight not in ("none", "balanced"):
+        return
+    positive = float(np.mean(points.y > 0))
+    share = min(positive, 1.0 - positive)
+    if share >= RARE:
+        return
+    other = "balanced" if config.svm.class_weight == "none" else "none"
+    name = OTHER_WEIGHTS[other]
+    begun = time.perf_counter()
+    svm = config.svm.model_copy(update={"class_weight": other})
+    weighted = learn(config.model_copy(update={"svm": svm}), points, name, step, partitions=plan.partitions)
+    seconds = time.perf_counter() - begun
+    row = _measured(name, weighted.models, objective, test, seconds, config.coreset.partition_points * plan.partitions)
+    note = f"streamsvm with class_weight = {other}, because only {share:.1%} of the rows have the rarer label"
+    yield replace(row, objective=None, note=f"{note}; another objective, so no gap")
 
 
 def at_threshold(value: float, costs: tuple[float, float] | None, decision: Float, test: Points) -> AtThreshold:
@@ -380,9 +430,11 @@ def _said(
 
 def _curve(plan: Plan, objective: Objectives, best: Optima, step: Step) -> Iterator[tuple[int, float, float]]:
     for factor in MEMORY_FACTORS:
-        one = replace(plan, memory_points=round(factor * plan.memory_points))
-        if not LEAST_PLOTTED <= one.memory_points < len(objective.points):
+        memory = round(factor * plan.memory_points)
+        if not LEAST_PLOTTED <= memory < len(objective.points):
             continue
-        ours = _machines(_learned(one, objective.points, objective.task, step)[0].model_)
+        one, what = plan.resized(memory), f"streamsvm, {memory:,} points"
+        config = one.configuration(objective.points)
+        ours = learn(config, objective.points, what, step, partitions=plan.partitions).models
         sampled = objective.of_few(_sampled(one, objective, step))
         yield one.memory_points, best.gap(objective.value(ours)), best.gap(objective.value(sampled))

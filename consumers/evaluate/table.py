@@ -93,6 +93,12 @@ def describe_thresholds(report: EvaluationReport) -> Table | None:
 def notes(report: EvaluationReport) -> list[str]:
     """Return what the table has no room for, one line each."""
     said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
+    if (version := report.version) is not None:
+        over = f"{version.partitions} partition{'' if version.partitions == 1 else 's'}"
+        said.append(
+            f"a trainer publishes of all {version.rows:,} rows, sent by replay to {over}: training set "
+            f"{version.training_set_sha256}, content {version.content_sha256}; streamsvm model show prints both"
+        )
     said += [f"memory {memory:,}: gap {ours:.2e}, reservoir {theirs:.2e}" for memory, ours, theirs in report.curve]
     return said
 

@@ -15,6 +15,7 @@ from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model
+from streamsvm.model.message import content_sha256
 from streamsvm.model.probability import Probability, Sigmoid
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
@@ -58,6 +59,7 @@ def describe(loaded: Loaded) -> Table:
         ("sha256", loaded.sha256),
         ("configuration", lineage.configuration_sha256),
         ("training set", lineage.training_set_sha256),
+        ("content", content_sha256(version)),
         ("record", f"offset {loaded.offset} of the models topic"),
     ):
         table.add_row(name, cell(value))

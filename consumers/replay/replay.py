@@ -139,7 +139,10 @@ class Sending(TypedDict, total=False):
     rate_per_s : float, optional
         Points a second. Default: as fast as the broker takes them.
     partition : int, optional
-        Send everything to this one. Default: by key, else spread over all.
+        Send everything to this one. Default: by key, else by `partitions`.
+    partitions : int, optional
+        Of the topic: records without a key go to them in turn, so that the file alone says where each row lies.
+        Default: where the client sends them, at random.
     rows_per_record : int
         Points in a record; more than one makes arrays, which travel faster.
     progress : callable, optional
@@ -154,6 +157,7 @@ class Sending(TypedDict, total=False):
 
     rate_per_s: float | None
     partition: int | None
+    partitions: int | None
     rows_per_record: int
     progress: Callable[[Sent], None] | None
     stop: threading.Event | None
@@ -263,6 +267,7 @@ def _send(
     *,
     rate_per_s: float | None = None,
     partition: int | None = None,
+    partitions: int | None = None,
     rows_per_record: int = 1,
     progress: Callable[[Sent], None] | None = None,
     stop: threading.Event | None = None,
@@ -281,7 +286,10 @@ def _send(
                 _wait(pace.take(rows, clock()), outbox, stop, sleep)
             if stop.is_set():
                 break
-            outbox.send(Message(topic, value, record_key, headers, partition))
+            target = partition
+            if target is None and partitions is not None and record_key is None:
+                target = sent.records % partitions
+            outbox.send(Message(topic, value, record_key, headers, target))
             sent = Sent(sent.points + rows, sent.records + 1, sent.bytes + len(value))
             if progress is not None and (now := clock()) - reported_at >= REPORT_EVERY_S:
                 progress(sent)

@@ -85,7 +85,11 @@ class Proposal:
     events: int
 
 
-def proposal(events: Sequence[Mapping[str, Any]], label: Path | None = None) -> Proposal:
+def proposal(
+    events: Sequence[Mapping[str, Any]],
+    label: Path | None = None,
+    markers: Mapping[str, Mapping[str, int]] | None = None,
+) -> Proposal:
     """Propose features for events.
 
     Parameters
@@ -94,6 +98,8 @@ def proposal(events: Sequence[Mapping[str, Any]], label: Path | None = None) -> 
         At least one, of JSON's types.
     label : Path, optional
         The label's field. Default: the one field that is called y, label, class or target.
+    markers : mapping, optional
+        Of each field of the first level, how often which text was taken for a missing value.
 
     Raises
     ------
@@ -101,10 +107,12 @@ def proposal(events: Sequence[Mapping[str, Any]], label: Path | None = None) -> 
         If the label has not exactly two values.
     """
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
+    whole: list[Path] = [(name,) for name in markers or ()]
+    paths += [path for path in whole if path not in paths]
     if label is None:
         named = [path for path in paths if len(path) == 1 and str(path[0]).lower() in LABEL_NAMES]
         label = named[0] if len(named) == 1 else None
-    answers = None if label is None else _label(picked(events, label), label)
+    answers = None if label is None else _label(picked(events, label), label, (markers or {}).get(shown(label), {}))
     identifier: Path | None = None
     found = []
     for path in paths:
@@ -113,7 +121,7 @@ def proposal(events: Sequence[Mapping[str, Any]], label: Path | None = None) -> 
         one = _field(path, [None if isinstance(v, Unreachable) else v for v in picked(events, path)], answers)
         if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
             identifier = path
-        found.append(one)
+        found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
     told = None if label is None or answers is None else (label, answers.negative, answers.positive)
     rare = None if answers is None else answers.rare()
     return Proposal(tuple(found), told, rare, identifier, len(events))
@@ -137,16 +145,23 @@ class _Answers:
         return (value, less) if less < RARE else None
 
 
-def _label(values: Sequence[Any], path: Path) -> _Answers:
-    kinds = sorted({(type(v).__name__, v) for v in values if isinstance(v, bool | int | str)})
+def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _Answers:
+    values = [_hashable(value) for value in values]
+    kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
     if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
         some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
-        raise ValueError(f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}")
+        told = f" ({_told_markers(markers)})" if markers else ""
+        raise ValueError(
+            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{told}"
+        )
     negative, positive = kinds[0][1], kinds[1][1]
-    return _Answers(negative, positive, np.array([{negative: 0, positive: 1}.get(_hashable(v), -1) for v in values]))
+    return _Answers(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
 
 
 def _hashable(value: Any) -> Any:
+    """Return a value that can be a label, a whole number as an integer; None for others."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, bool | int | str) else None
 
 
@@ -257,6 +272,19 @@ def _with_missing(made: FieldProposal, present: Sequence[Any], events: int) -> F
         missing = {"constant": float(f"{np.mean(np.array(present, np.float64)):.6g}")}
     why = f"{made.why}; missing in {1 - len(present) / events:.1%}"
     return FieldProposal(made.path, {**made.options, "missing": missing}, why)
+
+
+def _with_markers(made: FieldProposal, markers: Mapping[str, int]) -> FieldProposal:
+    """Say how many cells of a field were taken for missing by what stood in them."""
+    if not markers:
+        return made
+    is_text = made.options is not None and made.options["as"] in ("category", "hash")
+    hint = "; what is a value must be among the values of a category" if is_text else ""
+    return FieldProposal(made.path, made.options, f"{made.why}; {_told_markers(markers)}{hint}")
+
+
+def _told_markers(markers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {_told(text)}" for text, count in sorted(markers.items())) + " taken as missing"
 
 
 def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str | None:

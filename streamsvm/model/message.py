@@ -204,6 +204,32 @@ def encode(version: Version) -> bytes:
     return msgspec.json.encode(message, order="deterministic")
 
 
+def content_sha256(version: Version) -> str:
+    """Hash what rows, configuration and cut decide of a version, as `encode` writes it.
+
+    The same rows, in the same partitions and order from offset 0 on, one a record, give the same hash under every name,
+    in every topic and at every time. Left out are the name and number, the topic and its id, when and in which epoch of
+    a leader records were written, what was published before, and the build.
+    """
+    lineage = version.lineage
+    cuts = {
+        name: None if cut is None else tuple(msgspec.structs.replace(part, leader_epoch=-1) for part in cut)
+        for name, cut in (("cut", lineage.cut), ("tuned_at", lineage.tuned_at))
+    }
+    memory = lineage.memory
+    if memory is not None:
+        held = tuple(msgspec.structs.replace(one, before=_without_times(one.before)) for one in memory.partitions)
+        memory = msgspec.structs.replace(memory, partitions=held)
+    own = msgspec.structs.replace(
+        lineage, parent=None, topic="", topic_id="", base=(), build={}, links=(), memory=memory, **cuts
+    )
+    return sha256(encode(replace(version, name="", number=0, stream=_without_times(version.stream), lineage=own)))
+
+
+def _without_times(stream: StreamSummary) -> StreamSummary:
+    return msgspec.structs.replace(stream, first_time_ms=-1, last_time_ms=-1)
+
+
 def decode(value: bytes, expected_sha256: str | None = None) -> Version:
     """Decode and check a version's value.
 

@@ -99,7 +99,7 @@ def test_every_format_gives_the_same_figures(
 ) -> None:
     """The same points out of any file: the same gaps and scores as from memory."""
     found = evaluate(open_source(write(tmp_path / f"part.{ending}", *arrays)), PLAN)
-    assert [row.name for row in found.rows] == ["streamsvm", "reservoir", "SGD", "optimum"]
+    assert [row.name for row in found.rows] == ["streamsvm", "balanced", "reservoir", "SGD", "optimum"]
     for row in found.rows:
         assert replace(row, **UNTIMED) == replace(named(report, row.name), **UNTIMED)
 
@@ -132,8 +132,8 @@ def test_the_figures_are_those_computed_by_hand(arrays: Arrays, report: Evaluati
 
 def test_rows_keep_to_their_memory(report: EvaluationReport) -> None:
     """Ours and the reservoir hold what was chosen, SGD nothing, the optimum everything; ours is nearer."""
-    held = {row.name: row.points_held for row in report.rows[:4]}
-    assert held == {"streamsvm": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
+    held = {row.name: row.points_held for row in report.rows[:5]}
+    assert held == {"streamsvm": 200, "balanced": 200, "reservoir": 200, "SGD": 0, "optimum": 2_400}
     gaps = {row.name: row.gap for row in report.rows}
     assert 0.0 == gaps["optimum"] < gaps["streamsvm"] < gaps["reservoir"]
     assert report.uncertainty is not None
@@ -464,7 +464,7 @@ def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:
     shown = json.loads(finished.stdout)
     assert (shown["training_points"], shown["test_points"], shown["dimension"]) == (640, 160, 3)
     assert shown["labels"] == [-1, 1]
-    assert [row["contender"] for row in shown["rows"]] == ["streamsvm", "reservoir", "SGD", "optimum"]
+    assert [row["contender"] for row in shown["rows"]] == ["streamsvm", "balanced", "reservoir", "SGD", "optimum"]
     assert shown["rows"][0]["accuracy"] > 0.9
     assert (tmp_path / "g.png").exists()
 

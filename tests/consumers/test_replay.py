@@ -332,6 +332,19 @@ def test_what_is_replayed_can_be_read_and_decoded(broker: EmbeddedBroker, rows_p
     assert decoded.rows[0].points.y.tolist() == (given.y or [])[:5_000]
 
 
+@pytest.mark.parametrize("rows_per_record", [1, 7])
+def test_records_without_a_key_go_to_the_partitions_in_turn(broker: EmbeddedBroker, rows_per_record: int) -> None:
+    """So the file says where each row lies, and in which order."""
+    name = f"in-turn-{rows_per_record}"
+    with closing(Outbox(broker.connection)) as outbox:
+        replay(points(500, ids=list(range(500))), outbox, name, partitions=4, rows_per_record=rows_per_record)
+    for partition in range(4):
+        records = Cluster(broker.connection).read_to_end(name, partition, timeout_s=30)
+        held = [json.loads(record.value or b"") for record in records]
+        rows = [row["id"] for one in held for row in (one if isinstance(one, list) else [one])]
+        assert rows == [row for row in range(500) if row // rows_per_record % 4 == partition]
+
+
 def test_points_spread_over_the_partitions(broker: EmbeddedBroker) -> None:
     """Without key and partition the client chooses; nothing is lost or doubled."""
     outbox = Outbox(broker.connection)

@@ -134,6 +134,24 @@ def test_a_search_for_leaks_looks_at_each_value_once(monkeypatch: pytest.MonkeyP
     assert averaged <= 2 * 500
 
 
+def test_it_says_what_was_taken_as_missing() -> None:
+    """By field, also of one that has no other cells; of a label in the refusal."""
+    events = [{"country": "DE", "n": 1.5 * row, "y": row % 2 == 0} for row in range(20)] + [{"n": 1.0, "y": True}] * 3
+    made = proposal(events, None, {"country": {"NA": 2, "na": 1}, "n": {"nan": 4}, "gone": {"null": 23}})
+    why = {field.path[0]: field.why for field in made.fields}
+    assert "; 2 'NA', 1 'na' taken as missing; what is a value must be among the values of a category" in why["country"]
+    assert why["n"].endswith("; 4 'nan' taken as missing")
+    assert why["gone"] == "always missing in the sample; 23 'null' taken as missing"
+    with pytest.raises(ValueError, match=r"but the sample has 'EU' \(7 'NA' taken as missing\)"):
+        proposal([{"y": "EU"}, {"y": "EU"}], None, {"y": {"NA": 7}})
+
+
+def test_labels_that_are_whole_numbers_may_have_a_point() -> None:
+    """As tables write a column of integers in which some are missing."""
+    made = proposal([{"a": row / 7, "y": float(row % 2)} for row in range(20)])
+    assert made.label == (("y",), 0, 1)
+
+
 def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
     """With the share as the reason, and what it costs; not where both labels are frequent."""
     lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none"))

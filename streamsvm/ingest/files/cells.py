@@ -21,7 +21,8 @@ from streamsvm.ingest.files.roles import Roles
 from streamsvm.ingest.files.source import Id, OnIncomplete, SourceBatch
 
 MISSING_CELLS: Final = ("", "na", "nan", "null")
-"""Cells of a CSV that mean a missing value, in lower case."""
+"""Cells of a CSV that mean a missing value, in lower case and without blanks around them; in every file of points and
+of events, but for a value that the configuration declares for its column."""
 
 LONGEST_INTEGER: Final = 300
 """Most characters of a label that is read as an integer; longer numbers are beyond float64 in any case."""
@@ -38,6 +39,11 @@ _INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
 
 _PADDED: Final = re.compile(r"[+-]?0\d.*", re.ASCII)
 """A number with zeros before it, as codes have and as nobody writes a number: "01" is not 1, but text."""
+
+
+def is_missing(cell: str) -> bool:
+    """Tell whether a cell of a CSV, without blanks around it, says that its value is missing."""
+    return cell.lower() in MISSING_CELLS
 
 
 def checked_features(
@@ -110,10 +116,12 @@ def _numbers(name: object, column: str, values: Any, first_row: int) -> NDArray[
     except pa.ArrowInvalid:
         row = _first_unreadable(values)
         cell = values[row].as_py()
-        if cell == "":
+        if is_missing(cell):
             raise missing_cell(name, first_row + row, column) from None
         raise bad_cell(name, first_row + row, column, f"{shown(cell)} is not a number", NO_FEATURE) from None
     found: NDArray[np.float64] = numbers.to_numpy(zero_copy_only=False)
+    if np.isnan(found).any():  # as a table writes a missing number, and one of the cells of `MISSING_CELLS`
+        raise missing_cell(name, first_row + int(np.argmax(np.isnan(found))), column)
     return found
 
 
@@ -270,15 +278,17 @@ def _read_labels(cells: Any) -> list[Any]:
 
 
 def _cell_label(cell: str) -> int | float | str | None:
-    """Return what a cell of text means as a label; None if it is blank."""
+    """Return what a cell of text means as a label; None if it is missing."""
     cell = cell.strip()
+    if is_missing(cell):
+        return None
     if _PADDED.fullmatch(cell):
         return cell
     if _INTEGER.fullmatch(cell) and len(cell) <= LONGEST_INTEGER:
         return int(cell)
     if NUMBER.fullmatch(cell):
         return float(cell)
-    return cell or None
+    return cell
 
 
 def ids_of(name: object, column: str, values: list[Any], first_row: int) -> list[Id | None]:

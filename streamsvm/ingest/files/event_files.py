@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, Self
 
 import msgspec
 import numpy as np
@@ -17,10 +19,13 @@ from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.frames import plain
 from streamsvm.features.paths import shown
-from streamsvm.features.recipe import LARGEST_NUMBER, Category, Hash, Recipe, Time
+from streamsvm.features.recipe import Category, Hash, Recipe, Time
+from streamsvm.features.values import LARGEST_EXACT
+from streamsvm.ingest.decoder import LARGEST_FEATURE
 from streamsvm.ingest.events import EventReader
-from streamsvm.ingest.files.cells import MISSING_CELLS
-from streamsvm.ingest.files.faults import CORRECT, bad_row, reading
+from streamsvm.ingest.files.cells import is_missing
+from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading
+from streamsvm.ingest.files.faults import shown as quoted
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
 from streamsvm.ingest.files.source import Format, OnIncomplete, Source, SourceBatch
 
@@ -28,14 +33,23 @@ Event = dict[str, Any]
 
 NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 """A cell that is a number in JSON, too: not one with zeros in front, which is an identifier."""
-LARGEST_EXACT: Final = 1 << 53
 CHUNK: Final = 4_096
 
 _object_decoder = msgspec.json.Decoder(dict[str, Any])
+_number_decoder = msgspec.json.Decoder()
+
+Markers = dict[str, Counter[str]]
+"""How often each cell that says in words that a value is missing stood in each column of a CSV."""
 
 
-def events_in(path: Path, format_: Format, recipe: Recipe | None, delimiter: str | None = None) -> Iterator[Event]:
+def events_in(
+    path: Path, format_: Format, recipe: Recipe | None, delimiter: str | None = None, markers: Markers | None = None
+) -> Iterator[Event]:
     """Yield the rows of a file as events.
+
+    A cell of a CSV is missing if it is empty, NA, NaN or null (`is_missing`), unless that is a value of a vocabulary
+    which the recipe declares for the column: a category's values, or the labels. Blanks around a cell do not count,
+    unless such a value has them. Other cells are what JSON would read: a number, true, false, or else text.
 
     Parameters
     ----------
@@ -45,6 +59,8 @@ def events_in(path: Path, format_: Format, recipe: Recipe | None, delimiter: str
         Says which columns of a CSV are text. Without it a cell is a number, a boolean or text by what stands in it.
     delimiter : str, optional
         Of a CSV. Default: a tab for .tsv, else a comma.
+    markers : Markers, optional
+        Filled, by column, with the cells of a CSV that were taken as missing though they are not empty.
 
     Raises
     ------
@@ -52,7 +68,7 @@ def events_in(path: Path, format_: Format, recipe: Recipe | None, delimiter: str
         If the file or a row of it cannot be read, or the format has no named columns.
     """
     openers: Mapping[str, Callable[[Path], Iterator[Event]]] = {
-        "csv": partial(_csv, texts=_texts(recipe), codes=_codes(recipe), delimiter=delimiter),
+        "csv": partial(_csv, _Columns.of(recipe), delimiter, {} if markers is None else markers),
         "jsonl": _jsonl,
         "parquet": _parquet,
     }
@@ -73,6 +89,7 @@ def event_source(
     *,
     delimiter: str | None = None,
     on_incomplete: OnIncomplete | None = None,
+    dtype: Literal["float32", "float64"] = "float64",
 ) -> Source:
     """Return a file of raw events as points, by a recipe that has a label.
 
@@ -80,6 +97,8 @@ def event_source(
     ----------
     path, format_, recipe, delimiter
         As of `events_in`.
+    dtype : "float32" or "float64"
+        What a model stores: a feature that it cannot hold is an error, and others are rounded to it.
     on_incomplete : callable, optional
         Skip the rows that the recipe rejects because a field is missing, and call this with their number.
 
@@ -90,7 +109,7 @@ def event_source(
     """
     if recipe.label is None:
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
-    config = PointsConfig(**points_of(recipe), dtype="float64")
+    config = PointsConfig(**points_of(recipe), dtype=dtype)
     read = partial(_batches, path, format_, recipe, config, delimiter, on_incomplete)
     return Source(
         name=str(path),
@@ -110,7 +129,7 @@ def _batches(
     delimiter: str | None,
     on_incomplete: OnIncomplete | None,
 ) -> Iterator[SourceBatch]:
-    reader = EventReader(recipe, config, LARGEST_NUMBER, labeled=True)
+    reader = EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=True)
     events = events_in(path, format_, recipe, delimiter)
     for first_row, rows in chunks(events, batch_rows(config.dimension)):
         made = reader.read(rows)
@@ -137,31 +156,42 @@ _REMEDIES: Final = {
 # -------------------------------------------------------------------- formats
 
 
-def _texts(recipe: Recipe | None) -> frozenset[str]:
-    """Return the columns whose cells stay text, though they may look like numbers."""
-    if recipe is None:
-        return frozenset()
-    paths = [one.field for one in recipe.of_fields if isinstance(one, Category | Hash)]
-    times = [one for one in recipe.of_fields if isinstance(one, Time) and one.format == "iso8601"]
-    paths += [path for one in times for path in (one.field, one.since) if path is not None]
-    label = recipe.label
-    if label is not None and isinstance(label.positive[0], str):
-        paths.append(label.field)
-    return frozenset(shown(path) for path in (*paths, *(() if recipe.id is None else (recipe.id,))))
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What a recipe says of the columns of a CSV.
+
+    Attributes
+    ----------
+    texts : set of str
+        Whose cells stay text, though they may look like numbers.
+    codes : mapping of str to set of str
+        The vocabularies: values of a category, and labels that are text.
+    """
+
+    texts: frozenset[str]
+    codes: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, recipe: Recipe | None) -> Self:
+        """Return what a recipe says; nothing without one."""
+        if recipe is None:
+            return cls(frozenset(), {})
+        texts = {one.field for one in recipe.of_fields if isinstance(one, Category | Hash)}
+        times = [one for one in recipe.of_fields if isinstance(one, Time) and one.format == "iso8601"]
+        texts |= {path for one in times for path in (one.field, one.since) if path is not None}
+        texts |= set() if recipe.id is None else {recipe.id}
+        vocabularies = [(one.field, one.values) for one in recipe.of_fields if isinstance(one, Category)]
+        label = recipe.label
+        if label is not None and isinstance(label.positive[0], str):
+            texts.add(label.field)
+            vocabularies.append((label.field, tuple(map(str, (*label.negative, *label.positive)))))
+        codes: dict[str, frozenset[str]] = {}
+        for path, values in vocabularies:
+            codes[shown(path)] = codes.get(shown(path), frozenset()).union(values)
+        return cls(frozenset(map(shown, texts)), codes)
 
 
-def _codes(recipe: Recipe | None) -> Mapping[str, frozenset[str]]:
-    """Return the vocabularies of the columns that are categories."""
-    found: dict[str, frozenset[str]] = {}
-    for one in () if recipe is None else recipe.of_fields:
-        if isinstance(one, Category):
-            found[shown(one.field)] = found.get(shown(one.field), frozenset()).union(one.values)
-    return found
-
-
-def _csv(
-    path: Path, texts: frozenset[str], codes: Mapping[str, frozenset[str]], delimiter: str | None
-) -> Iterator[Event]:
+def _csv(columns: _Columns, delimiter: str | None, markers: Markers, path: Path) -> Iterator[Event]:
     separator = delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
     if len(separator) != 1:
         raise ConfigurationError(
@@ -174,29 +204,52 @@ def _csv(
             raise ConfigurationError(
                 f"{path}: the first line must name every column, and no two the same", "Add or correct the header."
             )
+        kinds = [(name, name in columns.texts, columns.codes.get(name, frozenset())) for name in names]
         for row, cells in enumerate(rows):
             if len(cells) != len(names):
                 raise bad_row(path, row, f"it has {len(cells)} cells, the first line has {len(names)}")
-            yield {
-                name: value
-                for name, cell in zip(names, cells, strict=True)
-                if (value := _cell(cell.strip(), text=name in texts, codes=codes.get(name, frozenset()))) is not None
-            }
+            event: Event = {}
+            for (name, text, codes), cell in zip(kinds, cells, strict=True):
+                try:
+                    value = _cell(cell, text=text, codes=codes)
+                except msgspec.DecodeError:
+                    raise bad_cell(path, row, name, f"{quoted(cell)} is too large for a number") from None
+                if value is not None:
+                    event[name] = value
+                elif marker := cell.strip():
+                    markers.setdefault(name, Counter())[marker] += 1
+            yield event
 
 
 def _cell(cell: str, *, text: bool, codes: frozenset[str]) -> str | float | bool | None:
-    """Return what a cell holds; a whole number written as 2.0 is the code 2 of a vocabulary that has 2 and not 2.0."""
-    if cell.lower() in MISSING_CELLS:
+    """Return what a cell holds, None if it is missing.
+
+    A value of the vocabulary is that value. So is one written otherwise than JSON would: 2.0 and 2e0 are the code 2 of
+    a vocabulary that has 2 and not 2.0, and True is its true.
+    """
+    if cell in codes:
+        return cell
+    cell = cell.strip()
+    if cell in codes:
+        return cell
+    if is_missing(cell):
         return None
     if text:
-        whole = cell.removesuffix(".0")
-        return whole if cell not in codes and whole in codes and NUMBER.fullmatch(cell) else cell
+        return _code(cell, codes) if codes else cell
     if cell.lower() in ("true", "false"):
         return cell.lower() == "true"
-    if NUMBER.fullmatch(cell) is None:
+    return cell if NUMBER.fullmatch(cell) is None else _number_decoder.decode(cell)
+
+
+def _code(cell: str, codes: frozenset[str]) -> str:
+    if cell.lower() in ("true", "false"):
+        written = cell.lower()
+    elif NUMBER.fullmatch(cell) is None:
         return cell
-    value = float(cell)
-    return int(value) if value.is_integer() and abs(value) <= LARGEST_EXACT else value
+    else:
+        value = float(cell)
+        written = str(int(value)) if value.is_integer() and abs(value) <= LARGEST_EXACT else cell
+    return written if written in codes else cell
 
 
 def _jsonl(path: Path) -> Iterator[Event]:

@@ -1,0 +1,83 @@
+"""A trainer's configuration file as a plan: what of it an evaluation follows, and what it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from consumers.evaluate.reading import load as load_points
+from consumers.host.runtime import connect
+from consumers.loader import load
+from consumers.settings import Settings
+from streamsvm.errors import ConfigurationError, StreamsvmError
+from streamsvm.ingest.files.source import Source
+from streamsvm.kafka import Cluster
+
+FOLLOWED: Final = frozenset({"points", "coreset", "svm", "seed", "features", "events"})
+"""Sections that decide what is learned."""
+TIMED: Final = ("window_s", "half_life_s")
+
+
+def settings_of(file: Path, options: Mapping[str, Any]) -> Settings:
+    """Read a configuration file, as `streamsvm train` does; options take precedence.
+
+    Raises
+    ------
+    ConfigurationError
+        If it is not valid, or a file of rows cannot give what it asks for.
+    """
+    settings = load(options, file=file)
+    if settings.labels.topic:
+        raise ConfigurationError(
+            f"{file}: labels.topic = {settings.labels.topic}, but a file of rows has its labels in them",
+            "Evaluate with a copy that has events.label instead of [labels].",
+        )
+    for option in TIMED:
+        if getattr(settings.coreset, option) is not None:
+            raise ConfigurationError(
+                f"{file}: coreset.{option} counts by the times of records, which the rows of a file do not have",
+                "Compare memories by rows: streamsvm evaluate FILE --prequential.",
+            )
+    return settings
+
+
+def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: Source) -> Settings:
+    """Return settings for a file of points; what `points` does not say is as the file has it.
+
+    Raises
+    ------
+    ConfigurationError
+        If the file is not valid.
+    """
+    if settings.points is not None:
+        return settings
+    _, labels = load_points(source)
+    points: dict[str, Any] = {"dimension": source.dimension, "labels": labels}
+    if source.feature_names:
+        points["feature_names"] = source.feature_names
+    return load({**options, "points": points}, file=file)
+
+
+def not_followed(settings: Settings) -> list[str]:
+    """Return the sections and options of other sections that are not the default and that no evaluation looks at."""
+    return sorted(
+        {_section(name) for name in settings.differing()} - {f"[{section}]" for section in FOLLOWED} - {"seed"}
+    )
+
+
+def _section(name: str) -> str:
+    section, dot, _ = name.partition(".")
+    return f"[{section}]" if dot or section in ("features", "events") else section
+
+
+def partitions_of(settings: Settings) -> tuple[int, str]:
+    """Return how many partitions the configured input topic has, and where the number comes from; 1 if nobody knows."""
+    topic = settings.input.topic
+    if not any(name == "input.topic" or name.startswith("kafka.") for name in settings.differing()):
+        return 1, "no input.topic is configured"
+    try:
+        count = len(Cluster(connect(settings, "evaluate")).describe(topic).partitions)
+    except StreamsvmError as error:
+        return 1, f"the topic {topic} cannot be asked: {error.what}"
+    return count, f"as many as the topic {topic} has"

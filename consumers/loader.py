@@ -92,7 +92,8 @@ def load(
         raise ConfigurationError(f"invalid configuration: {_one_line(error)}", _sources(file)) from None
     except (SettingsError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"the configuration cannot be read: {error}", _sources(file)) from None
-    return Settings.model_construct(**{field: getattr(bound, field) for field in Settings.model_fields})
+    values = {field: getattr(bound, field) for field in Settings.model_fields}
+    return Settings.model_construct(_fields_set=set(bound.model_fields_set), **values)
 
 
 def _sources(file: Path | None) -> str:

@@ -33,6 +33,9 @@ from streamsvm.secrecy import is_secret
 from streamsvm.supports import FOREIGN_COLUMNS, require
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
+    from consumers.dead_letters.listing import Chosen
     from consumers.settings import Settings
     from streamsvm.kafka import Cluster
 
@@ -872,17 +875,23 @@ app.command(name="served", cls=OptionsOnDemand)(served_command)
 def dead_letters_command(
     settings: Settings,
     topic: Annotated[str | None, typer.Argument(help="The dead-letter topic; default: the one of input.topic.")] = None,
-    last: Annotated[int, typer.Option(min=1, help="How many of the newest to show.")] = 20,
+    last: Annotated[int, typer.Option(min=1, help="How many of the newest letters to show.")] = 20,
     reason: Annotated[list[str] | None, typer.Option(help="Only letters with this reason; may be repeated.")] = None,
     since: Annotated[str, typer.Option(help="Only letters since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
-    model: Annotated[str, typer.Option(help="Only letters from this model's trainer or scorer.")] = "",
+    all_models: Annotated[
+        bool, typer.Option("--all-models", help="Letters of every model, whatever --name or a configuration says.")
+    ] = False,
     resend: Annotated[
         str,
         typer.Option(
             metavar="TOPIC",
-            help="Send the rejected rows to this topic; a letter that was sent once is never sent again.",
+            help="Send the rejected rows to this topic, having said how many they are and asked; a letter that was "
+            "sent once is never sent again. Letters of several models need --name or --all-models.",
         ),
     ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="With --resend: send without a question. Where nobody can answer one, needed.")
+    ] = False,
     mended: Annotated[
         Path | None,
         typer.Option(
@@ -897,8 +906,9 @@ def dead_letters_command(
 ) -> None:
     """Show rejected records: where each is, why it was rejected, and what to do about it; or send them again.
 
-    Without --resend nothing is written. With it, all matching letters are sent, regardless of --last, except those that
-    were sent before; the dead-letter topic keeps a receipt of each.
+    Where a model's name is configured (--name), only letters of its trainer and scorer. Without --resend nothing is
+    written. With it, all matching letters are sent, regardless of --last, except those that were sent before; the
+    dead-letter topic keeps a receipt of each. Exit status of --resend: 0, done; 1, nothing was sent, for want of a yes.
     """
     from datetime import UTC, datetime
 
@@ -906,19 +916,67 @@ def dead_letters_command(
     from consumers.host.runtime import connect
     from streamsvm.kafka import Cluster
 
-    now = datetime.now(UTC)
-    wanted, source = chosen(reason or (), since, model, now), topic or settings.input.dead_letters
-    if resend:
-        from consumers.dead_letters.resending import resend as send_again
-
-        told = send_again(Cluster(connect(settings, "cli")), source, resend, wanted, now, _mended(mended))
-        for line in told.lines(source, resend):
-            typer.echo(line)
-        return
     require({"--mended": mended, "--resend": resend})
-    found = read_letters(Cluster(connect(settings, "cli")), source, last, wanted)
-    for line in (json.dumps(plain(letter)) for letter in found.letters) if as_json else report(found):
+    name = settings.name if "name" in settings.model_fields_set and not all_models else ""
+    now = datetime.now(UTC)
+    wanted, source = chosen(reason or (), since, name, now), topic or settings.input.dead_letters
+    cluster = Cluster(connect(settings, "cli"))
+    if topic is None and _nobody_read(cluster, settings.input.topic, source):
+        if not as_json:
+            typer.echo(
+                f"{source}: 0 dead letters; the topic does not exist: nothing has read {settings.input.topic} yet"
+            )
+        return
+    if resend:
+        _resend(cluster, source, resend, wanted, now, mended, yes=yes, all_models=all_models)
+        return
+    found = read_letters(cluster, source, last, wanted)
+    shown = (json.dumps(plain(letter, found.receipts.get(letter.rejected.id))) for letter in found.letters)
+    for line in shown if as_json else report(found):
         typer.echo(line)
+
+
+def _nobody_read(cluster: Cluster, topic: str, dead_letter_topic: str) -> bool:
+    """Tell whether an input is there and its dead-letter topic is not; raise `TopicMissing` if neither is."""
+    try:
+        cluster.describe(dead_letter_topic)
+    except TopicMissing:
+        cluster.describe(topic)
+        return True
+    return False
+
+
+def _resend(
+    cluster: Cluster,
+    source: str,
+    target: str,
+    wanted: Chosen,
+    now: datetime,
+    mended: Path | None,
+    *,
+    yes: bool,
+    all_models: bool,
+) -> None:
+    """Say what would be sent, ask, and send it; exit with 1 where nobody agrees."""
+    from consumers.dead_letters import resending
+
+    lines = _mended(mended)
+    planned = resending.plan(cluster, source, target, wanted, lines)
+    for line in planned.counts:
+        typer.echo(line)
+    if not all_models:
+        planned.require_one_model()
+    if planned.ids and not yes and not _asked(f"Send {len(planned.ids):,} of them to {target}?", mended):
+        typer.echo("nothing was sent: give --yes to send them")
+        raise typer.Exit(1)
+    done = resending.resend(cluster, source, target, wanted, now, lines, planned.ids)
+    for line in done.lines(source, target):
+        typer.echo(line)
+
+
+def _asked(question: str, mended: Path | None) -> bool:
+    """Return what a person answers; no, where nobody is there to be asked."""
+    return sys.stdin.isatty() and str(mended) != "-" and typer.confirm(question)
 
 
 def _mended(file: Path | None) -> dict[str, bytes | None] | None:

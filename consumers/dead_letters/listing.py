@@ -7,10 +7,10 @@ sent again (`consumers.dead_letters.resending`) says so.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +25,9 @@ from streamsvm.kafka import Cluster, Record
 
 SHOWN_BYTES: Final = 80
 """Of a value, to people."""
+RECEIPTS_BEFORE_MS: Final = 3_600_000
+"""How much older than a letter its receipt may be and still be found by who reads only the newest: a trainer that
+starts again from its checkpoint writes the letter again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ def read_letters(cluster: Cluster, topic: str, last: int | None, wanted: Chosen 
     topic : str
         The dead-letter topic.
     last : int or None
-        How many of the newest; None: all.
+        How many of the newest letters; None: all.
     wanted : Chosen
 
     Raises
@@ -161,28 +164,73 @@ def read_letters(cluster: Cluster, topic: str, last: int | None, wanted: Chosen 
     TransientError
         If no broker answers.
     """
-    found: dict[str, Letter] = {}
-    receipts: dict[str, Receipt] = {}
-    earlier = foreign = 0
+    few = last if wanted.all else None
+    whole, earlier = _Part(), 0
     for partition in cluster.describe(topic).partitions:
-        low, high = cluster.log_range(topic, partition)
-        start = max(low, high - last) if last is not None and wanted.all else low
-        earlier += start - low
-        for record in cluster.read_to_end(topic, partition, start=start, timeout_s=READ_TIMEOUT_S):
-            receipt = deadletter.decode_receipt(record.value, record.headers)
-            if receipt is not None:
-                receipts[receipt.id] = receipt
-                continue
-            try:
-                letter = _letter(record)
-            except InvalidMessage:
-                foreign += 1
-            else:
-                if letter in wanted:
-                    found[letter.rejected.id] = letter
-    ordered = sorted(found.values(), key=lambda letter: letter.time_ms)
+        part, before = _newest(cluster, topic, partition, few, wanted)
+        whole.add(part)
+        earlier += before
+    ordered = sorted(whole.letters.values(), key=lambda letter: letter.time_ms)
     shown = ordered if last is None else ordered[-last:]
-    return Letters(topic, shown, earlier + len(ordered) - len(shown), foreign, receipts)
+    if few is not None and earlier and shown:
+        whole.receipts |= _receipts_since(cluster, topic, shown[0].time_ms - RECEIPTS_BEFORE_MS)
+    return Letters(topic, shown, earlier + len(ordered) - len(shown), whole.foreign, whole.receipts)
+
+
+@dataclass(slots=True)
+class _Part:
+    """What was read of a dead-letter topic: letters by id, the newest copy of each; receipts by the letter's id."""
+
+    letters: dict[str, Letter] = field(default_factory=dict)
+    receipts: dict[str, Receipt] = field(default_factory=dict)
+    foreign: int = 0
+
+    def add(self, other: _Part) -> None:
+        """Take in what was read of another partition."""
+        self.letters |= other.letters
+        self.receipts |= other.receipts
+        self.foreign += other.foreign
+
+
+def _newest(cluster: Cluster, topic: str, partition: int, few: int | None, wanted: Chosen) -> tuple[_Part, int]:
+    """Read a partition's newest letters, at least so many if it has them, and return how many offsets lie before.
+
+    Receipts, copies and markers take offsets, too: so the stretch that is read grows until the letters are there.
+    """
+    low, high = cluster.log_range(topic, partition)
+    stretch = high - low if few is None else few
+    while True:
+        start, part = max(low, high - stretch), _Part()
+        for record in cluster.read_to_end(topic, partition, start=start, timeout_s=READ_TIMEOUT_S):
+            _sort_in(part, record, wanted)
+        if few is None or start == low or len(part.letters) >= few:
+            return part, start - low
+        stretch *= 4
+
+
+def _sort_in(part: _Part, record: Record, wanted: Chosen) -> None:
+    receipt = deadletter.decode_receipt(record.value, record.headers)
+    if receipt is not None:
+        part.receipts[receipt.id] = receipt
+        return
+    try:
+        letter = _letter(record)
+    except InvalidMessage:
+        part.foreign += 1
+    else:
+        if letter in wanted:
+            part.letters.pop(letter.rejected.id, None)
+            part.letters[letter.rejected.id] = letter
+
+
+def _receipts_since(cluster: Cluster, topic: str, at_ms: int) -> dict[str, Receipt]:
+    """Read the receipts written since a time; they all stand in partition 0."""
+    start = None
+    if not cluster.embedded:
+        start = cluster.starts(topic, [0], datetime.fromtimestamp(max(0, at_ms) / 1_000, UTC))[0]
+    records = cluster.read_to_end(topic, 0, start=start, timeout_s=READ_TIMEOUT_S)
+    found = (deadletter.decode_receipt(record.value, record.headers) for record in records)
+    return {receipt.id: receipt for receipt in found if receipt is not None}
 
 
 def _letter(record: Record) -> Letter:
@@ -239,10 +287,27 @@ def report(found: Letters) -> Iterator[str]:
     for letter in found.letters:
         yield from lines(letter, found.receipts.get(letter.rejected.id), name_model=several)
     yield from advice(found.letters)
+    if several:
+        yield from counts(found.letters, found.receipts)
     foreign = f", {found.foreign:,} records skipped that are not dead letters" if found.foreign else ""
     earlier = f", up to {found.earlier:,} earlier ones not shown (see --last)" if found.earlier else ""
-    plural = "" if len(found.letters) == 1 else "s"
-    yield f"{found.topic}: {len(found.letters):,} dead letter{plural}{foreign}{earlier}"
+    yield f"{found.topic}: {_letters(len(found.letters))}{foreign}{earlier}"
+
+
+def counts(letters: Iterable[Letter], receipts: Collection[str]) -> Iterator[str]:
+    """Yield a line for each model: how many letters, how many rows of each reason, how many were sent again already."""
+    by_model = defaultdict[str, list[Letter]](list)
+    for letter in letters:
+        by_model[letter.rejected.model].append(letter)
+    for model, own in sorted(by_model.items()):
+        reasons = Counter(row.reason for letter in own for row in letter.rejected.rows).most_common()
+        rows = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
+        sent = sum(letter.rejected.id in receipts for letter in own)
+        yield printable(f"{model}: {_letters(len(own))} ({rows})" + (f", {sent:,} of them sent before" if sent else ""))
+
+
+def _letters(count: int) -> str:
+    return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
 def advice(letters: Iterable[Letter]) -> Iterator[str]:
@@ -253,8 +318,8 @@ def advice(letters: Iterable[Letter]) -> Iterator[str]:
         yield printable(f"{reason} ({count:,}): {meaning}. {remedy}".rstrip())
 
 
-def plain(letter: Letter) -> dict[str, Any]:
-    """Return a letter as a plain JSON value; bytes of the record's value that are not UTF-8 are escaped."""
+def plain(letter: Letter, receipt: Receipt | None = None) -> dict[str, Any]:
+    """Return a letter, and its receipt, as a plain JSON value; bytes of the value that are not UTF-8 are escaped."""
     one = letter.rejected
     again, why_not = again_of(one)
     return {
@@ -271,6 +336,7 @@ def plain(letter: Letter) -> dict[str, Any]:
         "value_bytes": one.value_bytes,
         "again": None if again is None else again.decode(errors="backslashreplace"),
         "why_not": why_not or None,
+        "sent_again": None if receipt is None else {"to": receipt.to, "by": receipt.by, "time": receipt.time},
     }
 
 

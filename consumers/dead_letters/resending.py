@@ -1,6 +1,7 @@
 """`streamsvm dead-letters --resend`: sends rejected records to a topic again, edited or unchanged.
 
-What is sent is the rejected rows of a record and no others: those beside them were learned, or scored, before. The
+What is sent is the rejected rows of a record and no others: those beside them were learned, or scored, before. A record
+that several models rejected is sent once, whoever reads it then, and a receipt says so for the letter of each. The
 record keeps its key and headers; the header `streamsvm.resent.id` names its letter. What a person changed of it comes
 as the lines that `dead-letters --json` printed, whose field `again` is what is sent.
 
@@ -15,14 +16,14 @@ embedded broker, which has no transactions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from consumers.dead_letters.listing import Chosen, Letter, again_of, read_letters
+from consumers.dead_letters.listing import Chosen, Letter, again_of, counts, read_letters
 from consumers.models.moving import whoever
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.ingest import dead_letter as deadletter
@@ -30,8 +31,8 @@ from streamsvm.ingest.dead_letter import RESENT_HEADER, Receipt
 from streamsvm.kafka import Cluster, Message, OutcomeUnknown
 
 ATTEMPTS: Final = 5
-LETTERS_AT_ONCE: Final = 100
-"""In one transaction: a letter may have a megabyte."""
+RECORDS_AT_ONCE: Final = 100
+"""In one transaction: a record may have a megabyte."""
 TRANSACTION_TIMEOUT_S: Final = 30.0
 
 
@@ -110,6 +111,51 @@ def _value_of(again: msgspec.Raw) -> bytes | None:
     return msgspec.json.decode(raw, type=str).encode() if raw.startswith(b'"') else raw
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a call would send; nothing is written yet.
+
+    Attributes
+    ----------
+    ids : frozenset of str
+        The letters that can be sent.
+    models : tuple of str
+        Whose letters were chosen, sent before or not.
+    counts : tuple of str
+        How many letters of which model and reason were chosen, for people.
+    """
+
+    ids: frozenset[str]
+    models: tuple[str, ...]
+    counts: tuple[str, ...]
+
+    def require_one_model(self) -> None:
+        """Refuse letters of more than one model.
+
+        Raises
+        ------
+        ConfigurationError
+            A record that one model rejected may be good, and learned, elsewhere.
+        """
+        if len(self.models) > 1:
+            raise ConfigurationError(
+                f"these are letters of {len(self.models)} models: {', '.join(self.models)}",
+                "Give --name for those of one model; or --all-models, if the topic is to get the records of all.",
+            )
+
+
+def plan(
+    cluster: Cluster, source: str, target: str, wanted: Chosen, mended: dict[str, bytes | None] | None = None
+) -> Plan:
+    """Read what `resend` would send; parameters and errors as there."""
+    _require_another(source, target)
+    cluster.describe(target)
+    found = _sort_out(cluster, source, target, wanted, mended)
+    ids = frozenset(letter.rejected.id for record in found.ready for letter in record.letters)
+    models = tuple(sorted({letter.rejected.model for letter in found.chosen}))
+    return Plan(ids, models, tuple(counts(found.chosen, found.before)))
+
+
 def resend(
     cluster: Cluster,
     source: str,
@@ -117,6 +163,7 @@ def resend(
     wanted: Chosen,
     now: datetime,
     mended: dict[str, bytes | None] | None = None,
+    agreed: Collection[str] | None = None,
 ) -> Resent:
     """Send letters again that were not sent yet, each in the transaction that writes its receipt.
 
@@ -132,6 +179,8 @@ def resend(
         For the receipts.
     mended : dict, optional
         What to send instead, by the letter's id; only these letters are sent then.
+    agreed : collection of str, optional
+        Ids of the letters that a person agreed to send: those that came since are left.
 
     Raises
     ------
@@ -140,11 +189,7 @@ def resend(
     TransientError
         If the broker does not answer, or others kept resending; what was sent has its receipt.
     """
-    if target == source:
-        raise ConfigurationError(
-            f"--resend is {target}, which is the dead-letter topic itself",
-            "Give the topic that the trainer learns from, or that the scorer scores.",
-        )
+    _require_another(source, target)
     cluster.describe(target)
     tried: set[str] = set()
     sent: set[str] = set()
@@ -152,11 +197,11 @@ def resend(
         publisher = cluster.publisher(f"streamsvm/{source}/resend", transaction_timeout_s=TRANSACTION_TIMEOUT_S)
         try:
             publisher.start()
-            found = _sort_out(cluster, source, wanted, mended)
+            found = _sort_out(cluster, source, target, wanted, mended, agreed)
             sent |= tried & found.before
-            for start in range(0, len(found.ready), LETTERS_AT_ONCE):
-                some = found.ready[start : start + LETTERS_AT_ONCE]
-                names = {letter.rejected.id for letter, _ in some}
+            for start in range(0, len(found.ready), RECORDS_AT_ONCE):
+                some = found.ready[start : start + RECORDS_AT_ONCE]
+                names = {letter.rejected.id for record in some for letter in record.letters}
                 tried |= names
                 publisher.publish(_messages(some, source, target, now))
                 sent |= names
@@ -173,42 +218,82 @@ def resend(
     )
 
 
+def _require_another(source: str, target: str) -> None:
+    if target == source:
+        raise ConfigurationError(
+            f"--resend is {target}, which is the dead-letter topic itself",
+            "Give the topic that the trainer learns from, or that the scorer scores.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """A record to be sent, and the letters that ask for it: of each model that rejected it, one."""
+
+    value: bytes
+    letters: list[Letter]
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Letters with what to send of each, the ids of those sent before, and why others are not sent."""
+    """The chosen letters; what to send of them, the ids of those sent before, and why others are not sent."""
 
-    ready: list[tuple[Letter, bytes]]
+    chosen: list[Letter]
+    ready: list[_Again]
     before: set[str]
     left: Counter[str]
     missing: list[str]
 
 
-def _sort_out(cluster: Cluster, source: str, wanted: Chosen, mended: dict[str, bytes | None] | None) -> _Found:
+def _sort_out(
+    cluster: Cluster,
+    source: str,
+    target: str,
+    wanted: Chosen,
+    mended: dict[str, bytes | None] | None,
+    agreed: Collection[str] | None = None,
+) -> _Found:
     """Read letters and receipts, and say of each letter what is to be sent, or why nothing is."""
     held = read_letters(cluster, source, None, wanted)
     there = {letter.rejected.id for letter in held.letters}
-    found = _Found([], set(), Counter(), [name for name in mended or () if name not in there])
-    for letter in held.letters:
+    chosen = [letter for letter in held.letters if mended is None or letter.rejected.id in mended]
+    found = _Found(chosen, [], set(), Counter(), [name for name in mended or () if name not in there])
+    elsewhere = {(place_of(name), one.rows) for name, one in held.receipts.items() if one.to == target}
+    together: dict[tuple[str, bytes], _Again] = {}
+    for letter in chosen:
         name = letter.rejected.id
-        if mended is not None and name not in mended:
-            continue
-        if name in held.receipts:
+        place = place_of(name)
+        if name in held.receipts or (place, rows_of(letter)) in elsewhere:
             found.before.add(name)
             continue
         value, why = again_of(letter.rejected) if mended is None else (mended[name], "its field `again` is null")
         if value is None:
             found.left[why] += 1
-        else:
-            found.ready.append((letter, value))
+        elif agreed is None or name in agreed:
+            together.setdefault((place, value), _Again(value, [])).letters.append(letter)
+    found.ready.extend(together.values())
     return found
 
 
-def _messages(some: Sequence[tuple[Letter, bytes]], source: str, target: str, now: datetime) -> list[Message]:
+def place_of(name: str) -> str:
+    """Return the record that a letter is of, by the letter's id: its topic, partition and offset."""
+    return name.partition("/")[2]
+
+
+def rows_of(letter: Letter) -> int:
+    """Return how many rows of its record a letter is of."""
+    return int(letter.rejected.rejected.split(" of ")[0])
+
+
+def _messages(some: Sequence[_Again], source: str, target: str, now: datetime) -> list[Message]:
     messages = []
-    for letter, value in some:
-        name, rows = letter.rejected.id, int(letter.rejected.rejected.split(" of ")[0])
-        kept = tuple(header for header in letter.headers if header[0] != RESENT_HEADER)
-        messages.append(Message(target, value, letter.key, (*kept, (RESENT_HEADER, name.encode()))))
-        receipt = deadletter.encode_receipt(Receipt(name, target, rows, whoever(), now.isoformat(timespec="seconds")))
-        messages.append(Message(source, receipt.value, receipt.key, receipt.headers, 0))
+    for record in some:
+        first = record.letters[0]
+        kept = tuple(header for header in first.headers if header[0] != RESENT_HEADER)
+        named = (*kept, (RESENT_HEADER, first.rejected.id.encode()))
+        messages.append(Message(target, record.value, first.key, named))
+        for letter in record.letters:
+            name, at = letter.rejected.id, now.isoformat(timespec="seconds")
+            receipt = deadletter.encode_receipt(Receipt(name, target, rows_of(letter), whoever(), at))
+            messages.append(Message(source, receipt.value, receipt.key, receipt.headers, 0))
     return messages

@@ -11,6 +11,7 @@ out, with a header that says so: a dead letter always fits into its topic.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -113,7 +114,7 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
             topic=told["__streams.errors.topic"].decode(),
             partition=int(told["__streams.errors.partition"]),
             offset=int(told["__streams.errors.offset"]),
-            rejected=told["streamsvm.deadletter.rejected"].decode(),
+            rejected=_counted(told["streamsvm.deadletter.rejected"].decode()),
             rows=msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
             value=value,
             value_bytes=int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
@@ -121,6 +122,16 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
+
+
+def _counted(text: str) -> str:
+    """Return a text such as "1 of 20" as it is; raise ValueError at any other."""
+    if _COUNTED.fullmatch(text) is None:
+        raise ValueError(f"{text[:80]!r} does not say how many rows were rejected")
+    return text
+
+
+_COUNTED: Final = re.compile(r"[1-9][0-9]{0,8} of [1-9][0-9]{0,8}", re.ASCII)
 
 
 class Receipt(msgspec.Struct, frozen=True):

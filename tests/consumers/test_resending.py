@@ -16,6 +16,7 @@ from streamsvm.ingest.dead_letter import Receipt, Rejected, RejectedRow
 from streamsvm.ingest.decoder import REASONS, PointDecoder, RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.command import run
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 UNLABELED, MISSING = Rejection(0, "unknown_label", "y is 'maybe'"), Rejection(2, "missing_field", "y is missing")
@@ -149,6 +150,92 @@ def test_what_was_chosen_and_mended_is_sent(real_broker: TestBroker) -> None:
     assert again(connection, source, target, Chosen(model="m"), _1=None).left == {"its field `again` is null": 1}
     assert again(connection, source, target, Chosen(frozenset({"unknown_label"}))) == Resent(2, 1)
     assert values(connection, target) == [b"[7]", b"one", b"four"]
+
+
+def test_a_record_that_two_models_rejected_is_sent_once(real_broker: TestBroker) -> None:
+    """Whoever reads the topic gets it once; a receipt for each letter, also where one was sent by an earlier call."""
+    connection, (source, target) = real_broker.connection, topics(real_broker)
+    other = real_broker.topic()
+    send(connection, message(source, 1, b"one", UNLABELED), message(source, 1, b"one", UNLABELED, model="n"))
+    send(connection, message(source, 2, b"two", UNLABELED))
+    assert again(connection, source, target) == Resent(3)
+    send(connection, message(source, 2, b"two", UNLABELED, model="n"))
+    assert again(connection, source, target) == Resent(0, 4)
+    assert sorted(values(connection, target), key=str) == [b"one", b"two"]
+    assert again(connection, source, other, Chosen(model="n")) == Resent(1, 1), "another topic has another reader"
+
+
+def test_letters_of_several_models_are_not_sent_unasked(real_broker: TestBroker) -> None:
+    """Counts by model and reason first; a name or --all-models; and a yes, which nobody can give without a terminal."""
+    connection, (source, target) = real_broker.connection, topics(real_broker)
+    servers = ["--bootstrap-servers", connection.servers]
+    sent_before = message(source, 3, b"three", MISSING)
+    send(connection, sent_before)
+    assert again(connection, source, target) == Resent(1)
+    send(connection, message(source, 1, b"one", UNLABELED, MISSING, rows=3), message(source, 2, b"two", MISSING))
+    send(connection, message(source, 4, b"four", UNLABELED, model="n"))
+
+    asked = run("dead-letters", source, "--resend", target, "--yes", *servers)
+    assert asked.returncode == 78
+    assert asked.stdout.splitlines() == [
+        "m: 3 dead letters (3 missing_field, 1 unknown_label), 1 of them sent before",
+        "n: 1 dead letter (1 unknown_label)",
+    ]
+    assert "letters of 2 models: m, n" in asked.stderr
+    assert "--all-models" in asked.stderr
+    unasked = run("dead-letters", source, "--resend", target, "--name", "n", *servers)
+    assert unasked.returncode == 1
+    assert unasked.stdout.splitlines() == [
+        "n: 1 dead letter (1 unknown_label)",
+        "nothing was sent: give --yes to send them",
+    ]
+    assert values(connection, target) == [b"three"]
+
+    named = run("dead-letters", source, "--resend", target, "--yes", *servers, STREAMSVM_NAME="n")
+    assert (named.returncode, named.stdout.splitlines()[-1]) == (0, f"{source}: 1 sent to {target}")
+    every = run("dead-letters", source, "--resend", target, "--yes", "--all-models", "--name", "n", *servers)
+    assert every.returncode == 0, every.stderr
+    assert every.stdout.splitlines()[-1] == f"{source}: 1 sent to {target}, 2 were sent before"
+    assert values(connection, target) == [b"three", b"four", b"two"]
+
+    listed = run("dead-letters", source, "--json", "--name", "m", *servers)
+    told = [json.loads(line) for line in listed.stdout.splitlines()]
+    assert {one["model"] for one in told} == {"m"}
+    assert {one["offset"]: one["sent_again"] and one["sent_again"]["to"] for one in told} == {
+        1: None,
+        2: target,
+        3: target,
+    }
+
+
+def test_the_newest_letters_are_counted_not_records(broker: TestBroker) -> None:
+    """Receipts, copies and foreign records take offsets, and no letter's place; a receipt before a copy is found."""
+    source = broker.topic(2)
+    send(broker.connection, *(message(source, number, b"x", UNLABELED) for number in range(5)))
+    receipts = [deadletter.encode_receipt(Receipt(f"m/in/0/{number}", "t", 1, "me", "now")) for number in range(5)]
+    send(broker.connection, *(Message(source, one.value, one.key, one.headers, 0) for one in receipts))
+    send(broker.connection, *[Message(source, b"foreign", None, (), 0)] * 9, message(source, 4, b"x", UNLABELED))
+    found = read_letters(Cluster(broker.connection), source, 3)
+    assert [letter.rejected.offset for letter in found.letters] == [2, 3, 4]
+    assert {f"m/in/0/{number}" for number in (2, 3, 4)} <= found.receipts.keys()
+    copy = read_letters(Cluster(broker.connection), source, 1)
+    assert [letter.rejected.offset for letter in copy.letters] == [4]
+    assert "m/in/0/4" in copy.receipts
+
+
+def test_an_input_that_nobody_read_has_no_letters(real_broker: TestBroker) -> None:
+    """Its dead-letter topic is made by who reads it first; an input that is not there is an error."""
+    source = real_broker.topic()
+    servers = ["--bootstrap-servers", real_broker.connection.servers]
+    found = run("dead-letters", "--input-topic", source, *servers)
+    assert (found.returncode, found.stdout) == (
+        0,
+        f"{source}.dlq: 0 dead letters; the topic does not exist: nothing has read {source} yet\n",
+    )
+    assert run("dead-letters", "--input-topic", source, "--json", *servers).stdout == ""
+    missing = run("dead-letters", "--input-topic", f"{source}-missing", *servers)
+    assert missing.returncode == 78
+    assert f"{source}-missing" in missing.stderr
 
 
 def test_a_call_that_is_overtaken_sends_nothing_twice(real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:

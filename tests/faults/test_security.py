@@ -63,7 +63,7 @@ TASKS: Mapping[str, Sequence[str]] = {
     "retiring versions": ("model retire 2",),
     "verifying": ("verify",),
     "reading letters": ("dead-letters {in.dlq}",),
-    "resending letters": ("dead-letters {in.dlq} --resend {in}",),
+    "resending letters": ("dead-letters {in.dlq} --resend {in} --yes",),
 }
 """What people do, by how the documentation calls those who do it."""
 UNDONE = {"model alias stable 4": "model alias {fresh} 4", "model retire 2": "model retire 3", "model unpin": ""}

@@ -1,4 +1,4 @@
-"""Points as Avro in the registry's framing: a zero byte, the schema's id (4 bytes, big endian), one datum.
+"""Points as Avro with a registry's schema: a frame (`streamsvm.ingest.framed`) in the value or in a header, one datum.
 
 The datum is a record, which is one row, or an array of records. Fields: `x`, an array of numbers, or instead of it one
 number for each of `points.feature_names`; `y`; optionally `w` (null: 1) and `id`. Other fields are ignored. `op` means
@@ -16,7 +16,7 @@ import importlib
 import io
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, BinaryIO, Final
@@ -33,7 +33,7 @@ from streamsvm.ingest.avro_programs import Program, compile_fields, compile_sche
 from streamsvm.ingest.avro_scan import Scanned
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
 from streamsvm.ingest.field_slots import Slots
-from streamsvm.ingest.framed import FRAME, KnownSchemas, framed_id, unknown
+from streamsvm.ingest.framed import FRAME, KnownSchemas, SchemaKey, frame_of_datum, unknown
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.schemas import Schemas
@@ -155,7 +155,7 @@ class AvroReader:
         """Ask for unknown schemas once more: a batch of records begins, all of them fetched by now."""
         self._known.ask_again()
 
-    def prepare(self, value: bytes) -> None:
+    def prepare(self, value: bytes, header: bytes | None = None) -> None:
         """Ask the registry for the schema of a value, if it was not asked before.
 
         What the registry's client raises is not the record's fault, so that this is apart from `rows_of`, which then
@@ -168,9 +168,11 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        self._schema_of(value)
+        self._schema_of(value, header)
 
-    def rows_of(self, value: bytes, most_rows: int, most_bytes: int) -> Sequence[Point | InvalidPoint]:
+    def rows_of(
+        self, value: bytes, most_rows: int, most_bytes: int, header: bytes | None = None
+    ) -> Sequence[Point | InvalidPoint]:
         """Tell a value into its rows.
 
         Parameters
@@ -180,6 +182,8 @@ class AvroReader:
             An array that begins with more is not decoded.
         most_bytes : int
             Memory that decoding may take.
+        header : bytes, optional
+            What the record's header says of its schema.
 
         Raises
         ------
@@ -188,16 +192,19 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        datum = self.datum_of(value, most_rows, most_bytes)
-        return _points(datum if isinstance(datum, list) else [datum], self._schema_of(value).features)
+        datum = self.datum_of(value, most_rows, most_bytes, header)
+        return _points(datum if isinstance(datum, list) else [datum], self._schema_of(value, header).features)
 
-    def datum_of(self, value: bytes, most_rows: int, most_bytes: int) -> dict[str, Any] | list[dict[str, Any]]:
+    def datum_of(
+        self, value: bytes, most_rows: int, most_bytes: int, header: bytes | None = None
+    ) -> dict[str, Any] | list[dict[str, Any]]:
         """Return the record, or the array of records, in a value as fastavro reads it; as `rows_of`."""
-        schema = self._schema_of(value)
+        schema = self._schema_of(value, header)
+        start = FRAME.size if header is None else 0
         body = io.BytesIO(value)
-        body.seek(FRAME.size)
+        body.seek(start)
         if schema.many:
-            _refuse_many(value, most_rows)
+            _refuse_many(value[start : start + 10], most_rows)
         counted, needed = _most_memory(schema, len(value), most_rows, most_bytes)
         refuse_expansion(needed, most_bytes)
         datum: Any
@@ -210,37 +217,46 @@ class AvroReader:
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
         if self._events is not None:
-            self._keep_plain(value, schema)
+            self._keep_plain(value[:start] or header or b"", schema)
         found: dict[str, Any] | list[dict[str, Any]] = datum
         return found
 
-    def event_of(self, value: bytes) -> dict[str, Any] | None:
+    def event_of(self, value: bytes, header: bytes | None = None) -> dict[str, Any] | None:
         """Return the record in a value of a schema that was met before; None of one that `datum_of` has to look at.
 
         This only saves time: what it returns is what `datum_of` does.
         """
-        parsed = self._plain.get(value[: FRAME.size])
+        start = FRAME.size if header is None else 0
+        parsed = self._plain.get(value[:start] or header or b"")
         if parsed is None or len(value) > self._config.max_record_bytes:
             return None
         body = io.BytesIO(value)
-        body.seek(FRAME.size)
+        body.seek(start)
         try:
             datum: dict[str, Any] = self._fastavro.schemaless_reader(body, parsed, None)
         except _BROKEN:
             return None
         return datum if body.tell() == len(value) else None
 
-    def _keep_plain(self, value: bytes, schema: _Schema) -> None:
-        """Let `event_of` read further values of a schema, if each is one record, and affordable at any size."""
+    def _keep_plain(self, frame: bytes, schema: _Schema) -> None:
+        """Let `event_of` read further values of a schema, if each is one record, and affordable at any size.
+
+        The same bytes name the same schema in a header and in a value.
+        """
         config = self._config
         needed = _most_memory(schema, config.max_record_bytes, config.max_rows_per_record, config.decoded_bytes)[1]
         if not schema.many and needed <= config.decoded_bytes:
             if len(self._plain) >= MOST_PLAIN:
                 self._plain.clear()
-            self._plain[value[: FRAME.size]] = schema.parsed
+            self._plain[frame] = schema.parsed
 
     def scan(
-        self, values: Sequence[bytes | None], size: NDArray[np.int64], largest: float, most_rows: int
+        self,
+        values: Sequence[bytes | None],
+        size: NDArray[np.int64],
+        largest: float,
+        most_rows: int,
+        headers: Headers = None,
     ) -> tuple[Scanned, list[tuple[tuple[str, ...], int]]] | None:
         """Read many values at once; None if no value is of a schema that a program reads.
 
@@ -255,6 +271,8 @@ class AvroReader:
             A value with a feature of larger magnitude is declined.
         most_rows : int
             A value with more rows is declined.
+        headers : sequence of n bytes or None, optional
+            What the records' headers say of their schemas.
 
         Returns
         -------
@@ -267,16 +285,16 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        grouped = self._grouped(values, size)
+        grouped = self._grouped(values, size, headers)
         if grouped is None:
             return None
         kept, which, schemas, programs = grouped
-        found = avro_scan.scan(kept, size, programs, which, FRAME.size, self._config, largest, most_rows)
+        found = avro_scan.scan(kept, size, programs, which, _skipped(headers, size), self._config, largest, most_rows)
         rows = np.bincount(which[found.rows > 0], found.rows[found.rows > 0], len(schemas)).astype(int)
         return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
 
     def scan_fields(
-        self, values: Sequence[bytes | None], size: NDArray[np.int64]
+        self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers = None
     ) -> tuple[NDArray[np.bool_], Slots] | None:
         """Read the declared fields of many raw events at once; None if no value is of a schema that a program reads.
 
@@ -294,38 +312,38 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        grouped = self._grouped(values, size)
+        grouped = self._grouped(values, size, headers)
         if grouped is None or self._events is None:
             return None
         kept, which, _, programs = grouped
-        return avro_scan.scan_fields(kept, size, programs, which, FRAME.size, len(self._events))
+        return avro_scan.scan_fields(kept, size, programs, which, _skipped(headers, size), len(self._events))
 
     def _grouped(
-        self, values: Sequence[bytes | None], size: NDArray[np.int64]
+        self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers
     ) -> tuple[list[bytes], NDArray[np.int64], list[_Schema], list[Program]] | None:
         """Return values, which schema each has (-1: to be declined), the schemas, and their programs."""
-        readable = (size > FRAME.size) & (size <= self._config.max_record_bytes)
+        readable = (size > _skipped(headers, size)) & (size <= self._config.max_record_bytes)
         kept = [value if good and value else b"" for value, good in zip(values, readable.tolist(), strict=True)]
-        places: dict[bytes, int] = {}
+        places: dict[tuple[bytes, bytes | None], int] = {}
         schemas: list[_Schema] = []
         which, start = np.full(len(size), -1), 0
-        for frame, same in groupby(kept, key=_frame):
+        for named, same in groupby(_frames(kept, headers)):
             stop = start + sum(1 for _ in same)
-            if frame not in places:
-                schema = self._with_program(frame)
-                places[frame] = -1 if schema is None else len(schemas)
+            if named not in places:
+                schema = self._with_program(*named)
+                places[named] = -1 if schema is None else len(schemas)
                 schemas += [] if schema is None else [schema]
-            if places[frame] >= 0:
-                affordable = self._affordable(schemas[places[frame]], size[start:stop])
-                which[start:stop] = np.where(affordable, places[frame], -1)
+            if places[named] >= 0:
+                affordable = self._affordable(schemas[places[named]], size[start:stop])
+                which[start:stop] = np.where(affordable & readable[start:stop], places[named], -1)
             start = stop
         if not schemas:
             return None
         programs = [schema.program for schema in schemas if schema.program is not None]
         return kept, which, schemas, programs
 
-    def _with_program(self, frame: bytes) -> _Schema | None:
-        """Return the schema that a frame names; None if there is none, or no program for it.
+    def _with_program(self, frame: bytes, header: bytes | None) -> _Schema | None:
+        """Return the schema that a header names, or else a frame; None if there is none, or no program for it.
 
         Raises
         ------
@@ -333,7 +351,7 @@ class AvroReader:
             If the registry cannot be asked now.
         """
         try:
-            schema = self._schema_of(frame)
+            schema = self._schema_of(frame, header)
         except InvalidPoint:
             return None
         return None if schema.program is None else schema
@@ -361,7 +379,7 @@ class AvroReader:
             rows.extend(self._read(body, schema.row) for _ in range(count))
         return rows
 
-    def is_array(self, value: bytes) -> bool:
+    def is_array(self, value: bytes, header: bytes | None = None) -> bool:
         """Tell whether a value that could be parsed is an array of rows.
 
         Raises
@@ -369,16 +387,16 @@ class AvroReader:
         TransientError
             If the registry cannot be asked now.
         """
-        return self._schema_of(value).many
+        return self._schema_of(value, header).many
 
-    def unread(self, value: bytes) -> tuple[str, ...]:
+    def unread(self, value: bytes, header: bytes | None = None) -> tuple[str, ...]:
         """Return the fields of a parsed value's points that nobody reads."""
-        return self._schema_of(value).unread
+        return self._schema_of(value, header).unread
 
-    def _schema_of(self, value: bytes) -> _Schema:
-        return self._known.of(framed_id(value, "malformed_avro"))
+    def _schema_of(self, value: bytes, header: bytes | None) -> _Schema:
+        return self._known.of(frame_of_datum(value, header).schema)
 
-    def _look_up(self, schema_id: int) -> tuple[_Schema | InvalidPoint, int]:
+    def _look_up(self, schema_id: SchemaKey) -> tuple[_Schema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
         text = None
         if self._schemas is not None:
@@ -456,8 +474,25 @@ def _most_memory(schema: _Schema, value_bytes: int, most_rows: int, most_bytes: 
     return (False, needed) if needed <= most_bytes else (True, _largest(schema.cost, value_bytes, most_rows))
 
 
-def _frame(value: bytes) -> bytes:
-    return value[: FRAME.size]
+Headers = Sequence[bytes | None] | None
+"""What each record's header says of its schema; None if none has the header."""
+
+
+def _frames(values: Sequence[bytes], headers: Headers) -> Iterator[tuple[bytes, bytes | None]]:
+    """Yield what names the schema of each value: its first bytes, and its record's header."""
+    if headers is None:
+        return ((value[: FRAME.size], None) for value in values)
+    return (
+        (b"" if header is not None else value[: FRAME.size], header)
+        for value, header in zip(values, headers, strict=True)
+    )
+
+
+def _skipped(headers: Headers, size: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how many bytes of each value are its frame."""
+    if headers is None:
+        return np.full(len(size), FRAME.size)
+    return np.array([0 if header is not None else FRAME.size for header in headers])
 
 
 def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequence[Point | InvalidPoint]:
@@ -473,9 +508,9 @@ def _points(rows: Sequence[dict[str, Any]], features: tuple[str, ...]) -> Sequen
 
 
 def _refuse_many(value: bytes, most_rows: int) -> None:
-    """Look at the first block's count before anything is made of it."""
+    """Look at the first block's count, with which a value begins, before anything is made of it."""
     number, shift = 0, 0
-    for byte in value[FRAME.size : FRAME.size + 10]:
+    for byte in value:
         number |= (byte & 0x7F) << shift
         shift += 7
         if not byte & 0x80:

@@ -104,7 +104,7 @@ def scan(
     size: NDArray[np.int64],
     programs: Sequence[Program],
     which: NDArray[np.int64],
-    skipped: int,
+    skipped: NDArray[np.int64],
     config: PointsConfig,
     largest: float,
     most_rows: int,
@@ -120,8 +120,8 @@ def scan(
         At least one.
     which : ndarray of shape (n,), int64
         The program of each value; -1 declines it.
-    skipped : int
-        Bytes of the header that each value with a program begins with.
+    skipped : ndarray of shape (n,), int64
+        Bytes of the frame that each value begins with.
     config : PointsConfig
     largest : float
         A record with a feature of larger magnitude is declined.
@@ -138,7 +138,7 @@ def scan_fields(
     size: NDArray[np.int64],
     programs: Sequence[Program],
     which: NDArray[np.int64],
-    skipped: int,
+    skipped: NDArray[np.int64],
     fields: int,
 ) -> tuple[NDArray[np.bool_], Slots]:
     """Read so many fields of raw events, one of each record; as `scan`.
@@ -163,7 +163,7 @@ def _run(
     size: NDArray[np.int64],
     programs: Sequence[Program],
     which: NDArray[np.int64],
-    skipped: int,
+    skipped: NDArray[np.int64],
     config: PointsConfig,
     largest: float,
     most: NDArray[np.int64],
@@ -184,7 +184,7 @@ def _run(
     count = _scan(
         np.frombuffer(buffer, np.uint8),
         np.where(taken, size, 0),
-        np.uint64(skipped),
+        skipped.astype(np.uint64),
         code,
         np.where(taken, entry[which], -1),
         room,
@@ -230,7 +230,9 @@ def warm_up() -> None:
     program = compile_schema(schema, many=False, features=(), config=config, labeled=False, least_bytes=1)
     assert program is not None
     value = b"\x02" + np.float64(1.5).tobytes() + b"\x00"
-    found = scan([value], np.array([len(value)]), [program], np.zeros(1, np.int64), 0, config, 2.0, 1)
+    found = scan(
+        [value], np.array([len(value)]), [program], np.zeros(1, np.int64), np.zeros(1, np.int64), config, 2.0, 1
+    )
     assert found.X.tolist() == [[1.5]]
 
 
@@ -252,7 +254,7 @@ def _words(labels: tuple[Label, ...]) -> tuple[NDArray[np.uint8], NDArray[np.int
 def _scan(
     buffer: NDArray[np.uint8],
     size: NDArray[np.int64],
-    skipped: np.uint64,
+    skipped: NDArray[np.uint64],
     code: NDArray[np.int32],
     entry: NDArray[np.int64],
     room: NDArray[np.int64],
@@ -282,7 +284,7 @@ def _scan(
         start = entry[record]
         if start < 0:
             continue
-        at += skipped
+        at += skipped[record]
         at_code, depth = start, -1
         value, real = 0, 0.0
         while True:

@@ -85,6 +85,10 @@ class Run:
     def __len__(self) -> int:
         return len(self.values)
 
+    def headers(self, index: int) -> Sequence[tuple[str, bytes]]:
+        """Return the headers of a record."""
+        return () if self.plain else self.records[index].headers
+
     @staticmethod
     def of(records: Sequence[RawRecord]) -> Run:
         """Gather the columns of records of one partition."""

@@ -38,6 +38,7 @@ from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
 from streamsvm.ingest.event_parsing import EventParser
 from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
+from streamsvm.ingest.framed import hinted, schema_header, schema_headers
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
     DEEPEST_NESTING,
@@ -79,10 +80,14 @@ REASONS: Final[Mapping[str, str]] = {
     "malformed_json": "the value is not JSON (UTF-8 without a byte order mark), or nests deeper than 100",
     "malformed_arrow": "the value is not one Arrow IPC stream (format version 5) of record batches, uncompressed and, "
     "but for raw events, without dictionaries",
-    "malformed_avro": "the value is not a zero byte, a schema id, and one datum of that schema",
-    "malformed_protobuf": "the value is not a zero byte, a schema id, message indexes and a message of it",
+    "malformed_avro": "the value is not one datum of its schema",
+    "malformed_protobuf": "the value is not a message of its schema, or its message indexes cannot be read",
+    "unframed": "Avro, Protobuf or JSON Schema is expected, but neither a header __value_schema_id nor a zero byte and "
+    "an id at the beginning of the value names the schema",
+    "framed": "JSON is expected, but the value begins with a zero byte and a schema id",
+    "malformed_schema_id": "the header __value_schema_id holds neither a schema id nor a GUID",
     "wrong_envelope": "the value does not have the envelope that events.envelope declares",
-    "unknown_schema": "the schema registry has no schema with the value's id, or no registry is configured",
+    "unknown_schema": "the schema registry has no schema with the value's id or GUID, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
     "missing_field": "x or y is missing, or a field that [features] or [events] declares",
@@ -110,9 +115,16 @@ REMEDIES: Final[Mapping[str, str]] = {
     "malformed_json": "Fix the producer. If it does not write JSON, set points.format.",
     "malformed_arrow": "Fix the producer: it must write an Arrow IPC stream (not an IPC file), uncompressed and, but "
     "for raw events, without dictionaries.",
-    "malformed_avro": "Fix the producer: it must write through the schema registry. If the records are not Avro, "
-    "set points.format.",
-    "malformed_protobuf": "Fix the producer: it must write through the registry, as Confluent's serializers do.",
+    "malformed_avro": "Fix the producer: it must write each value by the schema that it names. If the records are not "
+    "Avro, set points.format.",
+    "malformed_protobuf": "Fix the producer: it must write through the registry, as Confluent's serializers do. If the "
+    "records are not Protobuf, set points.format.",
+    "unframed": "Set points.format to what the records are, json for plain JSON; or let the producer write through the "
+    "schema registry.",
+    "framed": "The producer writes through a schema registry: set points.format to json-schema (raw events), avro or "
+    "protobuf. Records of a labels topic must be plain JSON, with the schema's id in no place or in a header.",
+    "malformed_schema_id": "Fix the producer: the header is reserved for the schema's id as Confluent's serializers "
+    "write it.",
     "wrong_envelope": "Set events.envelope to what the producer writes, or fix the producer. With a scorer, "
     "scoring.envelope overrules the version's.",
     "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
@@ -296,7 +308,7 @@ class PointDecoder:
         if self._events is not None:
             return self._events.is_array(format_, record)
         if format_ == "avro":
-            return self._avro.is_array(record.value or b"")
+            return self._avro.is_array(record.value or b"", schema_header(record.headers))
         return format_ == "arrow" or json_rows.is_array(record.value)
 
     def fields_of(self, record: RawRecord, paths: Sequence[Path]) -> list[list[Any]] | None:
@@ -335,7 +347,7 @@ class PointDecoder:
         try:
             self._decode_record(format_, run, index, builder)
         except InvalidPoint as error:
-            self._row_by_row(run.records[index], [error], builder)
+            self._row_by_row(run.records[index], [hinted(error, run.headers(index))], builder)
 
     def _scanned(self, run: Run, builder: RowsBuilder) -> bool:
         """Decode JSON records of one point each by the compiled parser; False, with no effect, if it declines most.
@@ -389,7 +401,8 @@ class PointDecoder:
         config = self._config
         affordable = config.decoded_bytes // (ROW_BYTES + config.dimension * ENTRY_BYTES)
         most_rows = min(config.max_rows_per_record, affordable)
-        scanned = self._avro.scan(run.values, run.size, LARGEST_FEATURE[config.dtype], most_rows)
+        headers = schema_headers(run)
+        scanned = self._avro.scan(run.values, run.size, LARGEST_FEATURE[config.dtype], most_rows, headers)
         found, unread = (None, []) if scanned is None else scanned
         bad = range(len(run)) if found is None else np.flatnonzero(found.rows < 0).tolist()
         start = row = 0
@@ -449,11 +462,12 @@ class PointDecoder:
 
     def _decode_record(self, format_: str, run: Run, index: int, builder: RowsBuilder) -> None:
         config, record = self._config, run.records[index]
-        value = refuse_size(record.value, config)
+        value, header = refuse_size(record.value, config), None
         if format_ == "avro":
-            self._avro.prepare(value)
+            header = schema_header(run.headers(index))
+            self._avro.prepare(value, header)
         with blaming_the_record():
-            count, columns, points = self._read(format_, value)
+            count, columns, points = self._read(format_, value, header)
             if not count:
                 raise InvalidPoint("empty_record", "the array is empty")
             if count > config.max_rows_per_record:
@@ -467,7 +481,7 @@ class PointDecoder:
             builder.add(run.slice(index, index + 1), count, *found)
 
     def _read(
-        self, format_: str, value: bytes
+        self, format_: str, value: bytes, header: bytes | None
     ) -> tuple[int, Columns | None, Callable[[], Sequence[Point | InvalidPoint]]]:
         """Return the number of rows in a value, its columns, and a function that returns the rows one by one."""
         if not format_:
@@ -476,15 +490,15 @@ class PointDecoder:
             read = ArrowRows(value, self._config)
             self._unread.count(read.unread, len(read))
             return len(read), read.columns(), read.points
-        rows = self._rows_of(format_, value)
+        rows = self._rows_of(format_, value, header)
         return len(rows), _columns_of(rows), lambda: rows
 
-    def _rows_of(self, format_: str, value: bytes) -> Sequence[Point | InvalidPoint]:
+    def _rows_of(self, format_: str, value: bytes, header: bytes | None) -> Sequence[Point | InvalidPoint]:
         config = self._config
         if format_ == "json":
             return json_rows.rows_of(value, config.max_rows_per_record, config.decoded_bytes, self._unread)
-        rows = self._avro.rows_of(value, config.max_rows_per_record, config.decoded_bytes)
-        self._unread.count(self._avro.unread(value), len(rows))
+        rows = self._avro.rows_of(value, config.max_rows_per_record, config.decoded_bytes, header)
+        self._unread.count(self._avro.unread(value, header), len(rows))
         return rows
 
     def _all_well(self, columns: Columns | None) -> tuple[Points, list[str | int | None] | None] | None:

@@ -5,7 +5,8 @@
 - `debezium`: ``{"before": ..., "after": EVENT, "op": "c"}``, by itself or as Connect's payload. An event is the state
   after a row was read in a snapshot (`r`), created (`c`) or updated (`u`).
 - `cloudevents`: structured, ``{"specversion": "1.0", ..., "data": EVENT}``, or binary, with attributes as headers and
-  the event as the value.
+  the event as the value. The record's content type says which, if it is one of CloudEvents (some brokers add attributes
+  as headers to structured ones, too), and else the header `ce_specversion`.
 
 A deletion, a truncation, a message of a database's log and a tombstone are *passed over*: they hold no event, are no
 fault of the producer, keep their place in the log and are counted, but are no dead letters.
@@ -25,6 +26,7 @@ from typing import Any, Final
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope
+from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER
 from streamsvm.ingest.row import excerpt
 
 Headers = Sequence[tuple[str, bytes]]
@@ -67,7 +69,14 @@ def is_bare(envelope: Envelope, headers: Headers, *, of_json: bool) -> bool:
     """Tell whether a record's whole value is an event, or an array of events."""
     if envelope == "connect":
         return not of_json
-    return envelope == "none" or (envelope == "cloudevents" and any(name == "ce_specversion" for name, _ in headers))
+    return envelope == "none" or (envelope == "cloudevents" and _is_binary(headers))
+
+
+def _is_binary(headers: Headers) -> bool:
+    """Tell whether a CloudEvent's attributes are the record's headers, as the Kafka binding says in its section 3."""
+    of_names = {name.lower(): content for name, content in headers}
+    content_type = (of_names.get(CONTENT_TYPE_HEADER) or b"").strip().lower()
+    return "ce_specversion" in of_names and not content_type.startswith(b"application/cloudevents")
 
 
 def inside(envelope: Envelope, paths: Sequence[Path]) -> Sequence[Path]:

@@ -15,6 +15,7 @@ from streamsvm.features.recipe import Envelope
 from streamsvm.ingest import json_rows
 from streamsvm.ingest.arrow_events import ArrowEvents
 from streamsvm.ingest.avro import AvroReader
+from streamsvm.ingest.avro import Headers as SchemaHeaders
 from streamsvm.ingest.bounds import refuse_size
 from streamsvm.ingest.columns import Run
 from streamsvm.ingest.content_types import format_of_media_type
@@ -30,7 +31,7 @@ from streamsvm.ingest.envelopes import (
     opened,
 )
 from streamsvm.ingest.field_slots import Slots
-from streamsvm.ingest.framed import unframed
+from streamsvm.ingest.framed import FRAMED_FORMATS, schema_header, unframed
 from streamsvm.ingest.protobuf import ProtobufReader
 
 Row = Event | PassedOver | InvalidPoint
@@ -65,7 +66,7 @@ class EventParser:
         self._protobuf = protobuf
         self.most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
 
-    def is_array(self, format_: str, value: bytes) -> bool:
+    def is_array(self, format_: str, value: bytes, headers: Headers) -> bool:
         """Tell whether a value with a valid row is an array of rows; every Arrow record is.
 
         Raises
@@ -74,13 +75,15 @@ class EventParser:
             If that needs a schema which is unavailable now.
         """
         if format_ == "avro":
-            return self._avro.is_array(value)
+            return self._avro.is_array(value, schema_header(headers))
         if format_ == "json-schema":
-            value = unframed(value)
+            value = unframed(value, schema_header(headers))
         return format_ == "arrow" or (format_ in _OF_JSON and json_rows.is_array(value))
 
-    def plain(self, format_: str) -> Callable[[bytes], Event | None]:
+    def plain(self, format_: str) -> Callable[[bytes, bytes | None], Event | None]:
         """Return what reads a value that is one event and nothing else, as most are; None of any other value.
+
+        It is given the value, and what the record's header says of its schema.
 
         This only saves time: what it returns is what `parsed` does.
         """
@@ -90,7 +93,7 @@ class EventParser:
             return self._avro.event_of
         return _nothing
 
-    def scan_avro(self, run: Run) -> tuple[NDArray[np.bool_], Slots] | None:
+    def scan_avro(self, run: Run, headers: SchemaHeaders) -> tuple[NDArray[np.bool_], Slots] | None:
         """Return of which records the compiled reader of Avro read the fields, and these; None if it can read none.
 
         Raises
@@ -99,13 +102,13 @@ class EventParser:
             If a schema is unavailable now.
         """
         bare = self.envelope in ("none", "connect")
-        return self._avro.scan_fields(run.values, run.size) if bare else None
+        return self._avro.scan_fields(run.values, run.size, headers) if bare else None
 
     def is_plain_json(self, format_: str) -> bool:
         """Tell whether a record is JSON with nothing around an event."""
         return format_ == "json" and self.envelope == "none"
 
-    def _plain_json(self, value: bytes) -> Event | None:
+    def _plain_json(self, value: bytes, _: bytes | None) -> Event | None:
         return json_rows.event_of(value) if len(value) <= self.most_plain_bytes else None
 
     def parsed(self, format_: str, value: bytes | None, headers: Headers, paths: Sequence[Path]) -> Parsed:
@@ -130,7 +133,8 @@ class EventParser:
             return TOMBSTONE
         bare = is_bare(self.envelope, headers, of_json=format_ in _OF_JSON)
         whole = refuse_size(value, self._config)
-        found = self._of_format(format_, whole, paths if bare else inside(self.envelope, paths))
+        header = schema_header(headers) if format_ in FRAMED_FORMATS else None
+        found = self._of_format(format_, whole, paths if bare else inside(self.envelope, paths), header)
         if bare:
             return _events(found)
         if isinstance(found, ArrowEvents):
@@ -145,26 +149,26 @@ class EventParser:
         found = opened(self.envelope, row)
         if not isinstance(found, Packed):
             return found
-        inner = _events(self._of_format(format_of_media_type(found.media_type), found.value, paths))
+        inner = _events(self._of_format(format_of_media_type(found.media_type), found.value, paths, None))
         if isinstance(inner, list | ArrowEvents):
             return InvalidPoint("wrong_type", "data_base64 holds several events, but only one is allowed")
         return inner
 
-    def _of_format(self, format_: str, value: bytes, paths: Sequence[Path]) -> Any:
+    def _of_format(self, format_: str, value: bytes, paths: Sequence[Path], header: bytes | None) -> Any:
         """Return the value that is held, a list where it is an array of rows, or an Arrow record's columns."""
         rows, memory = self._config.max_rows_per_record, self._config.decoded_bytes
         if format_ in _OF_JSON:
-            return json_rows.values_of(value if format_ == "json" else unframed(value), rows, memory)
+            return json_rows.values_of(value if format_ == "json" else unframed(value, header), rows, memory)
         if format_ == "avro":
-            return self._avro.datum_of(value, rows, memory)
+            return self._avro.datum_of(value, rows, memory, header)
         if format_ == "protobuf":
-            return self._protobuf.event_of(value, paths, memory)
+            return self._protobuf.event_of(value, paths, memory, header)
         if format_ == "arrow":
             return ArrowEvents(value, paths, self._config)
         raise InvalidPoint("unknown_content_type", "the content type names an unsupported format")
 
 
-def _nothing(_: bytes) -> None:
+def _nothing(_: bytes, __: bytes | None) -> None:
     return None
 
 

@@ -26,6 +26,7 @@ from streamsvm.ingest.envelopes import Event, PassedOver
 from streamsvm.ingest.event_parsing import EventParser, Parsed, Row
 from streamsvm.ingest.event_scan import EventScanner
 from streamsvm.ingest.events import Absences, EventPoints, EventReader
+from streamsvm.ingest.framed import FRAMED_FORMATS, hinted, schema_headers
 from streamsvm.ingest.json_fields import FieldsDecoder
 from streamsvm.ingest.row import encodable
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
@@ -75,7 +76,7 @@ class EventRecords:
         TransientError
             If that needs a schema which is unavailable now.
         """
-        return self._parser.is_array(format_, record.value or b"")
+        return self._parser.is_array(format_, record.value or b"", record.headers)
 
     def decode(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format.
@@ -98,7 +99,7 @@ class EventRecords:
         if self._parser.is_plain_json(format_):
             scanned = self._scanner.scan(run.values, run.size, self._parser.most_plain_bytes)
         elif format_ == "avro":
-            scanned = self._parser.scan_avro(run)
+            scanned = self._parser.scan_avro(run, schema_headers(run))
         if scanned is None:
             return False
         read, slots = scanned
@@ -138,10 +139,12 @@ class EventRecords:
     def _add_parsed(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Add records after parsing each."""
         plain = self._parser.plain(format_)
+        headers = schema_headers(run) if format_ in FRAMED_FORMATS else None
         rows: list[Row] = []
         start = 0
         for index, value in enumerate(run.values):
-            one: Parsed | None = plain(value) if value else None
+            header = None if headers is None else headers[index]
+            one: Parsed | None = plain(value, header) if value else None
             if one is None:
                 one = self._parsed(format_, run, index)
             if isinstance(one, list | ArrowEvents):
@@ -170,11 +173,11 @@ class EventRecords:
 
     def _parsed(self, format_: str, run: Run, index: int) -> Parsed:
         """Return what a record holds; a rejection if it cannot be parsed."""
-        value, headers = run.values[index], () if run.plain else run.records[index].headers
+        value, headers = run.values[index], run.headers(index)
         try:
             return self._parser.parsed(format_, value, headers, self._reader.paths)
         except InvalidPoint as error:
-            return error
+            return hinted(error, headers)
         except (StreamsvmError, MemoryError):
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the bytes are the reason

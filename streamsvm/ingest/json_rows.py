@@ -20,6 +20,7 @@ import numpy as np
 from streamsvm.config import Label
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.framed import framed, is_framed
 from streamsvm.ingest.row import Point, excerpt
 from streamsvm.ingest.unread_fields import UnreadFields
 
@@ -199,6 +200,8 @@ def _decode_slowly(
     try:
         loose = json.loads(value.decode())  # from bytes it would guess UTF-16 and pass over a byte order mark
     except ValueError as error:
+        if is_framed(value):
+            raise framed(value) from None
         raise InvalidPoint("malformed_json", f"{error}; the value begins {excerpt(repr(value[:200]))}") from None
     rows = loose if isinstance(loose, list) else [loose]
     if len(rows) > most_rows:

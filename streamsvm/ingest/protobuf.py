@@ -1,10 +1,15 @@
-"""Raw events as Protobuf in the registry's framing: a zero byte, the schema's id, message indexes, one message.
+"""Raw events as Protobuf with a registry's schema: its name and the message's indexes, in the value or in a header.
 
-The indexes say which message of the schema's file it is. An event is made of the fields that are asked for, by their
-names in the .proto file: a message is an object, a repeated field an array, a map with keys of text an object, an enum
-the name of its value (its number, if it has no name). google.protobuf.Timestamp is the text that ISO 8601 writes of
-it, a wrapper (DoubleValue, ...) what it wraps. A field that is not set is missing where Protobuf can tell (messages,
-`optional`, oneofs, proto2), else it has its default, as for every reader of Protobuf.
+The indexes say which message of the schema's file it is: how many they are, and each, as zigzag varints; 0 alone is the
+first message. Old serializers wrote plain varints. A negative zigzag number, which is no count and no index, shows that
+a value has those; and so does a byte below 8 behind the indexes, with which no message begins, for no field has the
+number 0. What could be either is read as zigzag.
+
+An event is made of the fields that are asked for, by their names in the .proto file: a message is an object, a repeated
+field an array, a map with keys of text an object, an enum the name of its value (its number, if it has no name).
+google.protobuf.Timestamp is the text that ISO 8601 writes of it, a wrapper (DoubleValue, ...) what it wraps. A field
+that is not set is missing where Protobuf can tell (messages, `optional`, oneofs, proto2), else it has its default, as
+for every reader of Protobuf.
 
 Invariant: a schema is what the registry gives for the id, for ever. The registry is not trusted with this process: how
 much memory a message of the schema can take for each byte is known before one is parsed.
@@ -25,7 +30,7 @@ from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.features.paths import DEEPEST, Path, Unreachable
 from streamsvm.ingest import proto_files
 from streamsvm.ingest.bounds import refuse_expansion
-from streamsvm.ingest.framed import FRAME, KnownSchemas, framed_id, unknown
+from streamsvm.ingest.framed import KnownSchemas, SchemaKey, frame_of, unknown
 from streamsvm.ingest.schemas import Schemas
 
 DEEPEST_INDEX: Final = 16
@@ -87,7 +92,7 @@ class ProtobufReader:
         """Ask for unknown schemas once more: a batch of records begins, all of them fetched by now."""
         self._known.ask_again()
 
-    def event_of(self, value: bytes, paths: Sequence[Path], most_bytes: int) -> Event:
+    def event_of(self, value: bytes, paths: Sequence[Path], most_bytes: int, header: bytes | None = None) -> Event:
         """Return the fields under some paths of a value's message.
 
         Parameters
@@ -96,6 +101,8 @@ class ProtobufReader:
         paths : sequence of Path
         most_bytes : int
             Memory that decoding may take.
+        header : bytes, optional
+            What the record's header says of its schema and message.
 
         Raises
         ------
@@ -104,8 +111,7 @@ class ProtobufReader:
         TransientError
             If the registry cannot be asked now.
         """
-        schema = self._known.of(framed_id(value, "malformed_protobuf"))
-        indexes, start = _indexes(value)
+        schema, indexes, start = self._named(value, header)
         refuse_expansion(len(value) * schema.for_a_byte, most_bytes)
         key = indexes, tuple(paths)
         if key not in schema.compiled:
@@ -120,11 +126,11 @@ class ProtobufReader:
             raise
         except Exception as error:  # noqa: BLE001 - of whatever kind: the bytes are the reason
             what = " ".join(str(error).split())[:200]
-            raise InvalidPoint("malformed_protobuf", f"the message does not fit its schema: {what}") from None
+            raise InvalidPoint("malformed_protobuf", f"the message does not fit its schema: {what}{_OLD}") from None
         event: Event = convert(message)
         return event
 
-    def paths_of(self, value: bytes) -> tuple[Path, ...]:
+    def paths_of(self, value: bytes, header: bytes | None = None) -> tuple[Path, ...]:
         """Return the paths of the single values that a value's message can have, of an array those of its first one.
 
         Raises
@@ -134,15 +140,27 @@ class ProtobufReader:
         TransientError
             If the registry cannot be asked now.
         """
-        schema = self._known.of(framed_id(value, "malformed_protobuf"))
-        indexes, _ = _indexes(value)
+        schema, indexes, _ = self._named(value, header)
         if indexes not in schema.paths:
             if len(schema.paths) >= MOST_COMPILED:
                 schema.paths.clear()
             schema.paths[indexes] = tuple(islice(_paths(_descriptor(schema.file, indexes), ()), MOST_PATHS))
         return schema.paths[indexes]
 
-    def _look_up(self, schema_id: int) -> tuple[_Schema | InvalidPoint, int]:
+    def _named(self, value: bytes, header: bytes | None) -> tuple[_Schema, tuple[int, ...], int]:
+        """Return a value's schema, the indexes of its message, and where in the value the message begins."""
+        frame = frame_of(value, header)
+        schema = self._known.of(frame.schema)
+        indexes, end = _indexes(frame.source, frame.end)
+        if header is None:
+            return schema, indexes, end
+        if end != len(header):
+            raise InvalidPoint(
+                "malformed_protobuf", f"{len(header) - end} bytes follow the message indexes in the header"
+            )
+        return schema, indexes, 0
+
+    def _look_up(self, schema_id: SchemaKey) -> tuple[_Schema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
         texts = None
         if self._schemas is not None:
@@ -172,30 +190,54 @@ def _require_packages() -> None:
         ) from None
 
 
-def _indexes(value: bytes) -> tuple[tuple[int, ...], int]:
-    """Return the message indexes, and where the message begins; a count of 0 stands for the first message."""
-    count, at = _varint(value, FRAME.size)
-    if not 0 <= count <= DEEPEST_INDEX:
-        raise InvalidPoint("malformed_protobuf", f"the value announces {count} message indexes")
-    found = []
-    for _ in range(count):
-        index, at = _varint(value, at)
-        if not 0 <= index <= _LARGEST_INDEX:
-            raise InvalidPoint("malformed_protobuf", f"the value has the message index {index}")
-        found.append(index)
-    return tuple(found) or (0,), at
+def _indexes(source: bytes, at: int) -> tuple[tuple[int, ...], int]:
+    """Return the message indexes that begin at a place, and where they end."""
+    found, end = _numbers(source, at, _of_zigzag)
+    if min(found, default=0) < 0 or source[end : end + 1] in _NO_FIELD:
+        found, end = _numbers(source, at, int)
+    if any(index > _LARGEST_INDEX for index in found):
+        raise InvalidPoint("malformed_protobuf", f"the value has the message index {max(found)}{_OLD}")
+    return tuple(found) or (0,), end
 
 
-def _varint(value: bytes, at: int) -> tuple[int, int]:
-    """Return a number in zigzag coding, and where it ends."""
+_OLD: Final = (
+    "; if the producer writes message indexes in the old encoding (use.deprecated.format of Confluent's clients), let "
+    "it write the current one"
+)
+
+
+_NO_FIELD: Final = frozenset(bytes((byte,)) for byte in range(8))
+
+
+def _of_zigzag(number: int) -> int:
+    return (number >> 1) ^ -(number & 1)
+
+
+def _numbers(source: bytes, at: int, meant: Callable[[int], int]) -> tuple[list[int], int]:
+    """Return so many numbers as the first one says, and where they end; nothing is read after a negative one."""
+    written, at = _varint(source, at)
+    count = meant(written)
+    if count < 0:
+        return [count], at
+    if count > DEEPEST_INDEX:
+        raise InvalidPoint("malformed_protobuf", f"the value announces {count} message indexes{_OLD}")
+    found: list[int] = []
+    while len(found) < count and min(found, default=0) >= 0:
+        written, at = _varint(source, at)
+        found.append(meant(written))
+    return found, at
+
+
+def _varint(source: bytes, at: int) -> tuple[int, int]:
+    """Return a number, and where it ends."""
     number = 0
     for shift in range(0, 35, 7):
-        if at >= len(value):
+        if at >= len(source):
             raise InvalidPoint("malformed_protobuf", "the value ends within its message indexes")
-        number |= (value[at] & 0x7F) << shift
+        number |= (source[at] & 0x7F) << shift
         at += 1
-        if value[at - 1] < 0x80:
-            return (number >> 1) ^ -(number & 1), at
+        if source[at - 1] < 0x80:
+            return number, at
     raise InvalidPoint("malformed_protobuf", "a message index has more than five bytes")
 
 
@@ -275,7 +317,7 @@ def _descriptor(file: Any, indexes: tuple[int, ...]) -> Any:
     within, names = plain.message_type, []
     for index in indexes:
         if index >= len(within):
-            raise InvalidPoint("malformed_protobuf", f"the schema has no message of the indexes {list(indexes)}")
+            raise InvalidPoint("malformed_protobuf", f"the schema has no message of the indexes {list(indexes)}{_OLD}")
         names.append(within[index].name)
         within = within[index].nested_type
     return file.pool.FindMessageTypeByName(".".join(([file.package] if file.package else []) + names))

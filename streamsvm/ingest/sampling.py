@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from streamsvm.config import PointsConfig, PointsFormat
 from streamsvm.errors import InvalidPoint
+from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope
 from streamsvm.ingest.arrow_stream import survey
 from streamsvm.ingest.avro import AvroReader
@@ -21,6 +22,7 @@ from streamsvm.ingest.columns import RawRecord
 from streamsvm.ingest.content_types import format_of
 from streamsvm.ingest.envelopes import Event
 from streamsvm.ingest.event_parsing import EventParser
+from streamsvm.ingest.framed import schema_header
 from streamsvm.ingest.protobuf import ProtobufReader
 from streamsvm.ingest.schemas import Schemas
 
@@ -73,7 +75,9 @@ class EventSampler:
         format_ = format_of(record.headers) if self._format == "auto" else self._format
         if format_ == "arrow":
             return _of_arrow(record.value or b"", self._config)
-        paths = self._protobuf.paths_of(record.value or b"") if format_ == "protobuf" else ()
+        paths: Sequence[Path] = ()
+        if format_ == "protobuf":
+            paths = self._protobuf.paths_of(record.value or b"", schema_header(record.headers))
         found = self._parser.parsed(format_, record.value, record.headers, paths)
         return found if isinstance(found, list) else [found]
 

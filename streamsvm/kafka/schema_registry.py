@@ -1,8 +1,8 @@
-"""The schema registry: a schema's text by its id, and the id of a schema that we write by.
+"""The schema registry: a schema's text by its id or GUID, and the id of a schema that we write by.
 
-A schema of an id never changes, so each is asked for once, while it is among those kept. What the registry plainly
-says does not exist is told apart from whatever else goes wrong on the way to it: that may pass, and nothing is decided
-by it.
+A schema of an id, or of a GUID, never changes, so each is asked for once, while it is among those kept. What the
+registry plainly says does not exist is told apart from whatever else goes wrong on the way to it: that may pass, and
+nothing is decided by it.
 
 Invariant: whoever answers in the registry's place cannot cost more than a bounded time and memory. An answer has a
 largest size and a time by which it must have come as a whole, is never unpacked, and leads to no other address.
@@ -37,6 +37,8 @@ NO_SCHEMA: Final = (404, 40403)
 """Status and the registry's own code; a bare 404 is a wrong address or a proxy, not an answer."""
 MOST_REFERENCES: Final = 32
 """Files that a schema may refer to, each a question to the registry."""
+LARGEST_ID: Final = (1 << 31) - 1
+"""No registry has so many schemas."""
 REFUSED: Final = (401, 403)
 INVALID: Final = (409, 422)
 
@@ -81,7 +83,7 @@ class SchemaRegistry:
         self._url = config.url
         self._library = _library()
         self._patience_s = config.timeout_s * (1 + config.url.count(",")) + GRACE_S
-        self._kept: OrderedDict[int, str] = OrderedDict()
+        self._kept: OrderedDict[int | str, str] = OrderedDict()
         self._client = self._make_client()
 
     def _make_client(self) -> Any:
@@ -111,8 +113,8 @@ class SchemaRegistry:
             ) from None
         return client
 
-    def schema(self, schema_id: int) -> str | None:
-        """Return the text of a schema; None if the registry says there is none of this id.
+    def schema(self, schema_id: int | str) -> str | None:
+        """Return the text of a schema; None if the registry says there is none of this id, or GUID.
 
         Raises
         ------
@@ -125,13 +127,13 @@ class SchemaRegistry:
         """
         if schema_id in self._kept:
             return self._kept[schema_id]
-        found = self._described(schema_id, lambda client: client.get_schema(schema_id))
+        found = self._described(schema_id, partial(_schema, schema_id=schema_id))
         if found is None:
             return None
         self._keep(schema_id, found.schema_str)
         return str(found.schema_str)
 
-    def files(self, schema_id: int) -> Mapping[str, str] | None:
+    def files(self, schema_id: int | str) -> Mapping[str, str] | None:
         """Return a Protobuf schema's text under the empty name, and that of each file that it refers to under its name.
 
         Nothing is kept: whoever asks keeps what it makes of them. None if the registry says there is no such schema.
@@ -143,7 +145,7 @@ class SchemaRegistry:
         RegistryUnavailable, ConfigurationError
             As `schema`.
         """
-        found = self._described(schema_id, lambda client: client.get_schema(schema_id))
+        found = self._described(schema_id, partial(_schema, schema_id=schema_id))
         if found is None:
             return None
         if found.schema_type != "PROTOBUF":
@@ -167,7 +169,7 @@ class SchemaRegistry:
             waiting += other.references or ()
         return texts
 
-    def _described(self, schema_id: int, question: Callable[[Any], Any]) -> Any:
+    def _described(self, schema_id: int | str, question: Callable[[Any], Any]) -> Any:
         """Return a schema as the client describes it; None if the registry says there is none."""
         try:
             found: Any = self._ask(question)
@@ -179,12 +181,26 @@ class SchemaRegistry:
         except Exception as error:
             if self._code_of(error) in (NO_SCHEMA, NO_VERSION, NO_SUBJECT):
                 return None
+            if isinstance(schema_id, str) and self._code_of(error)[0] == NO_SCHEMA[0] and self._answers():
+                return None
             raise self._failure(error, f"asked for schema {schema_id}") from error
         if not isinstance(found.schema_str, str):
             raise self._failure(TypeError("the answer holds no schema"), f"asked for schema {schema_id}")
         return found
 
-    def _keep(self, schema_id: int, text: str) -> None:
+    def _answers(self) -> bool:
+        """Tell whether the registry answers as one.
+
+        A registry that knows no GUIDs says of one what a proxy says of a wrong address. Without this question a single
+        record that names a GUID would stop the stream for ever.
+        """
+        try:
+            self._ask(lambda client: client.get_schema(LARGEST_ID))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first error is told
+            return self._code_of(error) == NO_SCHEMA
+        return True
+
+    def _keep(self, schema_id: int | str, text: str) -> None:
         self._kept[schema_id] = text
         while len(self._kept) > MOST_KEPT or sum(map(len, self._kept.values())) > MOST_KEPT_CHARACTERS:
             self._kept.popitem(last=False)
@@ -286,6 +302,10 @@ def _library() -> Any:
             "registry.url is set, but the schema registry client is not installed",
             "Install it: pip install '.[avro]' in the folder of the sources.",
         ) from None
+
+
+def _schema(client: Any, *, schema_id: int | str) -> Any:
+    return client.get_schema_by_guid(schema_id) if isinstance(schema_id, str) else client.get_schema(schema_id)
 
 
 def _version(client: Any, *, subject: str, version: int) -> Any:

@@ -65,7 +65,7 @@ TIMEOUT_S: Final = 300.0
 class _Shelf:
     """The one schema that is written."""
 
-    def schema(self, schema_id: int) -> str | None:
+    def schema(self, schema_id: int | str) -> str | None:
         return avro.schema_of(1, many=True) if schema_id == 1 else None
 
 

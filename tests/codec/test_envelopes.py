@@ -194,6 +194,23 @@ def test_cloud_events_of_another_library_are_read_in_both_modes() -> None:
     assert points(found) == [ONE, TWO, ONE, TWO]
 
 
+def test_the_content_type_decides_before_attributes_in_headers() -> None:
+    """Of a structured event whose attributes a broker has added as headers too; names are compared without case."""
+    structured = json.dumps({"specversion": "1.0", "id": "1", **ATTRIBUTES, "data": GOOD}).encode()
+    attributes = (("ce_specversion", b"1.0"), ("ce_id", b"1"))
+    cases = [
+        (structured, (*attributes, ("content-type", b"application/cloudevents+json; charset=UTF-8"))),
+        (structured, (("Content-Type", b"Application/CloudEvents+json"), *attributes)),
+        (structured, ()),
+        (json.dumps(OTHER).encode(), (*attributes, ("content-type", b"application/json"))),
+        (json.dumps(OTHER).encode(), (("CE_SpecVersion", b"1.0"),)),
+    ]
+    records = [Raw(value, at, headers=headers) for at, (value, headers) in enumerate(cases)]
+    found = decoder("cloudevents").decode(records)
+    assert whys(found) == []
+    assert points(found) == [ONE, ONE, ONE, TWO, TWO]
+
+
 def test_a_cloud_event_that_holds_no_event_is_refused() -> None:
     """With a reason for each way."""
     base: dict[str, Any] = {"specversion": "1.0", "id": "1", **ATTRIBUTES}

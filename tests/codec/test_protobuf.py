@@ -56,7 +56,7 @@ def test_a_sample_has_every_single_value_of_a_message() -> None:
     sampler = EventSampler("protobuf", "none", SHELF)
     events = [payment(index) for index in range(60)]
     found = list(sampler.events(Raw(value, at) for at, value in enumerate([*map(in_protobuf, events), b"nonsense"])))
-    assert dict(sampler.unreadable) == {"malformed_protobuf": 1}
+    assert dict(sampler.unreadable) == {"unframed": 1}
     assert [event["card"].get("country") for event in found] == [event["card"]["country"] for event in events]
     for path in (("amount",), ("channel",), ("ts",), ("customer", "since"), ("is_fraud",)):
         assert picked(found, path) == picked(events, path)
@@ -127,11 +127,11 @@ def test_times_maps_and_proto2() -> None:
     ("value", "reason", "what"),
     [
         (b"", "empty_record", "no value"),
-        (b"\0\0\0\0", "malformed_protobuf", "does not begin with a zero byte"),
-        (b"\1\0\0\0\x05\0", "malformed_protobuf", "does not begin with a zero byte"),
+        (b"\0\0\0\0", "unframed", "does not begin with a zero byte"),
+        (b"\1\0\0\0\x05\0", "unframed", "does not begin with a zero byte"),
         (b"\0\0\0\0\x05", "malformed_protobuf", "ends within its message indexes"),
-        (b"\0\0\0\0\x05\x03", "malformed_protobuf", "announces -2 message indexes"),
-        (b"\0\0\0\0\x05\x7f", "malformed_protobuf", "announces -64 message indexes"),
+        (b"\0\0\0\0\x05\x03", "malformed_protobuf", "ends within its message indexes"),
+        (b"\0\0\0\0\x05\x7f", "malformed_protobuf", "announces 127 message indexes"),
         (b"\0\0\0\0\x05\x02\x80\x80\x80\x80\x80\x01", "malformed_protobuf", "more than five bytes"),
         (b"\0\0\0\0\x05\x02\x08", "malformed_protobuf", "no message of the indexes [4]"),
         (FRAME + b"\x0a\xff", "malformed_protobuf", "does not fit its schema"),
@@ -284,7 +284,7 @@ def test_json_schema_is_json_behind_a_frame() -> None:
     found = reader.decode([Raw(value, at) for at, value in enumerate(values)])
     assert found.rows[0].accepted.tolist() == [True, False, False, True, False]
     assert [(at, why) for at, why, _ in whys(found)] == [
-        (1, "malformed_json"),
+        (1, "unframed"),
         (2, "malformed_json"),
         (3, "wrong_type"),
     ]

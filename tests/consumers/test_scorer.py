@@ -145,7 +145,7 @@ class Shelf:
     def __init__(self, *, away: bool = False) -> None:
         self.away, self.asked = away, 0
 
-    def schema(self, schema_id: int) -> str | None:
+    def schema(self, schema_id: int | str) -> str | None:
         self.asked += 1
         if self.away:
             raise RegistryUnavailable("the registry is away", "Wait.")

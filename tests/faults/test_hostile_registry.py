@@ -27,7 +27,7 @@ from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
 from tests.brokers.secured import Authority
-from tests.codec.rows import AVRO, POINT
+from tests.codec.rows import AVRO, POINT, Shelf
 from tests.consumers.trainers import run_until, settings_for
 from tests.faults.hostile_registry import (
     DRIPS_S,
@@ -85,6 +85,22 @@ def test_a_schema_that_is_too_large_is_asked_for_once(registry: HostileRegistry,
         with pytest.raises(InvalidPoint, match="over"):
             reader.prepare(b"\0" + struct.pack(">I", 7) + b"\0")
     assert registry.asked == ["/schemas/ids/7"]
+
+
+def test_a_registry_that_knows_no_guids_does_not_stop_the_stream(registry: HostileRegistry, client: Client) -> None:
+    """Its bare 404 of a GUID is taken for its answer if it says of an id as a registry does that there is none."""
+    guid = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+
+    unknown, bare = plain(b'{"error_code": 40403, "message": "Schema not found"}', 404), plain(b"no such page", 404)
+    registry.answer = lambda request: (unknown if request.path.startswith("/schemas/ids/") else bare)(request)
+    assert client(registry.url).schema(guid) is None
+    assert client(registry.url).files(guid) is None
+    registry.answer = bare
+    with pytest.raises(RegistryUnavailable, match=guid):
+        client(registry.url).schema(guid)
+    registry.answer = text(POINT)
+    assert client(registry.url).schema(guid) == POINT
+    assert registry.asked[-1] == f"/schemas/guids/{guid}"
 
 
 def test_asking_writes_no_line_of_the_log(
@@ -151,10 +167,10 @@ def test_what_is_kept_is_bounded(registry: HostileRegistry, client: Client) -> N
 
 def test_parsed_schemas_are_bounded_by_their_texts(registry: HostileRegistry) -> None:
     """Each may be just below the largest, and what is parsed of it takes many times that."""
-    asked: list[int] = []
+    asked: list[int | str] = []
 
-    class Books:
-        def schema(self, schema_id: int) -> str:
+    class Books(Shelf):
+        def schema(self, schema_id: int | str) -> str:
             asked.append(schema_id)
             return POINT + " " * (MEGABYTE - len(POINT))
 

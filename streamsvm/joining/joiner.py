@@ -394,6 +394,12 @@ class Joiner:
         return ""
 
     @property
+    def waits_at_ms(self) -> int:
+        """The time that the log it waits for has to reach; -1 if it waits for none, or the time is not known."""
+        waiting = {"labels": self._features, "features": self._labels}.get(self.waits_for)
+        return int(waiting.times[0][waiting.at]) if waiting is not None and waiting.chunks else -1
+
+    @property
     def rows_held(self) -> int:
         """Rows within their horizon, joined or not."""
         return int(self._state[kernels.NEXT_ROW] - self._state[kernels.FIRST_ROW])

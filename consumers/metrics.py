@@ -261,6 +261,13 @@ TRAINER: Final = (
         "Watermarks that the trainer wrote to partitions of the labels' topic that were idle for labels.idle_s.",
         "Rising: labels come to few partitions, or not at all. Check who writes them.",
     ),
+    Definition(
+        "streamsvm_join_times_ahead",
+        "counter",
+        "Records of either log whose timestamp is so far ahead of those around it that it does not count.",
+        "Rising: a clock, or its unit, is wrong. The log line time_ahead names a record.",
+        ("log",),
+    ),
     DEAD_LETTERS,
     UNREAD_FIELDS,
     ABSENT_FIELDS,

@@ -209,14 +209,16 @@ class LabelsDecoder:
         """Return the labels of records, partition by partition."""
         if self._labels is not None:
             return [
-                (one.partition, ServedLabels(time_ms=one.time_ms, keys=one.keys, sign=one.sign))
+                (one.partition, ServedLabels(time_ms=one.time_ms, last=one.last, keys=one.keys, sign=one.sign))
                 for one in self._labels.decode(records)[0]
             ]
         assert self._points is not None
         found = []
         for rows in self._points.decode(records).rows:
             keys, sign = labels_by_place(rows)
-            found.append((rows.partition, ServedLabels(time_ms=np.zeros(len(keys), np.int64), keys=keys, sign=sign)))
+            n = len(keys)
+            labels = ServedLabels(time_ms=np.zeros(n, np.int64), last=np.ones(n, np.bool_), keys=keys, sign=sign)
+            found.append((rows.partition, labels))
         return found
 
 
@@ -224,6 +226,7 @@ def joined_labels(parts: Sequence[ServedLabels]) -> ServedLabels:
     """Return labels of one partition that were read in portions."""
     return ServedLabels(
         time_ms=np.concatenate([one.time_ms for one in parts]),
+        last=np.concatenate([one.last for one in parts]),
         keys=[key for one in parts for key in one.keys],
         sign=np.concatenate([one.sign for one in parts]),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
@@ -27,6 +28,7 @@ from streamsvm.errors import ConfigurationError, LogGap, TopicMissing
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.joiner import COUNTED, Joiner, Letter
+from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH
 from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
 from streamsvm.points import Position
 
@@ -35,6 +37,8 @@ log = structlog.get_logger("streamsvm.trainer")
 FETCH_TIMEOUT_S: Final = 10.0
 WAITS_BEFORE_TOLD_S: Final = 30.0
 """How long one log may wait for the other before people are told."""
+AHEAD_TOLD_S: Final = 60.0
+"""Seconds between two log lines about timestamps ahead; the metric counts them all."""
 
 
 class JoinedIntake(OneProcess):
@@ -57,6 +61,8 @@ class JoinedIntake(OneProcess):
     health : Health
     monotonic : callable
         Seconds.
+    now : callable
+        The time of day, for readiness only: what is joined does not depend on it.
     """
 
     waits_for_schema = False
@@ -73,11 +79,12 @@ class JoinedIntake(OneProcess):
         metrics: Metrics,
         health: Health,
         monotonic: Callable[[], float],
+        now: Callable[[], datetime],
     ) -> None:
         super().__init__(outbox, metrics)
         self._pipeline, self._source, self._letters = pipeline, source, letters
         self._cluster, self._joining = cluster, joining
-        self._health, self._monotonic = health, monotonic
+        self._health, self._monotonic, self._now = health, monotonic, now
         self._reader: Reader | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
         self._active: frozenset[int] = frozenset()
@@ -87,6 +94,8 @@ class JoinedIntake(OneProcess):
         self._counted: Counter[str] = Counter()
         self._waiting_since: dict[int, float] = {}
         self._told: frozenset[int] = frozenset()
+        self._ahead: Counter[tuple[Log, int]] = Counter()
+        self._ahead_told_at: float | None = None
         self._idle_s = settings.labels.idle_s
         self._marked_at: dict[int, float] = {}
 
@@ -216,6 +225,8 @@ class JoinedIntake(OneProcess):
         self._health.require("broker", "" if self._source.connected() else "no broker connection is up")
         for one in came:
             self._note(one)
+        if came:
+            self._count_ahead()
         return sum(len(one.records) for one in came)
 
     def _note(self, came: Came) -> None:
@@ -282,6 +293,32 @@ class JoinedIntake(OneProcess):
                 self._metrics.increase("streamsvm_labels", more, outcome=outcome)
         self._counted = counts
 
+    def _count_ahead(self) -> None:
+        """Count records whose timestamp is too far ahead to count, and name one of them now and then."""
+        newest = None
+        for partition, joiner in self._source.joiners.items():
+            for log_, topic in self._source.topics.items():
+                count, found = joiner.ahead(log_)
+                if more := count - self._ahead[log_, partition]:
+                    self._ahead[log_, partition] = count
+                    self._metrics.increase("streamsvm_join_times_ahead", more, log=log_)
+                    newest = topic, partition, found
+        if newest is None or newest[2] is None:
+            return
+        now, (topic, partition, record) = self._monotonic(), newest
+        if self._ahead_told_at is None or now - self._ahead_told_at >= AHEAD_TOLD_S:
+            self._ahead_told_at = now
+            log.warning(
+                "time_ahead",
+                topic=topic,
+                partition=partition,
+                offset=record.offset,
+                timestamp=said_time(record.timestamp_ms),
+                log_time=said_time(record.time_ms),
+                remedy="check the clock, and the unit, of whoever wrote the record: too few of the records after it "
+                "reach its timestamp, so it is joined at the time of the record before it",
+            )
+
     def _tell_waiting(self) -> None:
         """Note since when a partition of one log has waited for the other."""
         now, waits = self._monotonic(), list[tuple[int, str, float]]()
@@ -296,15 +333,32 @@ class JoinedIntake(OneProcess):
             if now - since > WAITS_BEFORE_TOLD_S:
                 waits.append((partition, joiner.waits_for, now - since))
         self._say(waits)
+        self._health.require("join", self._waits_for_the_future([partition for partition, _, _ in waits]))
+
+    def _waits_for_the_future(self, partitions: Sequence[int]) -> str:
+        """Say which of these partitions waits for a time that no log can have reached; empty if none does."""
+        now_ms = round(self._now().timestamp() * 1_000)
+        for partition in partitions:
+            joiner = self._source.joiners[partition]
+            if joiner.waits_at_ms > now_ms + AHEAD_MS:
+                own = "features" if joiner.waits_for == "labels" else "labels"
+                return (
+                    f"partition {partition} of {self._source.topics[own]} has reached {said_time(joiner.waits_at_ms)}, "
+                    f"while it is {said_time(now_ms)} here: nothing of it is joined before "
+                    f"{self._source.topics[joiner.waits_for or own]} has reached that time, too"
+                )
+        return ""
 
     def _mark(self, partition: int, since: float, now: float, idle_s: float) -> None:
-        """Write a watermark to an idle partition of the labels: from then on that record decides what is in time."""
+        """Write watermarks to an idle partition of the labels: from then on they decide what is in time."""
         if now - since < idle_s:
             return
         self._marked_at[partition] = now
         headers = ((WATERMARK_HEADER, b""),)
-        self._outbox.send(Message(self._source.topics["labels"], b"", None, headers, partition))
-        self._metrics.increase("streamsvm_join_watermarks")
+        # One alone would have to wait for others that confirm it.
+        for _ in range(ENOUGH):
+            self._outbox.send(Message(self._source.topics["labels"], b"", None, headers, partition))
+        self._metrics.increase("streamsvm_join_watermarks", ENOUGH)
 
     def _say(self, waits: Sequence[tuple[int, str, float]]) -> None:
         """Tell once which partitions wait long for a record of the other log, and again where others do."""
@@ -315,8 +369,9 @@ class JoinedIntake(OneProcess):
                 "labels_awaited",
                 partitions=sorted(partitions),
                 what=f"partition {partition} has waited {seconds:.0f} s for a record of the {other} topic",
-                remedy="nothing is joined past the newest record of either topic: write a record, or a watermark (a "
-                "record with the header streamsvm-watermark), to these partitions of the idle one",
+                remedy="nothing is joined past the newest record of either topic, and a record more than a minute "
+                f"after the one before it needs {CONFIRM} more behind it: write records, or {ENOUGH} watermarks "
+                "(records with the header streamsvm-watermark), to these partitions of the idle one",
             )
         self._told = partitions
 
@@ -331,3 +386,13 @@ class JoinedIntake(OneProcess):
         now = self._monotonic()
         longest = max((now - since for since in self._waiting_since.values()), default=0.0)
         self._metrics.put("streamsvm_join_waiting_seconds", longest)
+
+
+def said_time(time_ms: int) -> str:
+    """Return a time for people; as it is where there is no such day."""
+    if time_ms < 0:
+        return "none"
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms"

@@ -431,6 +431,7 @@ def _joined_intake(
         metrics=components.metrics,
         health=components.health,
         monotonic=components.clock.monotonic,
+        now=components.clock.now,
     )
     stack.callback(intake.close)
     return intake

@@ -732,13 +732,26 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Late labels: the oldest row, and how long one log waits for the other",
                 "s",
-                ("streamsvm_join_oldest_row_seconds", "streamsvm_join_waiting_seconds", "streamsvm_join_watermarks"),
+                (
+                    "streamsvm_join_oldest_row_seconds",
+                    "streamsvm_join_waiting_seconds",
+                    "streamsvm_join_watermarks",
+                    "streamsvm_join_times_ahead",
+                ),
                 (
                     ("watermarks written", f"sum(increase(streamsvm_join_watermarks_total{ONE}[1h]))"),
                     ("oldest row", f"max(streamsvm_join_oldest_row_seconds{ONE})"),
                     ("waiting", f"max(streamsvm_join_waiting_seconds{ONE})"),
+                    (
+                        "times ahead in {{log}}",
+                        f"sum by (log) (increase(streamsvm_join_times_ahead_total{ONE}[1h]))",
+                    ),
                 ),
-                right={"watermarks written": "short"},
+                right={
+                    "watermarks written": "short",
+                    "times ahead in features": "short",
+                    "times ahead in labels": "short",
+                },
             ),
             Panel(
                 "Dead letters by reason",

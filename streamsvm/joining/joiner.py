@@ -1,9 +1,10 @@
 """The join of one pair of partitions: features of one log, labels of another, found by key.
 
 **The rule.** Partition p of the features belongs to partition p of the labels: both logs are keyed alike. The *time* of
-a record is the greatest record timestamp of its own log up to it, so time never runs backwards within a log. The two
-logs are merged by that time; where times are equal features come first, and within a log the order is that of its
-offsets and rows. Then, step by step of that one order:
+a record is that of `streamsvm.joining.log_time`: the greatest record timestamp of its own log up to it that counts, so
+time never runs backwards within a log, and one wrong clock does not move it. The two logs are merged by that time;
+where times are equal features come first, and within a log the order is that of its offsets and rows. Then, step by
+step of that one order:
 
 - Before a step at time T every row of time t with t + horizon < T leaves. If it never met a label it is *absent*, and
   becomes a point of the first label, nothing, or a dead letter (`absent`). An early label of time t leaves where
@@ -21,7 +22,8 @@ in what portions, and how often the process was killed change nothing.
 **What waits.** A step is known only when the other log's next record is known to be no earlier: that log has a record
 at hand, or has already passed that time. Where a partition of one log is idle, the other waits for it (`waits_for`).
 The decision to go on is itself a record of the idle log: any later record tells the time, and so does a *watermark*, a
-record with the header `streamsvm-watermark`, which is neither a row nor a label.
+record with the header `streamsvm-watermark`, which is neither a row nor a label. A record whose own time needs those
+behind it waits for them, with what follows it.
 
 **Positions.** A joined point has the place (offset, row): the offset of the newest features record merged before it,
 and how many points were joined since that record was. Within both logs' retention that place determines the newest
@@ -39,13 +41,14 @@ import sys
 from collections import deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.joining import kernels
+from streamsvm.joining import kernels, log_time
+from streamsvm.joining.log_time import Ahead
 from streamsvm.points import Points, Position, Rows
 
 Absent = Literal["negative", "drop", "dead_letter"]
@@ -139,6 +142,9 @@ class LabelRows:
         return len(self.offset)
 
 
+_Chunk = TypeVar("_Chunk", bound=FeatureRows | LabelRows)
+
+
 @dataclass(frozen=True, slots=True)
 class Letter:
     """A row of one log that a join refused: why (of `KINDS`), and where it stands."""
@@ -213,7 +219,7 @@ def hashed(keys: list[bytes]) -> NDArray[np.uint64]:
 
 @dataclass(slots=True)
 class _Log:
-    """What was read of one log and is not merged yet."""
+    """What was read of one log and is not merged yet: rows of a known time, and behind them those without."""
 
     next: Position
     time_ms: int = -1
@@ -222,6 +228,9 @@ class _Log:
     chunks: deque[FeatureRows | LabelRows] = field(default_factory=deque)
     times: deque[NDArray[np.int64]] = field(default_factory=deque)
     at: int = 0
+    open: deque[FeatureRows | LabelRows] = field(default_factory=deque)
+    ahead: int = 0
+    newest_ahead: Ahead | None = None
 
     @property
     def waiting(self) -> int:
@@ -230,10 +239,39 @@ class _Log:
     def add(self, chunk: FeatureRows | LabelRows) -> None:
         if not len(chunk):
             return
-        times = np.maximum.accumulate(np.maximum(chunk.time_ms, self.read_ms))
-        self.read_ms = int(times[-1])
-        self.chunks.append(chunk)
-        self.times.append(times)
+        self.open.append(chunk)
+        if len(self.open) == 1:
+            stamps, last = chunk.time_ms, chunk.last
+        else:
+            stamps = np.concatenate([one.time_ms for one in self.open])
+            last = np.concatenate([one.last for one in self.open])
+        times, ahead, newest = log_time.decided(stamps, last, self.read_ms)
+        if ahead:
+            self.ahead += ahead
+            offset = self._open_offset(newest)
+            self.newest_ahead = Ahead(offset, int(stamps[newest]), int(times[newest]))
+        if len(times):
+            self.read_ms = int(times[-1])
+        self._note(times)
+
+    def _open_offset(self, row: int) -> int:
+        """Return the offset of one of the rows that had no time."""
+        for chunk in self.open:
+            if row < len(chunk):
+                break
+            row -= len(chunk)
+        return int(chunk.offset[row])
+
+    def _note(self, times: NDArray[np.int64]) -> None:
+        """Let the first of the rows that had no time be merged, under these times."""
+        while len(times):
+            chunk = self.open.popleft()
+            if len(chunk) > len(times):
+                self.open.appendleft(_part(chunk, slice(len(times), None)))
+                chunk = _part(chunk, slice(0, len(times)))
+            self.chunks.append(chunk)
+            self.times.append(times[: len(chunk)])
+            times = times[len(chunk) :]
 
     def advance(self, at: int) -> None:
         """Note that the chunk at hand is merged up to a row."""
@@ -318,27 +356,28 @@ class Joiner:
 
     @property
     def features_waiting(self) -> int:
-        """Features rows that were read and not merged yet."""
+        """Features rows that were read, have a time, and are not merged yet."""
         return self._features.waiting
 
     @property
     def labels_waiting(self) -> int:
-        """Rows of the labels log that were read and not merged yet."""
+        """Rows of the labels log that were read, have a time, and are not merged yet."""
         return self._labels.waiting
+
+    def ahead(self, log: Literal["features", "labels"]) -> tuple[int, Ahead | None]:
+        """Return how many records of a log were too far ahead for their time to count, and the newest of them."""
+        found = self._features if log == "features" else self._labels
+        return found.ahead, found.newest_ahead
 
     def add_features(self, chunk: FeatureRows) -> None:
         """Let rows wait that follow those before; rows that are merged already are left out."""
         new = _from(chunk.offset, chunk.row, self._features)
-        if new:
-            chunk = FeatureRows(**{name: getattr(chunk, name)[new:] for name in FeatureRows.__dataclass_fields__})
-        self._features.add(chunk)
+        self._features.add(_part(chunk, slice(new, None)) if new else chunk)
 
     def add_labels(self, chunk: LabelRows) -> None:
         """Let labels wait; as `add_features`."""
         new = _from(chunk.offset, chunk.row, self._labels)
-        if new:
-            chunk = LabelRows(**{name: getattr(chunk, name)[new:] for name in LabelRows.__dataclass_fields__})
-        self._labels.add(chunk)
+        self._labels.add(_part(chunk, slice(new, None)) if new else chunk)
 
     # ------------------------------------------------------------------ joining
 
@@ -349,7 +388,16 @@ class Joiner:
             return "labels"
         if self._labels.chunks and not self._features.chunks and self._why == kernels.WAITS_FOR_FEATURES:
             return "features"
+        if not self._features.chunks and not self._labels.chunks:
+            # Neither log has a row of a known time: one that has rows at all needs more of its own.
+            return "features" if self._features.open else "labels" if self._labels.open else ""
         return ""
+
+    @property
+    def waits_at_ms(self) -> int:
+        """The time that the log it waits for has to reach; -1 if it waits for none, or the time is not known."""
+        waiting = {"labels": self._features, "features": self._labels}.get(self.waits_for)
+        return int(waiting.times[0][waiting.at]) if waiting is not None and waiting.chunks else -1
 
     @property
     def rows_held(self) -> int:
@@ -626,9 +674,13 @@ def _at_hand(log: _Log, nothing: FeatureRows | LabelRows) -> tuple[FeatureRows |
     return (log.chunks[0], log.times[0], log.at) if log.chunks else (nothing, nothing.offset, 0)
 
 
+def _part(chunk: _Chunk, rows: slice) -> _Chunk:
+    return type(chunk)(**{name: getattr(chunk, name)[rows] for name in type(chunk).__dataclass_fields__})
+
+
 def _from(offset: NDArray[np.int64], row: NDArray[np.int64], log: _Log) -> int:
     """Return how many rows at the beginning are merged already."""
-    if log.chunks or not len(offset) or (int(offset[0]), int(row[0])) >= log.next:
+    if log.chunks or log.open or not len(offset) or (int(offset[0]), int(row[0])) >= log.next:
         return 0
     first = int(np.searchsorted(offset, log.next.offset, side="left"))
     after = int(np.searchsorted(offset, log.next.offset, side="right"))
@@ -641,3 +693,4 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
     joiner = Joiner(0, rules, 1, dtype, Position(0), Position(0))
     joiner._reindex()
     joiner.join()
+    log_time.warm_up()

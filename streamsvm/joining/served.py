@@ -2,9 +2,10 @@
 
 **The rule** is that of `streamsvm.joining.joiner`, with the scores in the features' place. Partition p of the scorer's
 input belongs to partition p of the labels. The scores of p are put in the order of their input (offset, row), whatever
-partitions they were written to; their time is the running maximum of the time at which they were written. So a label
-counts for the first score of its key that was written at most a horizon before it, or at most `early` after it; a
-second score of the key within the horizon is passed over, and so is a label that changes an earlier one.
+partitions they were written to; their time is that of `streamsvm.joining.log_time`, in this order, of the times at
+which they were written. So a label counts for the first score of its key that was written at most a horizon before it,
+or at most `early` after it; a second score of the key within the horizon is passed over, and so is a label that changes
+an earlier one. Both ranges are read to their ends, so that every record in them has a time.
 
 Where labels come with the points there is nothing to wait for: a row's place is its key, and every time is 0.
 
@@ -13,7 +14,8 @@ after a month, say, and all else at once. So whoever decides something asks for 
 partition those before the first row that may still get a label: it has none, and no label's time is past its horizon
 yet. A row counts then as soon as all before it have their labels, or a horizon later where one never comes. Where a row
 without a label is learned as a negative one (`absent`), it is one here, too. A row whose label may stand before the
-first one that was read, up to `early` after that, is left out. As more is read, settled rows are only added.
+first one that was read, up to `early` after that, is left out. Of both logs that part only is looked at whose times
+more records cannot change. So as more is read, settled rows are only added.
 
 Invariant: the result is a function of what both logs hold in the ranges given, and of the rule; in which order and
 portions they were read changes nothing.
@@ -28,6 +30,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.joining import log_time
 from streamsvm.joining.joiner import COUNTED, Absent, FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.points import Position
 
@@ -78,14 +81,22 @@ class ServedLabels:
     Attributes
     ----------
     time_ms : ndarray of shape (n,), int64
+    last : ndarray of shape (n,), bool
+        Whether it is its record's last.
     keys : list of n bytes
     sign : ndarray of shape (n,), int8
         0 where a record only tells the time.
     """
 
     time_ms: NDArray[np.int64]
+    last: NDArray[np.bool_]
     keys: list[bytes]
     sign: NDArray[np.int8]
+
+
+NO_LABELS: Final = ServedLabels(
+    time_ms=np.empty(0, np.int64), last=np.empty(0, np.bool_), keys=[], sign=np.empty(0, np.int8)
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +160,14 @@ def served(
     counts = dict.fromkeys(("scores", "labels", "open", *COUNTED), 0)
     said, signs = [np.empty((0, len(COLUMNS)))], [np.empty(0, np.int8)]
     for partition in sorted({*np.unique(scores.partition).tolist(), *labels}):
-        own = _in_order(scores, np.flatnonzero(scores.partition == partition))
-        found, sign = _of_partition(own, labels.get(partition), rules, counts)
+        own = _timed_scores(_in_order(scores, np.flatnonzero(scores.partition == partition)), closed=not settled)
+        told = _timed_labels(labels.get(partition, NO_LABELS), closed=not settled)
+        found, sign = _of_partition(own, told, rules, counts)
         if settled:
             every = (found, sign)
             if absent == "negative":
-                every = _of_partition(own, labels.get(partition), replace(rules, absent=absent), dict(counts))
-            found, sign = _settled(own, labels.get(partition), found, every, rules)
+                every = _of_partition(own, told, replace(rules, absent=absent), dict(counts))
+            found, sign = _settled(own, told, found, every, rules)
         # In the order of the input: sums of what was joined are then the same bits whatever was read first.
         order = np.lexsort((found[:, 1], found[:, 0]))
         said.append(found[order])
@@ -163,20 +175,41 @@ def served(
     return Served(said=np.concatenate(said), y=np.concatenate(signs), counts=counts)
 
 
+def _timed_scores(scores: ServedScores, *, closed: bool) -> ServedScores:
+    """Return scores, in the order of the input, under the times of their log, as far as these are known."""
+    offset = scores.said[:, 0]
+    time_ms = log_time.decided(scores.time_ms, np.append(offset[1:] != offset[:-1], True), -1, closed=closed).time_ms
+    n = len(time_ms)
+    return ServedScores(
+        partition=scores.partition[:n],
+        time_ms=time_ms,
+        keys=scores.keys[:n],
+        said=np.ascontiguousarray(scores.said[:n]),
+    )
+
+
+def _timed_labels(labels: ServedLabels, *, closed: bool) -> ServedLabels:
+    """Return labels under the times of their log, as far as these are known."""
+    time_ms = log_time.decided(labels.time_ms, labels.last, -1, closed=closed).time_ms
+    n = len(time_ms)
+    return ServedLabels(time_ms=time_ms, last=labels.last[:n], keys=labels.keys[:n], sign=labels.sign[:n])
+
+
 def _settled(
     scores: ServedScores,
-    labels: ServedLabels | None,
+    labels: ServedLabels,
     joined: NDArray[np.float64],
     every: tuple[NDArray[np.float64], NDArray[np.int8]],
     rules: JoinRules,
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """Return the settled rows of `every`; `scores` are in the order of the input."""
-    if labels is None or not len(labels.time_ms):
+    """Return the settled rows of `every`; both logs are under their times, which never run backwards."""
+    begun = np.flatnonzero(labels.time_ms >= 0)
+    if not len(begun):
         return every[0][:0], every[1][:0]
-    places, time_ms = _places(scores.said), np.maximum.accumulate(scores.time_ms)
-    waits = ~np.isin(places, _places(joined)) & (time_ms + rules.horizon_ms >= labels.time_ms.max())
+    places, time_ms = _places(scores.said), scores.time_ms
+    waits = ~np.isin(places, _places(joined)) & (time_ms + rules.horizon_ms >= labels.time_ms[-1])
     # An earlier row may have had its label before the first one that was read.
-    begin = int(np.searchsorted(time_ms, labels.time_ms[0] + rules.early_ms, "right"))
+    begin = int(np.searchsorted(time_ms, labels.time_ms[begun[0]] + rules.early_ms, "right"))
     waiting = begin + np.flatnonzero(waits[begin:])
     end = int(waiting[0]) if len(waiting) else len(scores)
     chosen = np.isin(_places(every[0]), places[begin:end])
@@ -201,12 +234,11 @@ def _in_order(scores: ServedScores, own: NDArray[np.intp]) -> ServedScores:
 
 
 def _of_partition(
-    scores: ServedScores, labels: ServedLabels | None, rules: JoinRules, counts: dict[str, int]
+    scores: ServedScores, labels: ServedLabels, rules: JoinRules, counts: dict[str, int]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    labels = labels or ServedLabels(time_ms=np.empty(0, np.int64), keys=[], sign=np.empty(0, np.int8))
     joiner = Joiner(0, rules, len(COLUMNS), FLOAT64, Position(0), Position(0))
-    # Past the end of both logs a record that only tells the time: else what came last would wait for the other log.
-    end_ms = 1 + max((int(times.max()) for times in (scores.time_ms, labels.time_ms) if len(times)), default=0)
+    # Past the end of both logs records that only tell the time: else what came last would wait for the other log.
+    end_ms = 1 + max((int(times[-1]) for times in (scores.time_ms, labels.time_ms) if len(times)), default=0)
     joiner.add_features(_features(scores, end_ms))
     joiner.add_labels(_labels(labels, end_ms))
     said, signs = [np.empty((0, len(COLUMNS)))], [np.empty(0, np.int8)]
@@ -226,29 +258,29 @@ def _of_partition(
 
 
 def _features(scores: ServedScores, end_ms: int) -> FeatureRows:
-    n = len(scores) + 1
+    n, more = len(scores) + log_time.ENOUGH, log_time.ENOUGH
     return FeatureRows(
         offset=np.arange(n),
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
-        time_ms=np.append(scores.time_ms, end_ms),
-        key=hashed([*scores.keys, b""]),
-        ok=np.append(np.ones(n - 1, np.bool_), False),
-        X=np.vstack([scores.said, np.zeros((1, len(COLUMNS)))]),
+        time_ms=np.append(scores.time_ms, np.full(more, end_ms)),
+        key=hashed([*scores.keys, *[b""] * more]),
+        ok=np.arange(n) < len(scores),
+        X=np.vstack([scores.said, np.zeros((more, len(COLUMNS)))]),
         weight=np.ones(n),
         leader_epoch=np.full(n, -1, np.int64),
     )
 
 
 def _labels(labels: ServedLabels, end_ms: int) -> LabelRows:
-    n = len(labels.keys) + 1
+    n, more = len(labels.keys) + log_time.ENOUGH, log_time.ENOUGH
     return LabelRows(
         offset=np.arange(n),
         row=np.zeros(n, np.int64),
         last=np.ones(n, np.bool_),
-        time_ms=np.append(labels.time_ms, end_ms),
-        key=hashed([*labels.keys, b""]),
-        sign=np.append(labels.sign, np.int8(0)).astype(np.int8),
+        time_ms=np.append(labels.time_ms, np.full(more, end_ms)),
+        key=hashed([*labels.keys, *[b""] * more]),
+        sign=np.append(labels.sign, np.zeros(more, np.int8)).astype(np.int8),
         leader_epoch=np.full(n, -1, np.int64),
     )
 

@@ -25,6 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed, warm_up
+from streamsvm.joining.log_time import ENOUGH
 from streamsvm.points import Position
 
 PORTION: Final = 4_000
@@ -81,7 +82,8 @@ def by_joiner(streams: Streams) -> dict[str, Any]:
 
 def add_features(joiner: Joiner, streams: Streams, features: Iterator[tuple[NDArray[np.int64], list[bytes]]]) -> bool:
     portion = next(features, None)
-    numbers, keys = portion or (np.array([streams.rows]), [b""])  # at the end a watermark, or the last labels wait
+    # At the end watermarks, or the last labels would wait.
+    numbers, keys = portion or (streams.rows + np.arange(ENOUGH), [b""] * ENOUGH)
     n = len(numbers)
     joiner.add_features(
         FeatureRows(

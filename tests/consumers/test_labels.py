@@ -20,6 +20,7 @@ from consumers.verify.refining import Request, gap, refine
 from consumers.verify.verify import verify
 from streamsvm.ingest.dead_letter import decode as decode_letter
 from streamsvm.ingest.label_records import WATERMARK_HEADER
+from streamsvm.joining.log_time import ENOUGH
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model.version import Refined
 from streamsvm.registry.loading import load_record
@@ -55,6 +56,11 @@ def write(connection: Connection, name: str, records: Iterable[Timed]) -> None:
     assert producer.flush(30.0) == 0
 
 
+def closed(time_ms: int, partition: int = 0) -> list[Timed]:
+    """Return as many watermarks as a log needs to reach a time far behind its last record."""
+    return [Timed(partition, time_ms, b"", watermark=True)] * ENOUGH
+
+
 def stream(n: int, partitions: int = 1, seed: int = 3) -> tuple[list[Timed], list[Timed], pd.DataFrame]:
     """Return rows a second apart, labels late by a heavy tail of which some never come, and who is who."""
     random = np.random.default_rng(seed)
@@ -80,7 +86,7 @@ def stream(n: int, partitions: int = 1, seed: int = 3) -> tuple[list[Timed], lis
         for one in coming.itertuples()
     ]
     end = 1_000 * n + 200_000
-    closing = [Timed(p, end, b"", watermark=True) for p in range(partitions)]
+    closing = [one for p in range(partitions) for one in closed(end, p)]
     labels = [one for one in labels if one.time_ms < end]
     return [*features, *closing], [*labels, *closing], table
 
@@ -237,7 +243,7 @@ def test_labels_of_seven_kinds_come_later(real_broker: TestBroker, tmp_path: Pat
         Timed(0, 1_000 * i + 20_500, json.dumps({"id": str(i), "y": LABELS[points.y[i]]}).encode())
         for i in np.flatnonzero(comes).tolist()
     ]
-    closing = [Timed(0, 1_000 * n + 200_000, b"", watermark=True)]
+    closing = closed(1_000 * n + 200_000)
     # An array of labels, and one that says another label than before: the first counts.
     again = Timed(0, 1_000 * n + 20_600, b'[{"id": 690, "y": "a"}, {"id": 691, "y": "b"}]')
     write(connection, settings.labels.topic, [*labels, again, *closing])
@@ -273,7 +279,7 @@ def test_raw_events_get_their_labels_later(real_broker: TestBroker, tmp_path: Pa
         Timed(0, 1_000 * i + 5_500, json.dumps({"id": f"p{i}", "y": "yes" if fraud[i] else "no"}).encode())
         for i in np.flatnonzero(comes).tolist()
     ]
-    closing = [Timed(0, 1_000 * n + 200_000, b"", watermark=True)]
+    closing = closed(1_000 * n + 200_000)
     write(connection, settings.input.topic, [*sent, *closing])
     write(connection, settings.labels.topic, [*labels, *closing])
     running = run(settings, connection, int(comes.sum()))
@@ -309,7 +315,7 @@ def test_what_the_join_refuses_becomes_a_dead_letter_with_its_record(real_broker
     told = [label, {"id": "b", "y": -1}, label, *labels.values()]
     write(connection, settings.labels.topic, [Timed(0, 2_000, json.dumps(one).encode()) for one in told])
     for name in (settings.input.topic, settings.labels.topic):
-        write(connection, name, [Timed(0, 900_000, b"", watermark=True)])
+        write(connection, name, closed(900_000))
     with Running(settings, connection) as running:
         running.wait_for_rows(2)
         running.wait_until(lambda: running.value("streamsvm_labels_total", outcome="unmatched_label") == 1)
@@ -332,8 +338,8 @@ def test_a_trainer_that_may_writes_watermarks_where_no_label_comes(real_broker: 
     write(connection, settings.labels.topic, [Timed(0, 1_000, b'{"id": "t0", "y": 1}')])
     with Running(settings, connection) as running:
         running.wait_until(lambda: running.value("streamsvm_join_watermarks_total") >= 1)
-        # The watermark itself waits until the features have passed its time.
-        write(connection, settings.input.topic, [Timed(0, 3_700_000, b"", watermark=True)])
+        # The watermarks themselves wait until the features have passed their time.
+        write(connection, settings.input.topic, closed(3_700_000))
         running.wait_for_rows(n)
     assert running.value("streamsvm_labels_total", outcome="absent") == n - 1
     marks = topic(connection, settings.labels.topic)[1:]

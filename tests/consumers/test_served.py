@@ -259,6 +259,7 @@ def test_the_order_in_which_scores_are_read_changes_nothing() -> None:
     ]
     labels = ServedLabels(
         time_ms=np.arange(40, dtype=np.int64) * 1_500,
+        last=np.ones(40, np.bool_),
         keys=[b"t%d" % at for at in range(40)],
         sign=np.where(np.arange(40) % 3, 1, -1).astype(np.int8),
     )
@@ -295,13 +296,20 @@ def late(*, partition: int = 0) -> tuple[ServedScores, ServedLabels]:
     told = [(10, b"before", 0), (1_001, b"t0", -1), (4_002, b"t3", -1), (5_001, b"t1", 1), (5_002, b"t4", -1)]
     told += [(6_001, b"t5", -1), (9_000, b"", 0)]
     times, keys, signs = zip(*told, strict=True)
-    return scores, ServedLabels(time_ms=np.array(times), keys=list(keys), sign=np.array(signs, np.int8))
+    ends = np.ones(len(times), np.bool_)
+    return scores, ServedLabels(time_ms=np.array(times), last=ends, keys=list(keys), sign=np.array(signs, np.int8))
+
+
+def some(labels: ServedLabels, rows: slice) -> ServedLabels:
+    """Return some of the labels."""
+    return ServedLabels(
+        time_ms=labels.time_ms[rows], last=labels.last[rows], keys=labels.keys[rows], sign=labels.sign[rows]
+    )
 
 
 def settled(scores: ServedScores, labels: ServedLabels, n: int, absent: Literal["negative", "drop"]) -> list[Any]:
     """Return places and labels of the settled rows, by the first n labels."""
-    first = ServedLabels(time_ms=labels.time_ms[:n], keys=labels.keys[:n], sign=labels.sign[:n])
-    found = served(scores, {0: first}, horizon_ms=4_000, early_ms=100, settled=True, absent=absent)
+    found = served(scores, {0: some(labels, slice(n))}, horizon_ms=4_000, early_ms=100, settled=True, absent=absent)
     return list(zip(found.column("offset").astype(int).tolist(), found.y.tolist(), strict=True))
 
 
@@ -318,9 +326,64 @@ def test_a_row_is_settled_once_all_before_it_have_a_label_or_can_get_none() -> N
 def test_a_row_whose_label_may_stand_before_those_that_were_read_is_left_out() -> None:
     """Up to `early` after the first label: a row that seems to have none may have had one."""
     scores, labels = late()
-    after = ServedLabels(time_ms=labels.time_ms[2:], keys=labels.keys[2:], sign=labels.sign[2:])
-    found = served(scores, {0: after}, horizon_ms=4_000, early_ms=100, settled=True, absent="negative")
+    found = served(
+        scores, {0: some(labels, slice(2, None))}, horizon_ms=4_000, early_ms=100, settled=True, absent="negative"
+    )
     assert found.column("offset").tolist() == [4.0, 5.0]
+
+
+def of_clocks(seed: int, n: int = 60) -> tuple[ServedScores, ServedLabels]:
+    """Return scores and labels of the present, with pauses, and a record in twenty of a wrong clock."""
+    random = np.random.default_rng(seed)
+    steps = np.where(random.random(n) < 0.05, 200_000, random.integers(0, 2_000, n))
+    came = 1_800_000_000_000 + np.cumsum(steps)
+    wrong = [came[0] * 1_000, came[0] + 3_300_000]
+    said = np.zeros((n, len(COLUMNS)))
+    said[:, 0] = np.arange(n)
+    keys = [b"t%d" % at for at in range(n)]
+    stamps = np.where(random.random(n) < 0.05, random.choice(wrong, n), came)
+    scores = ServedScores(partition=np.zeros(n, np.int64), time_ms=stamps, keys=keys, said=said)
+    comes = came + random.integers(-200, 6_000, n)
+    order = np.argsort(comes, kind="stable")
+    order = order[random.random(n) < 0.9]
+    told = np.where(random.random(len(order)) < 0.05, random.choice(wrong, len(order)), comes[order])
+    return scores, ServedLabels(
+        time_ms=told,
+        last=np.ones(len(order), np.bool_),
+        keys=[keys[at] for at in order],
+        sign=np.where(order % 3, -1, 1).astype(np.int8),
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_settled_rows_are_only_added_as_more_is_read_whatever_clocks_say(seed: int) -> None:
+    """Whichever of both logs is read further, and what pauses and wrong clocks are in it."""
+    scores, labels = of_clocks(seed)
+    random, n, m = np.random.default_rng(seed), 0, 0
+    before: set[tuple[int, int]] = set()
+    while n < len(scores) or m < len(labels.keys):
+        n, m = min(len(scores), n + int(random.integers(0, 9))), min(len(labels.keys), m + int(random.integers(0, 9)))
+        first = ServedScores(
+            partition=scores.partition[:n], time_ms=scores.time_ms[:n], keys=scores.keys[:n], said=scores.said[:n]
+        )
+        found = set(settled(first, labels, m, "negative"))
+        assert before <= found
+        before = found
+    assert len(before) > len(scores) // 2
+
+
+@pytest.mark.parametrize("log", ["scores", "labels"])
+def test_one_timestamp_ahead_costs_the_report_no_label(log: str) -> None:
+    """Of a hundred scores whose labels come a second later, within a horizon of ten seconds."""
+    n = 100
+    said = np.zeros((n, len(COLUMNS)))
+    said[:, 0] = np.arange(n)
+    came = 1_800_000_000_000 + 1_000 * np.arange(n)
+    keys, comes = [b"t%d" % at for at in range(n)], came + 1_000
+    (came if log == "scores" else comes)[30] += 3_300_000
+    scores = ServedScores(partition=np.zeros(n, np.int64), time_ms=came, keys=keys, said=said)
+    labels = ServedLabels(time_ms=comes, last=np.ones(n, np.bool_), keys=keys, sign=np.ones(n, np.int8))
+    assert len(served(scores, {0: labels}, horizon_ms=10_000, early_ms=100)) == n
 
 
 def test_settled_rows_know_their_partition() -> None:

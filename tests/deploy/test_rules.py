@@ -127,6 +127,10 @@ CASES = {
             trainer("streamsvm_dead_letters_total", 'reason="malformed_json"'): "0+1x60",
         },
     ),
+    "StreamsvmTimesAhead": Case(
+        {trainer("streamsvm_join_times_ahead_total", 'log="labels"'): "0x50 1x10"},
+        {trainer("streamsvm_join_times_ahead_total", 'log="labels"'): "3x60"},
+    ),
     "StreamsvmRestarting": Case({STARTED: "0x39 0+300x20"}, {STARTED: "0x30 1800x10 3000x20"}),
     "StreamsvmMostlyRejected": Case(
         {trainer("streamsvm_input_mostly_rejected"): "0x50 1x10"},

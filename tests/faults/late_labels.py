@@ -25,6 +25,7 @@ from consumers.settings import LabelsConfig, Settings
 from consumers.streams import joined_source
 from consumers.verify.verify import verify
 from streamsvm.ingest.label_records import WATERMARK_HEADER
+from streamsvm.joining.log_time import ENOUGH
 from streamsvm.kafka import Cluster, Connection, Input, TopicSpec
 from streamsvm.kafka.records import Batch
 from tests.brokers.jvm import JvmBroker
@@ -108,7 +109,7 @@ def fill(connection: Connection, settings: Settings, rows: int, seed: int) -> pd
     coming = table[table.comes & (table.label_ms < end_ms)].sort_values("label_ms", kind="stable")
     for i, y, at in zip(coming.index.tolist(), coming.y.tolist(), coming.label_ms.tolist(), strict=True):
         send(settings.labels.topic, b'{"id": "t%d", "y": %d}' % (i, y), at)
-    for name in (settings.input.topic, settings.labels.topic):
+    for name in (settings.input.topic, settings.labels.topic) * ENOUGH:
         send(name, b"", end_ms, [(WATERMARK_HEADER, b"")])
     assert producer.flush(120.0) == 0
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from streamsvm.joining.joiner import JoinRules
@@ -32,14 +33,45 @@ Told = tuple[str, int]
 """Why, and the offset in the log that the reason belongs to."""
 
 
+MINUTE_MS = 60_000
+
+
+def times(stamps: Sequence[int]) -> list[int]:
+    """Return the times of the records of a log, one row each, as far as they are known."""
+    found: list[int] = []
+    for place, stamp in enumerate(stamps):
+        now = found[-1] if found else -1
+        counted = counts(stamps, place, now)
+        if counted is False and now == -1:
+            later = [counts(stamps, other, -1) for other in range(place + 1, place + 9)]
+            if True in later and None not in later[: later.index(True)]:
+                now = stamps[place + 1 + later.index(True)]
+            elif None in later:
+                counted = None
+        if counted is None:
+            break
+        found.append(max(now, stamp) if counted else now)
+    return found
+
+
+def counts(stamps: Sequence[int], place: int, now: int) -> bool | None:
+    """Tell whether a record's timestamp counts after a time; None where more records are needed to know."""
+    if place >= len(stamps):
+        return None
+    if stamps[place] <= now + MINUTE_MS:
+        return True
+    after = [stamp >= stamps[place] - MINUTE_MS for stamp in stamps[place + 1 : place + 9]]
+    if sum(after) >= 4:
+        return True
+    return False if len(after) - sum(after) >= 5 else None
+
+
 def merged(features: list[Feature], labels: list[Label]) -> list[tuple[int, Feature | Label]]:
     """Return both logs in the one order, each record with its running time; sorted at once."""
     steps: list[tuple[int, int, int, Feature | Label]] = []
     for topic, log in enumerate((features, labels)):
-        newest = -1
-        for record in log:
-            newest = max(newest, record.time_ms)
-            steps.append((newest, topic, record.offset, record))
+        for time, record in zip(times([record.time_ms for record in log]), log, strict=False):
+            steps.append((time, topic, record.offset, record))
     steps.sort(key=lambda step: step[:3])
     return [(time, record) for time, _, _, record in steps]
 

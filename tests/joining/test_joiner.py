@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, Letter, hashed
+from streamsvm.joining.log_time import ENOUGH
 from streamsvm.points import Position
 from tests.joining.reference import Feature, Joined, Label, Told, join
 
@@ -73,27 +74,42 @@ def new(rules: JoinRules) -> Joiner:
 
 
 KEYS = st.integers(0, 7).map(str)
-STEPS = st.integers(-2, 6)
+STEPS = st.one_of(st.integers(-2, 6), st.integers(-2, 6), st.sampled_from([70_000, 10**8, 10**15]))
+"""By how much later than the one before it a record is; from `WRONG_MS` on only this one, whose clock is wrong."""
+WRONG_MS = 10**8
 FEATURES = st.lists(st.tuples(STEPS, st.one_of(st.none(), KEYS)), max_size=25)
 LABELS = st.lists(st.tuples(STEPS, KEYS, st.sampled_from([-1, 1, 1, 0])), max_size=25)
-END_MS = 1_000
+END_MS = 10**7
 
 
 def features_of(drawn: list[tuple[int, str | None]]) -> list[Feature]:
-    """Return a log whose times may run backwards, closed by a watermark that makes everything known."""
-    found, time = [], 0
-    for number, (step, key) in enumerate(drawn):
-        time = max(0, time + step)
-        found.append(Feature(2 * number, time, key))
-    return [*found, Feature(2 * len(drawn), END_MS, None)]
+    """Return a log whose times may run backwards, begun and closed by watermarks that make everything known."""
+    drawn = [(0, None), *drawn]
+    stamps = stamped([step for step, _ in drawn])
+    found = [Feature(2 * number, stamps[number], key) for number, (_, key) in enumerate(drawn)]
+    return [*found, *(Feature(2 * (len(drawn) + more), END_MS, None) for more in range(ENOUGH))]
 
 
 def labels_of(drawn: list[tuple[int, str, int]]) -> list[Label]:
-    found, time = [], 0
-    for number, (step, key, sign) in enumerate(drawn):
-        time = max(0, time + step)
-        found.append(Label(3 * number, time, key, sign))
-    return [*found, Label(3 * len(drawn), END_MS, "", 0)]
+    drawn = [(0, "", 0), *drawn]
+    stamps = stamped([step for step, _, _ in drawn])
+    found = [Label(3 * number, stamps[number], key, sign) for number, (_, key, sign) in enumerate(drawn)]
+    return [*found, *(Label(3 * (len(drawn) + more), END_MS, "", 0) for more in range(ENOUGH))]
+
+
+def stamped(steps: list[int]) -> list[int]:
+    """Return the timestamps of a log; of three records one at most has a wrong clock, which moves no time then."""
+    found, time, wrong = list[int](), 0, -3
+    for number, step in enumerate(steps):
+        if step < WRONG_MS:
+            time = max(0, time + step)
+            found.append(time)
+        elif number - wrong < 3:
+            found.append(time)
+        else:
+            found.append(time + step)
+            wrong = number
+    return found
 
 
 @settings(max_examples=300, deadline=None)
@@ -132,8 +148,8 @@ def test_any_interleaving_of_reads_gives_the_sequence_of_the_plain_implementatio
     assert points + more[0] == expected
     # Letters of one step may come in either implementation's order of leaving.
     assert sorted(told(found + more[1])) == sorted(letters)
-    # The last watermark of the labels waits for good: features of its time come first.
-    assert (joiner.waits_for, joiner.labels_waiting, joiner.features_waiting) == ("features", 1, 0)
+    # The last watermarks of the labels wait for good: features of their time come first.
+    assert (joiner.waits_for, joiner.labels_waiting, joiner.features_waiting) == ("features", ENOUGH, 0)
 
 
 def test_the_first_label_counts_and_a_changed_one_is_told() -> None:

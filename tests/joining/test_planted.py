@@ -12,11 +12,24 @@ from typing import Final
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from streamsvm.joining import log_time
 from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, LabelRows, Letter
+from streamsvm.joining.log_time import Decided
 from streamsvm.points import Position, Rows
 from tests.joining.reference import Feature, Joined, Label, join
-from tests.joining.test_joiner import FLOAT, drained, feature_rows, features_of, label_rows, labels_of, rules, told
+from tests.joining.test_joiner import (
+    FLOAT,
+    WRONG_MS,
+    drained,
+    feature_rows,
+    features_of,
+    label_rows,
+    labels_of,
+    rules,
+    told,
+)
 
 WORLDS: Final = 150
 ROWS: Final = 40
@@ -79,6 +92,14 @@ class TakesTheNewestTime(Shipped):
         super().add_labels(chunk)
 
 
+class ForgetsTheTime(Shipped):
+    """After a restart the time of the labels is told anew, by the records that come then."""
+
+    def forgets(self, saved: JoinState) -> JoinState:
+        """Begin to tell the time anew."""
+        return replace(saved, labels=replace(saved.labels, time_ms=-1))
+
+
 def _with_rows(saved: JoinState, kept: np.ndarray) -> JoinState:
     names = ("row_key", "row_time", "row_offset", "row_row", "row_sign")
     arrays = {name: getattr(saved, name)[kept] for name in names}
@@ -87,10 +108,16 @@ def _with_rows(saved: JoinState, kept: np.ndarray) -> JoinState:
 
 def logs(chance: random.Random) -> tuple[list[Feature], list[Label]]:
     """Return two logs in which everything happens that may."""
-    steps = [chance.randint(-1, 3) for _ in range(ROWS)]
-    features = [(step, None if chance.random() < 0.05 else str(chance.randint(0, 15))) for step in steps]
-    labels = [(chance.randint(-1, 3), str(chance.randint(0, 15)), chance.choice([-1, 1, 1, 0])) for _ in range(ROWS)]
+    features = [(_step(chance), None if chance.random() < 0.05 else str(chance.randint(0, 15))) for _ in range(ROWS)]
+    labels = [(_step(chance), str(chance.randint(0, 15)), chance.choice([-1, 1, 1, 0])) for _ in range(ROWS)]
     return features_of(features), labels_of(labels)
+
+
+def _step(chance: random.Random) -> int:
+    """Return how much later a record is: seldom after a pause, and seldom by a wrong clock."""
+    if chance.random() < 0.06:
+        return chance.choice([70_000, WRONG_MS, 10**15])
+    return chance.randint(-1, 3)
 
 
 def holds(kind: type[Shipped], seed: int) -> bool:
@@ -136,8 +163,27 @@ def test_the_shipped_joiner_breaks_nothing() -> None:
         ReadsFeaturesAgain,
         MergesByArrival,
         TakesTheNewestTime,
+        ForgetsTheTime,
     ],
 )
 def test_a_planted_defect_is_found(defect: type[Shipped]) -> None:
     """In one of the worlds at least, most often in the first few."""
     assert any(not holds(defect, seed) for seed in range(WORLDS))
+
+
+@pytest.mark.parametrize("wrong", ["every timestamp counts", "a leap never counts", "what follows is not waited for"])
+def test_a_planted_defect_of_the_time_of_a_log_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one of the worlds at least."""
+    shipped = log_time.decided
+
+    def decided(
+        timestamp_ms: NDArray[np.int64], last: NDArray[np.bool_], begun_ms: int, *, closed: bool = False
+    ) -> Decided:
+        if wrong == "what follows is not waited for":
+            return shipped(timestamp_ms, last, begun_ms, closed=True)
+        near = timestamp_ms < 60_000 if wrong == "a leap never counts" else timestamp_ms >= -1
+        times = np.maximum.accumulate(np.maximum(np.where(near, timestamp_ms, -1), begun_ms))
+        return Decided(times, 0, -1)
+
+    monkeypatch.setattr(log_time, "decided", decided)
+    assert any(not holds(Shipped, seed) for seed in range(WORLDS))

@@ -34,7 +34,8 @@ def refine_command(
 ) -> None:
     """Find the best linear model over all rows of a version by reading the log again, and publish it under a new name.
 
-    Exit status: 0, published, and proven to be as near as --within asks; 1, published, but not proven to be so near.
+    Rows count as they were learned, outliers within their bounds. Exit status: 0, published, and proven to be as near
+    as --within asks over these rows; 1, published, but not proven to be so near.
     """
     from pydantic import TypeAdapter, ValidationError
 
@@ -42,7 +43,7 @@ def refine_command(
     from consumers.models.moving import whoever
     from consumers.settings import ModelName
     from consumers.verify.refining import Request, gap, refine
-    from streamsvm.model.certified import percent
+    from streamsvm.model.certified import learned_text, percent
     from streamsvm.model.version import Refined
 
     try:
@@ -59,7 +60,7 @@ def refine_command(
     proven = gap(found)
     near = "nothing is proven of it"
     if proven is not None:
-        near = f"proven within {percent(proven)} of the best possible model"
-    rows = sent.version.stream.points
-    typer.echo(printable(f"{sent.version.key}: {near} over all {rows:,} rows of {loaded.version.key}"))
+        near = f"{'' if found.bounded else 'proven '}within {percent(proven)} of the best possible model"
+    rows = learned_text(sent.version.stream.points, found.bounded)
+    typer.echo(printable(f"{sent.version.key}: {near} over {rows} of {loaded.version.key}"))
     raise typer.Exit(0 if proven is not None and proven <= within else 1)

@@ -9,7 +9,7 @@ from rich.table import Table
 from consumers.host.untrusted_text import cell
 from streamsvm.config import ModelConfig
 from streamsvm.features.recipe import Recipe
-from streamsvm.model.certified import bounds_text
+from streamsvm.model.certified import bounds_text, learned_text
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
@@ -116,9 +116,10 @@ def _objective(fit: Fit) -> str:
 
 
 def _refined(refined: Refined, rows: int) -> str:
-    """Say from which version, and how near it is proven to be."""
+    """Say from which version, and how near it is."""
     proof = f"its objective is at most {refined.objective:.9g}, and that of no model is below {refined.bound:.9g}"
-    return f"from {refined.name}@{refined.number} ({refined.sha256[:12]}), over all {rows:,} rows: {proof}"
+    over = learned_text(rows, refined.bounded)
+    return f"from {refined.name}@{refined.number} ({refined.sha256[:12]}), over {over}: {proof}"
 
 
 def _built(built: Built) -> str:

@@ -235,6 +235,7 @@ def version_line(
         earlier=earlier,
         certified_gap=None if certified is None else certified.gap,
         certified="" if certified is None or certified.gap is None else certified.kind,
+        bounded=0 if certified is None else certified.bounded,
     )
 
 

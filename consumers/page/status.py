@@ -360,6 +360,8 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
         that is not known.
     certified : str
         `proven`, or `estimated`: by an audit that is right 95 times in 100; empty where not known.
+    bounded : int
+        Rows that were bounded when they were learned, and count as they came.
     earlier : bool
         Whether an earlier process published it, so that this line is what its record says.
     """
@@ -388,6 +390,7 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     earlier: bool = False
     certified_gap: float | None = None
     certified: str = ""
+    bounded: int = 0
 
 
 class ChallengePart(msgspec.Struct, frozen=True, kw_only=True):

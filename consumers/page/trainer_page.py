@@ -32,7 +32,7 @@ from consumers.page.status import (
     TrainerStatus,
     VersionPart,
 )
-from streamsvm.model.certified import percent
+from streamsvm.model.certified import percent, rows_text
 from streamsvm.model.class_skill import Recall
 from streamsvm.model.skill import Estimate
 
@@ -537,7 +537,8 @@ def _certified(path: str, version: VersionPart) -> Child:
     """Return how far a version can be from the best possible model over all rows."""
     if version.certified_gap is None:
         return NONE
-    told = f"{version.certified} within {percent(version.certified_gap)} of the best possible model over all rows"
+    rows = rows_text(version.points, version.bounded)
+    told = f"{version.certified} within {percent(version.certified_gap)} of the best possible model over {rows}"
     figure = element("span", number_of(f"{path}.certified_gap", version.certified_gap, ".1e"), title=told)
     return join(figure, " proven") if version.certified == "proven" else join(figure, " estimated")
 

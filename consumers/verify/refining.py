@@ -1,9 +1,10 @@
 """`streamsvm model refine`: the best machine over all rows of a version, found by reading them again, and published.
 
 A version is near the best machine over its rows; how near, its certificate proves, and each read of the log that a
-certificate takes meets a better machine. The best one met is published under a model name of its own, with its proof in
-the lineage; only the trainer publishes under the trainer's name. Probability, threshold and audit are made anew from
-the audit sample of the same cut. `streamsvm verify --name NEW` makes all of it again, from the log alone.
+certificate takes meets a better machine. Rows are looked at as they were learned, outliers within their bounds: what
+was bounded to save a model is not let in here. The best machine met is published under a model name of its own, with
+its proof in the lineage; only the trainer publishes under the trainer's name. Probability, threshold and audit are made
+anew from the audit sample of the same cut. `streamsvm verify --name NEW` makes all of it again, from the log alone.
 
 Invariant: nothing is published that the log does not give again on this build, and no version of a trainer is touched.
 """
@@ -126,12 +127,13 @@ def refine(
         reads=certificate.reads,
         objective=certificate.reached,
         bound=certificate.bound,
+        bounded=certificate.bounded,
     )
     return _publish(connection, target, recomputation, version, made, certifier.best, refined, asked.by)
 
 
 def gap(refined: Refined) -> float | None:
-    """Return how far a refined machine is from the best one at most; None where nothing is proven."""
+    """Return how far a refined machine is from the best one at most over the rows as learned; None: not known."""
     return gap_of(refined.objective, refined.bound)
 
 

@@ -122,7 +122,9 @@ class Replayed:
             raise NotRecomputable("no configuration makes such a version")
         for _ in range(refined.reads):
             certificate = self.read(version, certifier)
-        found = msgspec.structs.replace(refined, objective=certificate.reached, bound=certificate.bound)
+        found = msgspec.structs.replace(
+            refined, objective=certificate.reached, bound=certificate.bound, bounded=certificate.bounded
+        )
         again = remade(made, recomputation.config, certifier.best)
         self.last = again
         return recomputation.encoded(again, version, lineage, found)

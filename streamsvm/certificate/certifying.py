@@ -20,8 +20,9 @@ import numpy as np
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
 from streamsvm.certificate.kernels import STRATA
 from streamsvm.certificate.survey import MOST_OTHERS, Survey, joined
+from streamsvm.coreset.totals import differing
 from streamsvm.errors import ConfigurationError
-from streamsvm.model.certified import gap_of, percent, rounded
+from streamsvm.model.certified import gap_of, percent, rounded, rows_text
 from streamsvm.model.fit import Fit
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import LEAST_KEPT
@@ -60,6 +61,8 @@ class Certificate:
         Rows that were kept whole; all others are in sums.
     reads : int
         How often the rows were gone through.
+    bounded : int
+        Rows that were learned with other values than they came with; see `Certifier`.
     """
 
     objective: float
@@ -69,9 +72,10 @@ class Certificate:
     rows: int
     kept: int
     reads: int
+    bounded: int = 0
 
     def __str__(self) -> str:
-        rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
+        rows = rows_text(self.rows, self.bounded)
         if not math.isfinite(self.objective):
             return f"nothing is proven: over {rows} the objective is beyond what float64 holds"
         objective = f"its objective is at most {rounded(Fraction(self.objective), 9, ROUND_CEILING):.9g}"
@@ -97,6 +101,9 @@ class Certifier:
         Of the rows' features.
     keep : int
         Rows that are kept at the end.
+    as_learned : bool
+        Look at rows with the values that they were learned with, outliers within their bounds: for a machine that is
+        trained, and no proof of the rows that came where `Certificate.bounded` is not 0. Else: as they came.
 
     Raises
     ------
@@ -105,7 +112,14 @@ class Certifier:
     """
 
     def __init__(
-        self, model: Model, fit: Fit, partitions: Iterable[int], dtype: np.dtype[np.floating], keep: int = KEEP
+        self,
+        model: Model,
+        fit: Fit,
+        partitions: Iterable[int],
+        dtype: np.dtype[np.floating],
+        keep: int = KEEP,
+        *,
+        as_learned: bool = False,
     ) -> None:
         kernel = "linear" if isinstance(model.machine, LinearMachine) else "rbf"
         require({CERTIFICATE: True, "svm.kernel": kernel})
@@ -113,6 +127,7 @@ class Certifier:
         if keep < LEAST_KEPT:
             raise ConfigurationError(f"a certificate keeps at least {LEAST_KEPT} rows, not {keep}")
         self._keep, self._dtype, self._partitions = keep, dtype, sorted(partitions)
+        self._as_learned, self._bounded = as_learned, 0
         negative, positive = fit.class_weight
         self._objective = Objective(model.scaler, fit.C, (negative, positive))
         self._best, self._others = model.machine, list[LinearMachine]()
@@ -121,6 +136,7 @@ class Certifier:
         self._begin([model.machine])
 
     def _begin(self, machines: Iterable[LinearMachine]) -> None:
+        self._bounded = 0
         scaler, others = self._objective.scaler, self._others[len(self._others) - self._others_that_fit :]
         self._looks = [
             (machine, {at: Survey(scaler, machine, self._dtype, self._keep, others) for at in self._partitions})
@@ -134,8 +150,21 @@ class Certifier:
         most = max(1, SUMS_BYTES // (8 * floats)).bit_length() - 1
         return min(len(self._others), MOST_OTHERS, most)
 
-    def look(self, partition: int, points: Points) -> None:
-        """Look at valid points of a partition, in the order of its log: each of them once before `certificate`."""
+    def look(self, partition: int, came: Points, learned: Points | None = None) -> None:
+        """Look at valid points of a partition, in the order of its log: each of them once before `certificate`.
+
+        Parameters
+        ----------
+        partition : int
+        came : Points
+            As they came.
+        learned : Points, optional
+            As they were learned, where that may differ.
+        """
+        points = came
+        if learned is not None:
+            self._bounded += int(np.count_nonzero(differing(learned, came)))
+            points = learned if self._as_learned else came
         for _, surveys in self._looks:
             surveys[partition].add(points)
 
@@ -157,6 +186,7 @@ class Certifier:
             rows=one.rows,
             kept=one.kept,
             reads=1 if before is None else before.reads + 1,
+            bounded=self._bounded,
         )
         self._others.append(told.best)
         self._begin(_between(self._best, told.best, step) for step in STEPS)

@@ -23,7 +23,7 @@ from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition import PartitionState
 
-PARTITION_PARTS: Final = Parts(forgetful.PARTITION, join.PARTITION)
+PARTITION_PARTS: Final = Parts(forgetful.PARTITION, join.PARTITION, totals.LEAF)
 
 
 @describes(Bucket, parts=Parts(forgetful.BUCKET, totals.BUCKET))

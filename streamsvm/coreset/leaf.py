@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screened
+from streamsvm.coreset.screening import Screened, Screener
 from streamsvm.coreset.screens import AnyScreened, AnyScreener, calibrated
 from streamsvm.coreset.structure import Extent, time_range
-from streamsvm.coreset.totals import Totals
+from streamsvm.coreset.totals import Changed, Totals, differing
 from streamsvm.points import Points, Position, Rows
 
 
@@ -78,6 +79,7 @@ class Leaf:
         self._kept = 0
         self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
         self._screener: AnyScreener | None = None
+        self._as_came: tuple[Changed, list[tuple[NDArray[np.intp], Points]]] | None = None
 
     def screen(self, screener: AnyScreener) -> None:
         """Let an empty leaf span what a screen says."""
@@ -121,6 +123,17 @@ class Leaf:
         return self.points if self._screener is None else calibrated(self.points, self._screener.state, observed)
 
     @property
+    def totals(self) -> Totals | None:
+        """Totals of the points held, where some did not come as they are; None where all did, or a screen has them."""
+        if self._as_came is None:
+            return None
+        changed, rows = self._as_came
+        own, beside = self.points.weight.copy(), Points.union([points for _, points in rows])
+        for at, _ in rows:
+            own[at] = 0.0
+        return Totals(own, beside, changed=changed)
+
+    @property
     def missing(self) -> int:
         """Rows still to be seen before it is full."""
         span = self._capacity if self._screener is None else self._screener.state.screen.rows
@@ -131,8 +144,8 @@ class Leaf:
         """Whether it must be sealed before it can take another row."""
         return not self.missing
 
-    def add(self, rows: Rows) -> None:
-        """Add at most `missing` consecutive rows."""
+    def add(self, rows: Rows, came: Points | None = None) -> None:
+        """Add at most `missing` consecutive rows, some of which came with other values, if these are given."""
         seen = len(rows)
         assert seen <= self.missing
         first, last = time_range(rows.time_ms)
@@ -146,10 +159,24 @@ class Leaf:
         )
         self._extent = self._extent.join(fresh)
         if self._screener is None:
-            self._keep(rows.points.take(rows.accepted))
+            points = rows.points.take(rows.accepted)
+            if came is not None:
+                self._note_changed(points, came.take(rows.accepted))
+            self._keep(points)
         else:
             self._own(self._kept)  # a screen that is full halves what it holds, in place
-            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept)
+            arguments = rows.points, rows.accepted, self._buffer, self._kept
+            if isinstance(self._screener, Screener):
+                self._kept = self._screener.screen(*arguments, came)
+            else:
+                self._kept = self._screener.screen(*arguments)
+
+    def _note_changed(self, points: Points, came: Points) -> None:
+        at = np.flatnonzero(differing(points, came))
+        if len(at):
+            before, rows = self._as_came or (Changed.none(came.dimension), [])
+            beside = came.take(at)
+            self._as_came = before.add(points.take(at), beside), [*rows, (self._kept + at, beside)]
 
     def _keep(self, accepted: Points) -> None:
         stop = self._kept + len(accepted)
@@ -159,9 +186,15 @@ class Leaf:
         self._kept = stop
         self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
 
-    def restore(self, points: Points, extent: Extent, screener: AnyScreener | None = None) -> None:
+    def restore(
+        self, points: Points, extent: Extent, screener: AnyScreener | None = None, totals: Totals | None = None
+    ) -> None:
         """Put a checkpoint's content in place."""
         self._screener = screener
+        self._as_came = None
+        if totals is not None:
+            assert totals.changed is not None
+            self._as_came = totals.changed, [(np.flatnonzero(totals.own == 0.0), totals.beside)]
         assert len(points) <= min(extent.rows, self._capacity)
         self._own(0)
         self._kept = len(points)
@@ -180,22 +213,26 @@ class Leaf:
         return sealed
 
 
-def totals_of(points: Points, screened: AnyScreened | None) -> Totals | None:
+def totals_of(points: Points, held: Points, screened: AnyScreened | None, known: Totals | None) -> Totals | None:
     """Return the totals of an open leaf's rows; None where its screen has none.
 
     Parameters
     ----------
     points : Points
         What it holds, as it is learned: outliers of a first leaf are drawn in when it is sealed.
+    held : Points
+        What it holds.
     screened : Screened, ClassScreened or None
+    known : Totals or None
+        `Leaf.totals`.
     """
     if screened is None:
-        return Totals(points.weight.copy(), points.take(slice(0, 0)))
+        return known or Totals.of_rows(points, held)
     if not isinstance(screened, Screened) or screened.condensed is None:
         return None
     epoch = screened.condensed.epoch()
     own = screened.condensed.own[: len(points)].copy()
-    return Totals(own, screened.condensed.beside, () if epoch is None else (epoch,))
+    return Totals(own, screened.condensed.beside, () if epoch is None else (epoch,), screened.condensed.changed)
 
 
 def _like(buffer: Points) -> Points:

@@ -59,7 +59,7 @@ from streamsvm.coreset.reducers.calibrated import (
 )
 from streamsvm.coreset.row_kernels import label_means
 from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, back_substituted, evaluate, keep, thin
-from streamsvm.coreset.totals import BESIDE, EXPECTED, Condensed, Frame, distances, frame_of_rows
+from streamsvm.coreset.totals import BESIDE, EXPECTED, Changed, Condensed, Frame, differing, distances, frame_of_rows
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Features, Points, Signs, Weights
 
@@ -251,7 +251,7 @@ class Screener:
         """The state; its arrays change with the next call of `screen`."""
         return self._state
 
-    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
+    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int, came: Points | None = None) -> int:
         """Screen rows. Kept points are written into the buffer from `kept` on; the buffer is never full afterwards.
 
         Parameters
@@ -264,6 +264,8 @@ class Screener:
             Has room for at least `LEAST_CAPACITY` points.
         kept : int
             Number of points in the buffer.
+        came : Points, optional
+            The rows as they came, where some of the points are others: these are what totals count.
 
         Returns
         -------
@@ -273,20 +275,28 @@ class Screener:
         # In pieces, whose border does not matter: sums and strata go on in the state.
         for start in range(0, len(points), ROWS_AT_ONCE):
             part = slice(start, start + ROWS_AT_ONCE)
-            kept = self._screen(points.take(part), accepted[part], buffer, kept)
+            own = None if came is None else came.take(part)
+            kept = self._screen(points.take(part), accepted[part], buffer, kept, own)
         return kept
 
-    def _screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
+    def _screen(self, points: Points, accepted: Mask, buffer: Points, kept: int, came: Points | None) -> int:
         state, n = self._state, len(points)
         margin, share = np.empty(n), np.empty(n)
         rows = points.X, points.y, points.weight, accepted
         _evaluate(rows, state.current, margin, share, state.totals)
         condensed, passed = state.condensed, np.zeros(n, np.bool_)
         own = _NO_WEIGHTS if condensed is None else condensed.own
+        counted = _Counted(points, points.weight, margin)
+        if came is not None and condensed is not None:
+            differ = accepted & differing(points, came)
+            if differ.any():
+                before = condensed.changed or Changed.none(points.dimension)
+                condensed.changed = before.add(points.take(differ), came.take(differ))
+                counted = _as_they_came(differ, margin, came, state.screen)
         done = valid = 0
         while done < n:
             begin = done
-            done, counted, kept = keep(
+            done, taken, kept = keep(
                 *rows,
                 margin,
                 share,
@@ -297,12 +307,14 @@ class Screener:
                 *_columns(buffer),
                 kept,
                 own,
+                counted.own,
                 passed,
             )
-            valid += counted
+            valid += taken
             if condensed is not None:  # before a thinning: the order of a sum is that of the rows
                 part = slice(begin, done)
-                condensed.add(points.take(part), points.weight[part], margin[part], passed[part])
+                those = counted.points.take(part)
+                condensed.add(those, those.weight, counted.margin[part], passed[part])
             # One thinning may leave the buffer full, when few of the points can go.
             while kept == len(buffer):
                 kept = self._thin(buffer)
@@ -324,7 +336,7 @@ class Screener:
         before = full if condensed is None else full.take(np.arange(len(full)))
         stay = int(thin(*_columns(full), margin, share, self._state.rate, sums, stays))
         if condensed is not None:
-            condensed.add(before, condensed.own, margin, ~stays)
+            condensed.add(before, condensed.own, margin, ~stays & (condensed.own > 0.0))
             condensed.own[:stay] = condensed.own[stays]
         return stay
 
@@ -352,6 +364,22 @@ def condensing(screen: Screen, points: Points, pilot: Pilot, accepted: float, ca
 
 
 _NO_WEIGHTS: Final = np.empty(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Rows as totals count them: the points, the weight of each as a held row, and margins."""
+
+    points: Points
+    own: Weights
+    margin: Float
+
+
+def _as_they_came(changed: Mask, margin: Float, came: Points, screen: Screen) -> _Counted:
+    """Return rows as they came; one that was learned with other values is no held row."""
+    margin = margin.copy()
+    margin[changed] = _shares(came.take(changed), screen)[0]
+    return _Counted(came, np.where(changed, 0.0, came.weight), margin)
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:

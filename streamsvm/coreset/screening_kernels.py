@@ -222,7 +222,23 @@ def _bin(margin):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def keep(  # type: ignore[no-untyped-def]
-    X, y, u, accepted, margin, share, rate, begin, sums, weight, kept_X, kept_y, kept_weight, kept, own_weight, passed
+    X,
+    y,
+    u,
+    accepted,
+    margin,
+    share,
+    rate,
+    begin,
+    sums,
+    weight,
+    kept_X,
+    kept_y,
+    kept_weight,
+    kept,
+    own_weight,
+    came,
+    passed,
 ):
     """Take rows from `begin` on until they end or the buffer is full.
 
@@ -237,9 +253,11 @@ def keep(  # type: ignore[no-untyped-def]
     kept_X, kept_y, kept_weight : arrays
         The buffer, of which `kept` rows are in use.
     own_weight : ndarray
-        Beside the buffer: the weights that kept rows came with; or empty.
+        Beside the buffer: of kept rows their `came`; or empty.
+    came : ndarray of shape (n,)
+        The weights that rows came with; 0 of a row that did not come as it is.
     passed : ndarray of shape (n,), bool
-        Set for valid rows that are not kept.
+        Set for valid rows that are not kept as they came.
 
     Returns
     -------
@@ -272,7 +290,8 @@ def keep(  # type: ignore[no-untyped-def]
         kept_y[kept] = y[i]
         kept_weight[kept] = own
         if len(own_weight):
-            own_weight[kept] = u[i]
+            own_weight[kept] = came[i]
+            passed[i] = came[i] == 0.0
         kept += 1
         if kept == len(kept_y):
             return i + 1, counted, kept

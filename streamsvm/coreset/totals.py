@@ -1,9 +1,12 @@
 r"""Totals of the rows that a coreset does not hold any more: what bounds of the whole stream's optimum are made of.
 
-A row that is learned is either *held*, with the weight that it came with (`Totals.own`; the coreset may use it under
-another one), or *condensed*: added to a stratum of rows of one label, on one side of the hinge's kink under one
-machine, and about equally far from it. Each row is counted once. Rows that are condensed at one time make an *epoch*,
-with the machine v0 = (w0, b0) of then and a length |a| of rows a = y (z, 1) in a metric of then, |a| = |(z, 1) P|.
+A row is either *held*, with the weight that it came with (`Totals.own`; the coreset may use it under another one), or
+*condensed*: added to a stratum of rows of one label, on one side of the hinge's kink under one machine, and about
+equally far from it. Each row is counted once, and as it came: where another row was learned in its place
+(`coreset.outliers`, `coreset.clipping`), what the coreset holds of that counts for nothing, and the row that came is
+held beside it or condensed. So no bound is charged for the difference. How far rows were moved is added up for what an
+audit of the others estimates (`Changed`). Rows that are condensed at one time make an *epoch*, with the machine v0 =
+(w0, b0) of then and a length |a| of rows a = y (z, 1) in a metric of then, |a| = |(z, 1) P|.
 
 What follows for every machine v, C and class weights being positive factors:
 
@@ -19,8 +22,8 @@ machine and metric. With r = |v0 - v0'|* and kappa >= |P^-1 P'|, lengths become 
 
 Sums are plain float64. `error` bounds what rounding may have moved the sums of all strata of an epoch by, together.
 
-Invariant: whatever a reducer did, every row is counted exactly once; a pure function of the rows' order, never of how
-they were cut into batches.
+Invariant: whatever a reducer or a bound on outliers did, every row is counted exactly once, as it came; a pure function
+of the rows' order, never of how they were cut into batches.
 
 Sources: Ogawa, Suzuki, Takeuchi 2013 (rows on one side of the kink are sums); Ndiaye, Fercoq, Gramfort, Salmon 2017
 (balls around a machine of which the best is known to be in).
@@ -28,8 +31,9 @@ Sources: Ogawa, Suzuki, Takeuchi 2013 (rows on one side of the kink are sums); N
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import pairwise
 from typing import Any, Final
 
@@ -133,6 +137,45 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Rows that were learned with other values than they came with, and how far that moved them.
+
+    A hinge is homogeneous and moves no faster than its slack. So the losses u max(0, 1 - y f(x)) of a row, as it came
+    and as it was learned (u', x'), differ by no more than |u - u'| (1 + |f(0)|) + sum_j |w_j| |u x_j - u' x'_j|.
+
+    Attributes
+    ----------
+    rows : int
+    weight : ndarray of shape (2,)
+        Of each label, the sum of |u - u'|.
+    moved : ndarray of shape (2, d)
+        Of each label, the sums of |u x - u' x'|.
+    """
+
+    rows: int
+    weight: Float
+    moved: Float
+
+    @staticmethod
+    def none(dimension: int) -> Changed:
+        """Return what is known of no rows."""
+        return Changed(rows=0, weight=np.zeros(2), moved=np.zeros((2, dimension)))
+
+    def add(self, learned: Points, came: Points) -> Changed:
+        """Return what is known with more rows, all of them changed; a pure function of their order."""
+        label, weight, moved = (came.y > 0).astype(np.intp), self.weight.copy(), self.moved.copy()
+        np.add.at(weight, label, np.abs(came.weight - learned.weight))
+        with np.errstate(all="ignore"):
+            apart = came.weight[:, None] * came.X.astype(np.float64) - learned.weight[:, None] * learned.X
+            np.add.at(moved, label, np.abs(apart))
+        return Changed(rows=self.rows + len(came), weight=weight, moved=moved)
+
+    def join(self, other: Changed) -> Changed:
+        """Return what is known of these rows and others."""
+        return Changed(rows=self.rows + other.rows, weight=self.weight + other.weight, moved=self.moved + other.moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Epoch:
     """Rows that were condensed under one frame, by stratum; only strata with rows.
 
@@ -188,6 +231,8 @@ class Condensed:
         How near, in lengths.
     most : int
         Of rows beside.
+    changed : Changed or None
+        None where every row was learned as it came.
     """
 
     frame: Frame
@@ -201,6 +246,7 @@ class Condensed:
     held_beside: tuple[Points, ...]
     border: float = 0.0
     most: int = 0
+    changed: Changed | None = None
     _room: int = field(init=False)
     _how: tuple[Float, tuple[float, float], NDArray[np.float32], float, float] = field(init=False, repr=False)
 
@@ -272,6 +318,7 @@ class Condensed:
             held_beside=self.held_beside,
             border=self.border,
             most=self.most,
+            changed=self.changed,
         )
 
     def epoch(self) -> Epoch | None:
@@ -298,16 +345,28 @@ class Totals:
     Attributes
     ----------
     own : ndarray of shape (n,)
-        The weight that each point came with; 0 of a point that is a condensed row's, too, and is not counted.
+        The weight that each point came with; 0 of a point that is not counted: it is a condensed row's, too, or did not
+        come as it is.
     beside : Points
-        Rows near the kink that the coreset does not hold, under their own weights.
+        Rows that the coreset does not hold, near the kink or just come, under their own weights.
     epochs : tuple of Epoch
         The oldest first, at most `MOST_EPOCHS` of a bucket.
+    changed : Changed or None
+        None where every row was learned as it came.
     """
 
     own: Float
     beside: Points
     epochs: tuple[Epoch, ...] = ()
+    changed: Changed | None = None
+
+    @staticmethod
+    def of_rows(learned: Points, came: Points) -> Totals:
+        """Return the totals of rows that are all held, each of which was learned as it came or with other values."""
+        differ = differing(learned, came)
+        beside = came.take(differ)
+        changed = Changed.none(came.dimension).add(learned.take(differ), beside) if len(beside) else None
+        return Totals(np.where(differ, 0.0, learned.weight), beside, changed=changed)
 
     @staticmethod
     def union(parts: Sequence[Totals]) -> Totals:
@@ -316,6 +375,7 @@ class Totals:
             np.concatenate([part.own for part in parts]),
             Points.union([part.beside for part in parts]),
             tuple(epoch for part in parts for epoch in part.epochs),
+            all_changed(part.changed for part in parts),
         )
 
     def after(self, points: Points, kept: Points, pilot: Pilot | None) -> Totals:
@@ -337,14 +397,15 @@ class Totals:
         own = np.where(at >= 0, self.own[at], 0.0)
         frame = _frame_of(points, pilot)
         rows = Points.union([self.beside, points.take(left).reweighted(self.own[left])])
-        margin, distance = _measured(rows, frame)
+        with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
+            margin, distance = _measured(rows, frame)
         stays = np.zeros(len(rows), np.bool_)
         stays[np.argsort(distance, kind="stable")[: int(BESIDE * len(kept))]] = True
         condensed = Condensed.begin(frame, points.X.dtype)
         condensed.add(rows, rows.weight, margin, ~stays)
         epoch = condensed.epoch()
         epochs = self.epochs if epoch is None else (*self.epochs, epoch)
-        return Totals(own, rows.take(stays), epochs).bounded(len(kept))
+        return Totals(own, rows.take(stays), epochs, self.changed).bounded(len(kept))
 
     def bounded(self, points: int) -> Totals:
         """Return the same with no more epochs than a bucket of so many points has."""
@@ -354,6 +415,12 @@ class Totals:
             at = heavy.index(min(heavy))
             epochs[at : at + 2] = [merged(epochs[at], epochs[at + 1])]
         return replace(self, epochs=tuple(epochs))
+
+
+def all_changed(parts: Iterable[Changed | None]) -> Changed | None:
+    """Return what is known of the changed rows of all parts."""
+    known = [part for part in parts if part is not None]
+    return reduce(Changed.join, known) if known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +467,13 @@ class Ledger:
 
 def _columns(points: Points) -> tuple[NDArray[Any], ...]:
     return points.X, points.y, points.weight
+
+
+def differing(learned: Points, came: Points) -> Mask:
+    """Return which rows have another feature or weight than they came with, shape (n,)."""
+    if learned is came:
+        return np.zeros(len(came), np.bool_)
+    return np.asarray((learned.X != came.X).any(axis=1) | (learned.weight != came.weight))
 
 
 def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:

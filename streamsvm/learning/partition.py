@@ -58,9 +58,9 @@ GROWTH_A_PILOT: Final = 1.5
 """By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
 """Offsets and rows of accepted points, in their order."""
-Witness = Callable[[Points], object]
-"""Takes points as they are learned: valid ones, within their bounds, in the order of the log. They may be views: what
-is to outlive the call must be copied."""
+Witness = Callable[[Points, Points], object]
+"""Takes valid points in the order of the log, as they came and as they are learned. They may be views: what is to
+outlive the call must be copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +121,8 @@ class PartitionState:
     labels_offset : int
         Offset after the newest record of the labels log that counted; -1 where labels do not come from a log of their
         own, or none did yet.
+    leaf_totals : Totals or None
+        Of an open leaf that is not screened, if some of its points did not come as they are, and totals are kept.
     """
 
     sealed: int
@@ -132,6 +134,7 @@ class PartitionState:
     audit: tuple[Held, ...] = ()
     forgetful: Forgetful | None = None
     labels_offset: int = -1
+    leaf_totals: Totals | None = None
 
     @property
     def position(self) -> Position:
@@ -209,7 +212,8 @@ class Standing:
     def _totals(self, open_points: Points) -> tuple[tuple[Points, Totals], ...]:
         """Return everything that is held with its totals; empty where a bucket has none."""
         found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
-        found.append((open_points, totals_of(open_points, self.state.screened)))
+        leaf = self.state
+        found.append((open_points, totals_of(open_points, leaf.leaf_points, leaf.screened, leaf.leaf_totals)))
         known = tuple((points, totals) for points, totals in found if totals is not None)
         return known if len(known) == len(found) else ()
 
@@ -426,7 +430,7 @@ class Partition:
     def show_open(self) -> None:
         """Show the points of an open first leaf, too, as a cut has them; nothing can be learned after that."""
         if self._witness is not None and self._is_first_leaf:
-            self._witness(self.standing().open_points(self._config, self._task))
+            self._witness(self.leaf.points, self.standing().open_points(self._config, self._task))
         self._witness = None
 
     @property
@@ -455,8 +459,9 @@ class Partition:
             reservoir.add(bounded)
         clipped = self._clip(bounded)
         if self._witness is not None and not self._is_first_leaf:
-            self._witness(clipped.points.take(clipped.accepted))
-        self.leaf.add(clipped)
+            self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
+        is_changed = self._keeps_totals and clipped.points is not rows.points
+        self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.labels_offset is not None:
             self.labels_offset = int(rows.labels_offset[-1])
@@ -479,11 +484,11 @@ class Partition:
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
-        screened = self.leaf.screened
+        held, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
         points, extent = self._sealed_leaf()
-        totals = totals_of(points, screened) if self._keeps_totals else None
+        totals = totals_of(points, held, screened, known) if self._keeps_totals else None
         if self._witness is not None and self._is_first_leaf:
-            self._witness(points)
+            self._witness(held, points)
         sealed = [bucket.extent.moments for bucket in self.structure.buckets]
         seen = merge_all([*sealed, extent.moments], points.dimension)
         pilots = self._pilots(solved, seen, None if screened is None else screened.screen)
@@ -608,6 +613,7 @@ class Partition:
                 audit=tuple(reservoir.state() for reservoir in self.audit),
                 forgetful=self._forgetful(),
                 labels_offset=self.labels_offset,
+                leaf_totals=self.leaf.totals,
             )
             self._standing = Standing(
                 state=state,
@@ -635,7 +641,7 @@ class Partition:
         self.labels_offset = saved.labels_offset
         self.structure.restore(saved.sealed, saved.buckets)
         screener = None if saved.screened is None else self._reopened(saved.screened)
-        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener)
+        self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
         self._places = None if len(saved.leaf_points) else []
         self.bound()
         # Formats 1 and 2 held no sample.

@@ -4,11 +4,16 @@ With z = (x - mean) / scale, c_i = C u_i k(y_i), k the class weights, and v = (w
 
     F(v) = 1/2 |w|^2 + sum_i c_i max(0, 1 - y_i (<w, z_i> + b)).
 
-Rows are those that were learned, clipped as they were then; held ones and strata are those of
-`streamsvm.coreset.totals`, which says why both bounds hold. **From below**: the machine of held rows and strata's means
-is solved; its dual value, of multipliers that meet their equation exactly, is a lower bound of F(v) for every v.
-**From above**: the hinge of held rows, the sums of strata, and what rows that may have changed sides can add. Where
-that is more than the end of the audit's interval, that end is taken, and the kind is `estimated`.
+Rows are those that came, in the numbers that their features are stored in. Where an outlier was learned within its
+bounds, F is still of the row as it came: the totals count that one, so that no proven bound is charged for how far it
+was moved, and the lower one knows what outliers cost the best model, too. (The optimum has |w| <= sqrt(2 U), by which
+the charge would be sqrt(2 U) times the length of all moves: more than L, where alpha is small.) Held rows and strata
+are those of `streamsvm.coreset.totals`, which says why both bounds hold. **From below**: the machine of held rows and
+strata's means is solved; its dual value, of multipliers that meet their equation exactly, is a lower bound of F(v) for
+every v. **From above**: the hinge of held rows, the sums of strata, and what rows that may have changed sides can add.
+Where that is more than the end of the audit's interval, that end is taken, and the kind is `estimated`. The audit is of
+rows within their bounds, so that the most by which the losses of changed rows can differ is added to it
+(`totals.Changed`).
 
 Both hold in real arithmetic: every rounding is bounded and paid for, as in `streamsvm.certificate.bounds`. With eps =
 2^-53, sums of n terms of one sign are wrong by n eps of themselves, z by 4 eps, a decision by d + 12 of the sum of its
@@ -24,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.totals import FUDGE, Epoch, Ledger, seen_from
+from streamsvm.coreset.totals import FUDGE, Changed, Epoch, Ledger, seen_from
 from streamsvm.coreset.totals_kernels import EPS
 from streamsvm.linalg import Float
 from streamsvm.model.certified import Certified
@@ -41,6 +46,7 @@ TOLERANCE: Final = 1e-9
 """KKT gap of the solution behind a lower bound; a rougher one bounds, too, but less."""
 MAX_ITERATIONS: Final = 1_000_000
 LARGEST_PENALTY: Final = 1e150
+LABELS: Final = np.array([-1, 1], np.int8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +101,12 @@ def certified(
         upper = _upper(held, strata, scaler, machine, fit)
         all_rows = _All.of(held, strata, scaler, fit)
         lower = all_rows.value(all_rows.multipliers())
+        changed = ledger.totals.changed
+        most = math.inf if audit is None else audit.high + _moved(changed, scaler, machine, fit)
     kind: str = "proven"
     # Where a bound is met exactly, one may exceed the other by a rounding of F that both of them paid for.
-    if audit is not None and lower <= audit.high < upper:
-        upper, kind = audit.high, "estimated"
+    if lower <= most < upper:
+        upper, kind = most, "estimated"
     if not math.isfinite(upper) or upper < lower:
         lower, upper = 0.0, upper if math.isfinite(upper) else float(np.finfo(np.float64).max)
     return Certified(
@@ -108,7 +116,18 @@ def certified(
         rows=rows,
         held=len(held),
         strata=sum(len(one.y) for one in strata),
+        bounded=0 if changed is None else changed.rows,
     )
+
+
+def _moved(changed: Changed | None, scaler: Scaler, machine: LinearMachine, fit: Fit) -> float:
+    """Return by how much a machine's losses of the rows that came can exceed those of the rows that were learned."""
+    if changed is None:
+        return 0.0
+    w = machine.coefficients / scaler.scale
+    at_zero = abs(machine.intercept - float(np.einsum("j,j->", w, scaler.mean)))
+    of_label = changed.weight * (1.0 + at_zero) + np.einsum("kj,j->k", changed.moved, np.abs(w))
+    return float(np.einsum("k,k->", _factors(LABELS, fit), of_label)) * FUDGE
 
 
 def _over(epoch: Epoch, scaler: Scaler, machine: LinearMachine) -> _Strata:

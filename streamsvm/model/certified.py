@@ -19,8 +19,8 @@ LARGEST_BYTES: Final = 512
 Kind = Literal["proven", "estimated"]
 
 
-class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Bounds of the optimum over all rows, and of the version's objective there.
+class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """Bounds of the optimum over all rows as they came, and of the version's objective there.
 
     Attributes
     ----------
@@ -37,6 +37,9 @@ class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         Rows that were still held as they are; of all others there were totals.
     strata : int
         Sets of rows of which there were totals.
+    bounded : int
+        Rows that were learned with other values than they came with: outliers within their bounds. They count as they
+        came.
     """
 
     lower: float
@@ -45,6 +48,7 @@ class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     rows: int
     held: int
     strata: int
+    bounded: int = 0
 
     @property
     def gap(self) -> float | None:
@@ -54,11 +58,15 @@ class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     @property
     def makes_sense(self) -> bool:
         """Whether the numbers can be what they say."""
-        return 0.0 <= self.lower <= self.upper < math.inf and self.rows >= self.held >= 0 and self.strata >= 0
+        counts = self.held, self.strata, self.bounded
+        return (
+            0.0 <= self.lower <= self.upper < math.inf
+            and min(counts) >= 0
+            and self.rows >= max(self.held, self.bounded)
+        )
 
     def __str__(self) -> str:
-        rows = "the one row" if self.rows == 1 else f"all {self.rows:,} rows"
-        gap = self.gap
+        rows, gap = rows_text(self.rows, self.bounded), self.gap
         if gap is None:
             return f"nothing is proven over {rows}: the lower bound is 0"
         if self.kind == "proven":
@@ -78,6 +86,17 @@ def gap_of(objective: float, bound: float) -> float | None:
     except OverflowError:
         return None
     return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+
+
+def rows_text(rows: int, bounded: int) -> str:
+    """Return for people what bounds are of."""
+    every = "the one row" if rows == 1 else f"all {rows:,} rows"
+    return every + (f" as they came (of these {bounded:,} were bounded when they were learned)" if bounded else "")
+
+
+def learned_text(rows: int, bounded: int) -> str:
+    """Return for people what bounds of rows as they were learned are of."""
+    return f"all {rows:,} rows" + (f" as they were learned (of these {bounded:,} were bounded)" if bounded else "")
 
 
 def percent(gap: float) -> str:

@@ -89,9 +89,12 @@ class Refined(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         Rows that were kept whole at each read.
     reads : int
     objective : float
-        The machine's, over all rows, is at most this; proven.
+        The machine's, over all rows as they were learned, is at most this.
     bound : float
-        That of no machine over the same scaler, C and class weights is below this; proven.
+        That of no machine over the same scaler, C and class weights is below this.
+    bounded : int
+        Rows that were learned with other values than they came with: outliers within their bounds. With 0 both bounds
+        are proven of the rows that came.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Refined(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     reads: int
     objective: float
     bound: float
+    bounded: int = 0
 
 
 class BuiltOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -262,7 +262,7 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     version : Version
     keep : int
     made : Made, optional
-        Whose machine to look under instead.
+        Whose machine to look under instead, to find a better one for the rows as they are learned.
 
     Raises
     ------
@@ -281,7 +281,7 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     partitions = [part.partition for part in version.lineage.cut]
     if made is not None:
         model, fit = made.trained.model, made.trained.fit
-    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep)
+    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep, as_learned=made is not None)
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:

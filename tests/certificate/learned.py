@@ -53,6 +53,7 @@ def stream(number: int) -> Stream:
     weight = np.ones(n) if random.random() < 0.5 else 10.0 ** random.uniform(0, 6, n)
     order = [random.permutation(n), np.argsort(y, kind="stable"), np.argsort(X[:, 0], kind="stable")]
     points = Points(X, y.astype(np.int8), weight).take(order[int(random.choice([0, 0, 0, 1, 2]))])
+    points = _with_outliers(points, number)
     partitions = int(random.integers(1, 4))
     return Stream(
         parts=[points.take(slice(part, None, partitions)) for part in range(partitions)],
@@ -65,6 +66,20 @@ def stream(number: int) -> Stream:
         batch=int(random.choice([1, 7, 64, 1_000])),
         restarts=tuple(int(at) for at in random.integers(0, n // partitions + 1, int(random.integers(0, 3)))),
     )
+
+
+def _with_outliers(points: Points, number: int) -> Points:
+    """Return half of all streams with a few values, or weights, far beyond the others; drawn beside all else."""
+    random = np.random.default_rng([19, number])
+    X, weight = points.X.copy(), points.weight.copy()
+    if random.random() < 0.5:
+        for row in random.integers(0, len(points), int(random.integers(1, 4 + len(points) // 100))):
+            if random.random() < 0.7:
+                size, feature = 10.0 ** random.choice([2, 2, 3, 6, 12, 30]), random.integers(points.dimension)
+                X[row, feature] = np.clip(X[row, feature] * float(random.choice([-1.0, 1.0]) * size), -3e38, 3e38)
+            if random.random() < 0.3:
+                weight[row] *= 10.0 ** random.choice([2, 4, 8])
+    return Points(X, points.y, weight)
 
 
 def _coreset(random: np.random.Generator) -> dict[str, Any]:
@@ -99,14 +114,9 @@ def _svm(random: np.random.Generator) -> dict[str, Any]:
 
 
 def learned(one: Stream) -> tuple[Made, Points]:
-    """Return what is made of a stream, and its rows as they were learned."""
+    """Return what is made of a stream, and its rows as they came."""
     base = dict.fromkeys(range(len(one.parts)), Position(0))
-    learner, rows = Learner(one.config, base, 1 << 40), list[Points]()
-
-    def seen(points: Points) -> None:
-        rows.append(Points.union([points]))
-
-    learner.show(dict.fromkeys(base, seen))
+    learner = Learner(one.config, base, 1 << 40)
     done = 0
     longest = max(map(len, one.parts))
     while done < longest:
@@ -120,10 +130,7 @@ def learned(one: Stream) -> tuple[Made, Points]:
             content = codec.encode(snapshot_of(learner.state()))
             learner = Learner(one.config, base, 1 << 40)
             learner.restore(codec.decode(content).learner)
-            learner.show(dict.fromkeys(base, seen))
-    made = make(learner.cut(), one.config)
-    learner.show_open()
-    return made, Points.union(rows)
+    return make(learner.cut(), one.config), Points.union(one.parts)
 
 
 def bounds(made: Made, machine: LinearMachine) -> Certified:

@@ -25,7 +25,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Extent, Learned
-from streamsvm.coreset.totals import Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
 from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
@@ -260,7 +260,7 @@ def screened() -> Screened:
 
 
 def handmade_totals() -> Snapshot:
-    """Return the same with totals of all rows: of the bucket, of the screen, and of the cut."""
+    """Return the same with totals of all rows: of the bucket, of the screen, of a leaf with outliers, of the cut."""
     made = handmade()
     now, pending = made.learner.partitions[0], made.pending
     assert isinstance(pending, Cut)
@@ -280,7 +280,8 @@ def handmade_totals() -> Snapshot:
         sums=np.array([[1.0, 2.0], [-0.0, 1e-300]]),
         error=np.array([0.0, 1e-12]),
     )
-    totals = Totals(np.array([1.0, 0.0]), pending.points.take(slice(1)), (epoch,))
+    changed = Changed(rows=1, weight=np.array([0.0, 1e9]), moved=np.array([[0.0, -0.0], [2.5, 1e300]]))
+    totals = Totals(np.array([1.0, 0.0]), pending.points.take(slice(1)), (epoch,), changed)
     condensed = Condensed(
         frame=frame,
         rows=3,
@@ -293,12 +294,20 @@ def handmade_totals() -> Snapshot:
         held_beside=(pending.points,),
         border=0.125,
         most=9,
+        changed=changed,
     )
     (bucket,) = now.buckets
     first = replace(now, buckets=(replace(bucket, totals=totals),), screened=replace(now.screened, condensed=condensed))
+    came = pending.points.take(slice(1)).scaled(3.0)
+    second = replace(
+        made.learner.partitions[3],
+        leaf_points=pending.points,
+        leaf_extent=replace(now.leaf_extent, rows=2),
+        leaf_totals=Totals(np.array([0.0, 1e9]), came, (), changed),
+    )
     return replace(
         made,
-        learner=replace(made.learner, partitions={**made.learner.partitions, 0: first}),
+        learner=replace(made.learner, partitions={**made.learner.partitions, 0: first, 3: second}),
         pending=replace(pending, ledger=Ledger(pending.points, totals)),
     )
 

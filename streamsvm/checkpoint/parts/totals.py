@@ -11,10 +11,11 @@ import numpy as np
 from streamsvm.checkpoint.forms import Form, Part, PlacedArray, PlacedPoints, describes, require_shapes
 from streamsvm.coreset.screening import Screened
 from streamsvm.coreset.structure import Bucket
-from streamsvm.coreset.totals import Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
 from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut
+from streamsvm.learning.partition import PartitionState
 from streamsvm.points import Points
 
 
@@ -56,13 +57,27 @@ class PlacedEpoch(Form):
     error: PlacedArray
 
 
+def _check_changed(changed: Changed) -> None:
+    require_shapes("totals", [(changed.weight, (2,)), (changed.moved, (2, changed.moved.shape[-1]))])
+
+
+@describes(Changed, check=_check_changed)
+class PlacedChanged(Form):
+    """Describes how far rows were moved when they were learned."""
+
+    rows: int
+    weight: PlacedArray
+    moved: PlacedArray
+
+
 @describes(Totals)
-class PlacedTotals(Form):
+class PlacedTotals(Form, omit_defaults=True):
     """Describes the totals of all rows that a set of points stands for."""
 
     own: PlacedArray
     beside: PlacedPoints
     epochs: tuple[PlacedEpoch, ...]
+    changed: PlacedChanged | None = None
 
 
 def _condensed(beside: Points, **fields: Any) -> Condensed:
@@ -71,11 +86,17 @@ def _condensed(beside: Points, **fields: Any) -> Condensed:
     require_shapes("totals", [(each, (STRATA,)) for each in (state.weight, state.length, state.nearest)])
     require_shapes("totals", [(state.sums, (STRATA, d)), (state.spread, (d,)), (state.own, (state.own.size,))])
     require_shapes("totals", [(beside.X, (len(beside), d))])
+    _require_dimension(state.changed, d)
     return state
 
 
+def _require_dimension(changed: Changed | None, d: int) -> None:
+    if changed is not None:
+        require_shapes("totals", [(changed.moved, (2, d))])
+
+
 @describes(Condensed, make=_condensed)
-class PlacedCondensed(Form):
+class PlacedCondensed(Form, omit_defaults=True):
     """Describes an epoch in the making, of a screened leaf."""
 
     frame: PlacedFrame
@@ -89,12 +110,19 @@ class PlacedCondensed(Form):
     beside: PlacedPoints
     border: float
     most: int
+    changed: PlacedChanged | None = None
 
 
 class BucketTotals(Form, tag_field="part", tag="totals"):
     """Of a bucket."""
 
     totals: PlacedTotals
+
+
+class LeafTotals(Form, tag_field="part", tag="totals"):
+    """Of an open leaf that is not screened, some of whose points did not come as they are."""
+
+    leaf_totals: PlacedTotals
 
 
 class ScreenTotals(Form, tag_field="part", tag="totals"):
@@ -115,11 +143,20 @@ def _fitting(totals: Totals, points: Points) -> Totals:
     d = points.dimension
     require_shapes("totals", [(totals.own, (len(points),)), (totals.beside.X, (len(totals.beside), d))])
     require_shapes("totals", [(epoch.error, (d,)) for epoch in totals.epochs])
+    _require_dimension(totals.changed, d)
     return totals
 
 
 def _with_bucket(bucket: Bucket, totals: Totals) -> Bucket:
     return replace(bucket, totals=_fitting(totals, bucket.points))
+
+
+def _with_leaf(state: PartitionState, leaf_totals: Totals) -> PartitionState:
+    totals = _fitting(leaf_totals, state.leaf_points)
+    there = 0 if totals.changed is None else np.count_nonzero(totals.own == 0.0)
+    if state.screened is not None or totals.epochs or not 0 < there == len(totals.beside):
+        raise CorruptCheckpoint("the open leaf has the part 'totals', which does not fit its points")
+    return replace(state, leaf_totals=totals)
 
 
 def _with_screen(state: object, condensed: Condensed) -> Screened:
@@ -139,6 +176,7 @@ def _with_cut(cut: Cut, points: Points | None, totals: Totals) -> Cut:
     return replace(cut, ledger=Ledger(own, _fitting(totals, own)))
 
 
+LEAF: Final = Part(form=LeafTotals, has=lambda state: state.leaf_totals is not None, joined=_with_leaf)
 BUCKET: Final = Part(form=BucketTotals, has=lambda bucket: bucket.totals is not None, joined=_with_bucket)
 SCREEN: Final = Part(
     form=ScreenTotals,

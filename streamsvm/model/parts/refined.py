@@ -14,7 +14,15 @@ from streamsvm.model.parts.part import Part
 from streamsvm.model.version import LEAST_KEPT, MOST_KEPT, MOST_READS, Refined, Version
 
 
-class RefinedPart(Refined, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="part", tag="info_refined"):
+class RefinedPart(
+    Refined,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="part",
+    tag="info_refined",
+):
     """A `Refined`, named."""
 
 
@@ -45,6 +53,8 @@ def _check(refined: Refined) -> None:
             f"info_refined has the objective {refined.objective} and the bound {refined.bound}: the bound must be "
             "0 or more, and not above the objective"
         )
+    if refined.bounded < 0:
+        raise InvalidMessage(f"info_refined says that {refined.bounded} rows were bounded")
 
 
 PART: Final = Part(RefinedPart, encode, decode)

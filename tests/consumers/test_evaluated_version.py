@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import csv
-import json
-import re
 from contextlib import closing
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from consumers.cli.file_options import LeftOut, events_of
-from consumers.evaluate import Plan, evaluate, not_followed, partitions_of, settings_of
-from consumers.evaluate.learning import learn
-from consumers.evaluate.plan import EvaluationReport, silent
-from consumers.evaluate.reading import read
+from consumers.evaluate import Plan, evaluate, settings_of
+from consumers.evaluate.plan import EvaluationReport
 from consumers.loader import load
-from consumers.models.show import describe
 from consumers.replay.replay import replay_events
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.event_files import events_in
 from streamsvm.kafka import Cluster
 from streamsvm.model.message import content_sha256
 from streamsvm.model.version import Version
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import run_until, versions
 
 PARTITIONS = 4

@@ -545,6 +545,14 @@ TRAINER: Final = (
         "The number does not grow: no scorer scores the challenger, or no labels come.",
     ),
     Definition(
+        "streamsvm_challenge_scores_left_out",
+        "gauge",
+        "What was read of the scores' topic in the open challenge and is no score: records that cannot be read "
+        "(`unreadable`), and scores of records that the input does not have (`nowhere`).",
+        "Above 0: another program writes to the topic of the scores; the log names the first such record.",
+        ("reason",),
+    ),
+    Definition(
         "streamsvm_challenge_figure",
         "gauge",
         "The figure of output.gate_figure on these labels at the newest look, of `champion` and of `challenger`.",

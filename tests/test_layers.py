@@ -21,6 +21,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.supports",
         "streamsvm.errors",
         "streamsvm.points",
+        "streamsvm.places",
         "streamsvm.private",
         "streamsvm.secrecy",
         "streamsvm.toml_text",

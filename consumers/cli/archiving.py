@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from contextlib import ExitStack
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,6 +17,7 @@ from consumers.help_texts import Commands
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
+from streamsvm.places import time_of
 from streamsvm.supports import require
 
 if TYPE_CHECKING:
@@ -383,9 +384,14 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
     """Print a row for each stretch; one without a point has no coefficients."""
     from consumers.verify.building import Stretch, as_plain, steps_of
 
-    since = asked.since or _midnight(builder.first_time_ms, every)
-    until = asked.until or datetime.fromtimestamp(builder.last_time_ms / 1e3, UTC) + timedelta(milliseconds=1)
-    if builder.first_time_ms < 0 or (until - since).total_seconds() / every > MOST_STEPS:
+    since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
+    until = asked.until or time_of((builder.last_time_ms + 1) / 1e3)
+    if (
+        builder.first_time_ms < 0
+        or since is None
+        or until is None
+        or (until - since).total_seconds() / every > MOST_STEPS
+    ):
         raise ConfigurationError(
             f"--every has no more than {MOST_STEPS:,} steps, of an archive whose records have times",
             "Give --from and --to.",
@@ -457,17 +463,13 @@ def _time(text: str, option: str) -> datetime:
     return found
 
 
-def _midnight(time_ms: int, every: float) -> datetime:
-    """Return the beginning of the step that a time lies in."""
-    return datetime.fromtimestamp(time_ms / 1e3 // every * every, UTC)
-
-
 def _iso(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _shown(time_ms: int) -> str:
-    return "an unknown time" if time_ms < 0 else f"{datetime.fromtimestamp(time_ms / 1e3, UTC):%Y-%m-%d %H:%M:%S}"
+    time = None if time_ms < 0 else time_of(time_ms / 1e3)
+    return "an unknown time" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
 
 
 def _require_name(as_: str, settings: Settings) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell
@@ -21,6 +19,7 @@ from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
 from streamsvm.model.version import Built, LabelsLog, PartitionCut, Refined
+from streamsvm.places import time_of
 from streamsvm.registry.loading import Loaded
 
 FEATURES_SHOWN = 12
@@ -227,7 +226,5 @@ def _cut(cut: tuple[PartitionCut, ...]) -> str:
 def _time(milliseconds: int) -> str:
     if milliseconds < 0:
         return "unknown"
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{milliseconds} ms, which is not a valid time"
+    time = time_of(milliseconds / 1000)
+    return f"{milliseconds} ms, which is not a valid time" if time is None else time.isoformat(timespec="seconds")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ from streamsvm.model.certified import Certified, percent
 from streamsvm.model.comparison import Change, Comparison
 from streamsvm.model.pointers import current_key, pin_key
 from streamsvm.model.version import version_key
+from streamsvm.places import time_of
 from streamsvm.registry.aliases import Aliases
 
 WIDE: Final = 120
@@ -177,11 +177,8 @@ def _number(value: float | None, form: str) -> str:
 def _time(milliseconds: int) -> str | None:
     if milliseconds < 0:
         return None
-    try:
-        told = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    except (ValueError, OverflowError, OSError):  # a producer may write any number
-        return None
-    return told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    told = time_of(milliseconds / 1000)
+    return None if told is None else told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def head_line(names: Aliases, name: str) -> str:

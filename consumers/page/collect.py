@@ -34,6 +34,7 @@ from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.skill import Skill, spelt
+from streamsvm.places import time_of
 from streamsvm.quality.importance import importance, importance_of_machines
 from streamsvm.registry.loading import Loaded
 
@@ -193,7 +194,7 @@ def _serving(loaded: Loaded) -> ServingPart:
         points=version.stream.points,
         support_vectors=version.fit.support_vectors,
         loaded=datetime.fromtimestamp(loaded.loaded_at, UTC),
-        published=None if published is None else datetime.fromtimestamp(published, UTC),
+        published=None if published is None else time_of(published),
     )
 
 

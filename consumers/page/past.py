@@ -31,6 +31,7 @@ from streamsvm.model.pointers import Head
 from streamsvm.model.skill import SampleFigures
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
+from streamsvm.places import time_of, whole_number
 from streamsvm.registry.loading import Loaded, check, loaded_from
 
 log = structlog.get_logger("streamsvm.page")
@@ -175,7 +176,7 @@ def _walk(reader: Reader, name: str, topic: str, head: Head, beat: Beat) -> Iter
 
 def _offset_of_parent(record: Record) -> int | None:
     first = dict(record.headers).get(model_codec.LINKS_HEADER, b"").split(b",")[0]
-    return int(first) if first.isdigit() and len(first) < 20 else None
+    return whole_number(first)
 
 
 def _line(loaded: Loaded, record: Record) -> VersionPart:
@@ -184,7 +185,7 @@ def _line(loaded: Loaded, record: Record) -> VersionPart:
     return version_line(
         loaded.version,
         loaded.sha256,
-        datetime.fromtimestamp((record.timestamp_ms or 0) / 1000.0 if published is None else published, UTC),
+        time_of((record.timestamp_ms or 0) / 1000.0 if published is None else published) or _LONG_AGO,
         _float(headers.get(SECONDS_HEADER)) or 0.0,
         _gate(headers),
         loaded.skill,
@@ -272,7 +273,7 @@ def _letter(record: Record, name: str) -> LetterPart | None:
         row=first.row,
         reason=_short(first.reason),
         message=_short(first.message),
-        time=None if written is None else datetime.fromtimestamp(written / 1000.0, UTC),
+        time=None if written is None else time_of(written / 1000.0),
     )
 
 

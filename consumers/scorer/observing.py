@@ -27,10 +27,11 @@ from consumers.streams.rejection_limits import RejectionLimits
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
 from streamsvm.ingest.envelopes import PASSED_OVER
-from streamsvm.ingest.scored import SOURCE_HEADER, Scored, scores_of, source_of
+from streamsvm.ingest.scored import Scored, scores_of, source_of
 from streamsvm.kafka import Cluster, Record, Subscription
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.skill import spelt
+from streamsvm.places import SOURCE_HEADER
 from streamsvm.quality.drift import ScoreWindow
 from streamsvm.registry.aliases import models_there
 from streamsvm.registry.loading import Loaded

@@ -7,10 +7,10 @@ that the result is that of two ranges, which are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from streamsvm.kafka import Cluster, Record
 from streamsvm.supports import LABELS, SERVED, TOPICS_APART, require
 
 PORTION: Final = 2_000
+LONGEST: Final = 10 * PORTION
+"""Records of a run: what is done at once."""
 TIMEOUT_S: Final = 30.0
 
 Ranges = Mapping[int, tuple[int, int]]
@@ -147,7 +149,10 @@ def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *,
     left_out = sum(one.left_out for one in found)
     if logs.models.labels is None:
         labels = _of_scores(parts, labels)
-    joined = joined_with(parts, read_labels(cluster, logs, labels), logs.models, settled=settled)
+        told = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
+    else:
+        told = read_labels(cluster, logs, labels)
+    joined = joined_with(parts, told, logs.models, settled=settled)
     for topic, ranges in zip(topics, (scores, labels), strict=False):
         topic.confirm({partition: end for partition, (_, end) in ranges.items()})
     return Reading(served=joined, scores=scores, labels=labels, left_out=left_out)
@@ -176,20 +181,80 @@ def joined_with(
 
 def _of_scores(scores: ServedScores, labels: Ranges) -> Ranges:
     """Return the ranges of the points that were scored, within what there is of their log."""
-    found = {}
-    for partition, (begin, end) in labels.items():
-        offsets = scores.said[scores.partition == partition, 0]
-        if len(offsets):
-            found[partition] = (max(begin, int(offsets.min())), min(end, int(offsets.max()) + 1))
-    return found
+    runs, _ = runs_of([scores], labels)
+    return {
+        partition: (min(run.begin for run in own), max(run.end for run in own))
+        for partition in labels
+        if (own := [run for run in runs if run.partition == partition])
+    }
+
+
+class Run(NamedTuple):
+    """Neighbouring records of the input that scores were made from, and the keys of the rows that were scored.
+
+    Only these records are decoded, and only labels of these rows are held: what is between two scores that lie far
+    apart is not even read, whoever wrote them.
+    """
+
+    partition: int
+    begin: int
+    end: int
+    keys: Mapping[int, list[bytes]]
+
+
+def runs_of(parts: Sequence[ServedScores], there: Ranges) -> tuple[list[Run], list[ServedScores]]:
+    """Return where the rows of scores stand, in the order of their log, and the scores whose place is not there.
+
+    Parameters
+    ----------
+    parts : sequence of ServedScores
+        Their keys are places.
+    there : mapping of int to (int, int)
+        What there is of the input: first offset and end of each of its partitions.
+    """
+    keys: dict[int, dict[int, list[bytes]]] = {}
+    nowhere: list[ServedScores] = []
+    for part in parts:
+        offsets, found = part.said[:, 0], np.zeros(len(part), np.bool_)
+        for partition, (begin, end) in there.items():
+            found |= (part.partition == partition) & (offsets >= begin) & (offsets < end)
+        for index in np.flatnonzero(found).tolist():
+            own = keys.setdefault(int(part.partition[index]), {})
+            own.setdefault(int(offsets[index]), []).append(part.keys[index])
+        if not found.all():
+            nowhere.append(part.where(~found) if found.any() else part)
+    runs: list[Run] = []
+    for partition, own in sorted(keys.items()):
+        at = np.array(sorted(own), np.int64)
+        borders = 1 + np.flatnonzero((np.diff(at) > PORTION) | (np.diff(at // LONGEST) > 0))
+        for some in np.split(at, borders):
+            run = {offset: own[offset] for offset in some.tolist()}
+            runs.append(Run(partition, int(some[0]), int(some[-1]) + 1, run))
+    return runs, nowhere
+
+
+def read_run(cluster: Cluster, logs: Logs, run: Run) -> Iterator[tuple[int, ServedLabels]]:
+    """Yield the labels of the rows of a run, so many at a time; raises as of `read_served`."""
+    decoder = LabelsDecoder(logs.models)
+    for records in _portions(cluster, logs.labels, {run.partition: (run.begin, run.end)}):
+        named = [record for record in records if record.offset in run.keys]
+        wanted = {key for record in named for key in run.keys[record.offset]}
+        for partition, told in decoder.decode(named) if named else ():
+            yield partition, told.of(wanted)
 
 
 def read_labels(cluster: Cluster, logs: Logs, ranges: Ranges) -> dict[int, ServedLabels]:
     """Return the labels that stand in ranges of their log, by partition; raises as of `read_served`."""
-    decoder, parts = LabelsDecoder(logs.models), dict[int, list[ServedLabels]]()
-    for records in _portions(cluster, logs.labels, ranges):
-        for partition, told in decoder.decode(records):
-            parts.setdefault(partition, []).append(told)
+    decoder = LabelsDecoder(logs.models)
+    return _gathered_labels(
+        one for records in _portions(cluster, logs.labels, ranges) for one in decoder.decode(records)
+    )
+
+
+def _gathered_labels(told: Iterable[tuple[int, ServedLabels]]) -> dict[int, ServedLabels]:
+    parts: dict[int, list[ServedLabels]] = {}
+    for partition, labels in told:
+        parts.setdefault(partition, []).append(labels)
     return {partition: joined_labels(own) for partition, own in parts.items()}
 
 

@@ -25,8 +25,8 @@ from consumers.streams.settling import (
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
-from streamsvm.ingest.scored import SOURCE_HEADER
 from streamsvm.kafka import Cluster, Message, Place, Progress, Publisher, Standing
+from streamsvm.places import rejected_source_of, source_of
 
 _AFTER_ID: Final = "~"
 _ID_CHARACTERS: Final = 8
@@ -251,23 +251,8 @@ def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:
     """Return the next offset to read in each partition of the input after a batch, by its scores and dead letters."""
     positions: dict[int, int] = {}
     for part in parts:
-        source = source_of(part.headers)
-        if source is not None and source[0] == input_topic:
+        source = rejected_source_of(part.headers) or source_of(part.headers)
+        if source is not None and source.topic == input_topic:
             _, partition, offset = source
             positions[partition] = max(offset + 1, positions.get(partition, 0))
     return positions
-
-
-def source_of(headers: Sequence[tuple[str, bytes]]) -> tuple[str, int, int] | None:
-    """Return topic, partition and offset of the record from which a score or a dead letter was made."""
-    told = dict(headers)
-    try:
-        if SOURCE_HEADER in told:
-            topic, partition, offset = told[SOURCE_HEADER].decode().rsplit("/", 2)
-        else:
-            topic, partition, offset = (
-                told[f"__streams.errors.{what}"].decode() for what in ("topic", "partition", "offset")
-            )
-        return topic, int(partition), int(offset)
-    except (KeyError, ValueError):
-        return None

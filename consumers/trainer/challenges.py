@@ -195,6 +195,7 @@ class Challenges:
         self._held_at_start: tuple[dict[int, int], dict[int, int]] | None = None
         self._warned = False
         self._lost = False
+        self._named = False
         self._won: Version | None = None
         self._told = ""
         self.compared: Compared | None = None
@@ -247,10 +248,27 @@ class Challenges:
         try:
             came = self._follower.read(PORTION)
         except StreamsvmError as error:
-            self._wait(error)
+            self._wait(error, lost=not isinstance(error, TransientError))
             return 0
         self._grown += came
+        self._name(self._follower)
         return came
+
+    def _name(self, follower: Follower) -> None:
+        """Count what counts as no score, and say once in a challenge where the first of it stands."""
+        found = {"unreadable": follower.unreadable, "nowhere": follower.nowhere}
+        for reason, count in found.items():
+            self._metrics.put("streamsvm_challenge_scores_left_out", count, reason=reason)
+        if self._named or not any(found.values()):
+            return
+        self._named, first = True, follower.named
+        log.warning(
+            "challenge_scores_left_out",
+            **found,
+            record="" if first is None else f"{self._logs.scores}[{first.partition}]@{first.offset}",
+            why=f"the scores name records that {self._logs.scored} does not have" if first is None else first.why,
+            remedy="find out who else writes to the topic of the scores; what is left out decides nothing",
+        )
 
     def _look(self, *, idle: bool) -> None:
         if not self._known:
@@ -272,10 +290,10 @@ class Challenges:
             self._end("void", None)
             return
         except StreamsvmError as error:  # the scores or labels cannot be read: no reason to stop learning
-            self._wait(error)
+            self._wait(error, lost=not isinstance(error, TransientError))
             done = False
         if over and self._lost:
-            # What the challenge would be decided by is gone from the log, and stays so.
+            # What the challenge would be decided by is gone from the log, or nobody may read it.
             self.close()
             done = True
         if self.compared is not None and self.compared.outcome != "open":
@@ -295,6 +313,8 @@ class Challenges:
         if not done and not self._caught_up(follower):
             return False
         if done or self.compared is None or self._worth_joining(idle):
+            if not follower.read_labels():
+                return False
             self._grown = 0
             found = follower.joined()
             self.compared = compare(paired(found, challenge), rule_of(challenge))
@@ -302,7 +322,7 @@ class Challenges:
             self._show()
             if self.compared.labels >= LEAST_TO_WARN:
                 self._warn(challenge, self.compared)
-        self._told = ""
+        self._told, self._lost = "", False
         return done
 
     def _read_up(self, follower: Follower) -> bool:
@@ -340,12 +360,15 @@ class Challenges:
             f"{100 * GAIN:.0f} % cannot win",
         )
 
-    def _wait(self, error: StreamsvmError) -> None:
-        """Say once what is in the way; then everything is read again from where the challenge begins."""
+    def _wait(self, error: StreamsvmError, *, lost: bool = False) -> None:
+        """Say once what is in the way; then everything is read again from where the challenge begins.
+
+        `lost`: what the challenge would be decided by cannot be had by trying again. It then ends with its time.
+        """
         if error.what != self._told:
             log.warning("challenge_waits", what=error.what, remedy="no action needed: the trainer tries again")
         self._told = error.what
-        self._lost |= isinstance(error, OffsetOutOfRange)
+        self._lost |= lost
         self.close()
 
     def _worth_joining(self, idle: bool) -> bool:
@@ -568,6 +591,7 @@ class Challenges:
     def _begin_anew(self) -> None:
         """Forget what was found of the challenge before."""
         self._until, self._lost, self._warned, self._unpaired = None, False, False, 0
+        self._named = False
 
     def _show(self) -> None:
         challenge, compared, metrics = self._open, self.compared, self._metrics

@@ -41,6 +41,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition import PartitionState
+from streamsvm.places import Count, Incarnation, Offset, Partition, Row
 from streamsvm.points import Position, Rows
 
 FORMAT: Final = 1
@@ -98,11 +99,11 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     format: int
     name: str
-    incarnation: int
+    incarnation: Incarnation
     topic: str
     topic_id: str
-    partition: int
-    base: tuple[int, int]
+    partition: Partition
+    base: tuple[Offset, Row]
     configuration: dict[str, Any]
     configuration_sha256: str
 
@@ -153,8 +154,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         The newest rows before the position; None where there are none.
     """
 
-    position: tuple[int, int]
-    rows: int
+    position: tuple[Offset, Row]
+    rows: Count
     buckets: tuple[Part, ...]
     rest: Part
     newest: Part | None

@@ -11,7 +11,6 @@ out, with a header that says so: a dead letter always fits into its topic.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -20,6 +19,7 @@ import msgspec
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest.decoder import RejectedRecord
+from streamsvm.places import ROWS, Row, rejected_source_of, whole_number
 
 Headers = tuple[tuple[str, bytes], ...]
 
@@ -52,7 +52,7 @@ class DeadLetter:
 class RejectedRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A row of the rejected record: its index, the reason, one of `REASONS`, and the particulars."""
 
-    row: int
+    row: Row
     reason: str
     message: str
 
@@ -109,29 +109,32 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
         If it is not a dead letter of ours.
     """
     told = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
+    source = rejected_source_of(told.items())
+    size = told.get("streamsvm.deadletter.value.bytes")
+    value_bytes = len(value or b"") if size is None else whole_number(size)
     try:
+        rejected = told["streamsvm.deadletter.rejected"].decode()
+        if source is None or value_bytes is None or not _is_share(rejected):
+            raise ValueError(f"of the place {source}, {rejected} rows, {value_bytes} bytes")
         return Rejected(
-            topic=told["__streams.errors.topic"].decode(),
-            partition=int(told["__streams.errors.partition"]),
-            offset=int(told["__streams.errors.offset"]),
-            rejected=_counted(told["streamsvm.deadletter.rejected"].decode()),
+            topic=source.topic,
+            partition=source.partition,
+            offset=source.offset,
+            rejected=rejected,
             rows=msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
             value=value,
-            value_bytes=int(told.get("streamsvm.deadletter.value.bytes", len(value or b""))),
+            value_bytes=value_bytes,
             model=told[MODEL_HEADER].decode(),
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
 
 
-def _counted(text: str) -> str:
-    """Return a text such as "1 of 20" as it is; raise ValueError at any other."""
-    if _COUNTED.fullmatch(text) is None:
-        raise ValueError(f"{text[:80]!r} does not say how many rows were rejected")
-    return text
-
-
-_COUNTED: Final = re.compile(r"[1-9][0-9]{0,8} of [1-9][0-9]{0,8}", re.ASCII)
+def _is_share(text: str) -> bool:
+    """Tell whether a text says how many of some rows, such as ``1 of 20``."""
+    some, _, all_ = text.partition(" of ")
+    numbers = whole_number(some, ROWS), whole_number(all_, ROWS)
+    return numbers[0] is not None and numbers[1] is not None and 1 <= numbers[0] <= numbers[1]
 
 
 class Receipt(msgspec.Struct, frozen=True):

@@ -3,8 +3,8 @@
 A score is the JSON object of `streamsvm.ingest.scored.Score`; a record holds one, or an array of them. Where a second
 version is scored in the shadow, a score says what that one would have said, under `shadow`.
 
-Invariant: no record's bytes raise. Whatever else a record holds than
-scores of this model, of two labels, is counted and left out.
+Invariant: no record's bytes raise, of its header, key or value. Whatever else a record holds than
+scores of this model, of two labels, is counted and left out; of what is no score at all the first ones are named.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -20,17 +20,31 @@ from numpy.typing import NDArray
 
 from streamsvm.config import LabelKey, PointsConfig
 from streamsvm.errors import InvalidPoint
+from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import key_of
-from streamsvm.ingest.scored import SOURCE_HEADER
+from streamsvm.ingest.row import excerpt
 from streamsvm.joining.served import COLUMNS, ServedScores
+from streamsvm.places import SOURCE_HEADER, Place, Row, source_of
 
 LARGEST_WHOLE: Final = 1 << 53
 """A larger integer is not exact as float64."""
+MOST_NAMED: Final = 10
+"""Unreadable records of a batch whose places and faults are kept."""
 
 
 class ScoredRecord(Protocol):
     """What is needed of a consumed record."""
+
+    @property
+    def partition(self) -> int:
+        """Where it stands."""
+        ...
+
+    @property
+    def offset(self) -> int:
+        """Where it stands."""
+        ...
 
     @property
     def key(self) -> bytes | None:
@@ -63,11 +77,19 @@ class _Said(msgspec.Struct):
 class _Score(_Said):
     model: str = ""
     id: str | int | None = None
-    row: int = 0
+    row: Row = 0
     shadow: _Said | None = None
 
 
 _ANY: Final = msgspec.json.Decoder(list[_Score] | _Score)
+
+
+class Unreadable(NamedTuple):
+    """A record of the scores' topic that nobody can read as scores, and why."""
+
+    partition: int
+    offset: int
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +100,17 @@ class DecodedScores:
     ----------
     scores : ServedScores
     left_out : int
-        Records that hold no score of this model, in part or as a whole.
+        Records that hold no score of this model, in part or as a whole; unreadable ones are among them.
+    unreadable : int
+        Records that are no scores of any model.
+    named : tuple of Unreadable
+        The first `MOST_NAMED` of these.
     """
 
     scores: ServedScores
     left_out: int
+    unreadable: int = 0
+    named: tuple[Unreadable, ...] = ()
 
 
 class ScoreDecoder:
@@ -101,7 +129,7 @@ class ScoreDecoder:
     """
 
     def __init__(self, config: PointsConfig, key: LabelKey | str, name: str, topic: str) -> None:
-        self._config, self._by, self._name, self._topic = config, key, name, topic.encode()
+        self._config, self._by, self._name, self._topic = config, key, name, topic
         self._code_of = PointDecoder(config).code_of
 
     def decode(self, records: Iterable[ScoredRecord]) -> DecodedScores:
@@ -110,12 +138,16 @@ class ScoreDecoder:
         times: list[int] = []
         keys: list[bytes] = []
         said: list[tuple[float, ...]] = []
-        left_out = 0
+        left_out = unreadable = 0
+        named: list[Unreadable] = []
         for record in records:
             try:
-                rows = self._rows(record)
-            except (InvalidPoint, msgspec.MsgspecError, ValueError, RecursionError):
-                left_out += 1
+                with blaming_the_record():
+                    rows = self._rows(record)
+            except InvalidPoint as error:
+                left_out, unreadable = left_out + 1, unreadable + 1
+                if len(named) < MOST_NAMED:
+                    named.append(Unreadable(record.partition, record.offset, error.what))
                 continue
             for partition, key, numbers in rows:
                 partitions.append(partition)
@@ -131,23 +163,28 @@ class ScoreDecoder:
                 said=np.array(said, np.float64).reshape(len(said), len(COLUMNS)),
             ),
             left_out,
+            unreadable,
+            tuple(named),
         )
 
     def _rows(self, record: ScoredRecord) -> list[tuple[int, bytes, tuple[float, ...]]]:
-        topic, partition, offset = dict(record.headers).get(SOURCE_HEADER, b"").rsplit(b"/", 2)
-        if topic != self._topic:
+        place = source_of(record.headers)
+        if place is None:
+            said = dict(record.headers).get(SOURCE_HEADER)
+            raise InvalidPoint("wrong_type", f"the header {SOURCE_HEADER} is {excerpt(repr(said))}")
+        if place.topic != self._topic:
             return []
-        found = _ANY.decode(record.value or b"")
-        place, rows = (int(partition), int(offset)), []
+        found, rows = _ANY.decode(record.value or b""), []
         for score in found if isinstance(found, list) else [found]:
             key = self._key(score, record.key, place)
             if score.model == self._name and key is not None:
-                rows.append((place[0], key, (float(place[1]), float(score.row), *self._said(score), float(place[0]))))
+                numbers = (float(place.offset), float(score.row), *self._said(score), float(place.partition))
+                rows.append((place.partition, key, numbers))
         return rows
 
-    def _key(self, score: _Score, record_key: bytes | None, place: tuple[int, int]) -> bytes | None:
+    def _key(self, score: _Score, record_key: bytes | None, place: Place) -> bytes | None:
         if self._by == "place":
-            return key_of_place(place[1], score.row)
+            return key_of_place(place.offset, score.row)
         return record_key if self._by == "record" else key_of(score.id)
 
     def _said(self, score: _Score) -> Sequence[float]:

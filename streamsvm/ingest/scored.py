@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from streamsvm import places
 from streamsvm.choices import OF_EVENTS_ONLY
 from streamsvm.config import Label, PointsConfig, PointsFormat
 from streamsvm.errors import InvalidMessage
@@ -43,7 +44,6 @@ from streamsvm.model.version import Version
 from streamsvm.points import Features, Rows
 
 CONTENT_TYPE: Final = "application/json"
-SOURCE_HEADER: Final = "streamsvm.source"
 MODEL_SHA256_HEADER: Final = "streamsvm.model.sha256"
 CONTENT_TYPE_HEADER: Final = "content-type"
 
@@ -329,7 +329,7 @@ class BatchScorer:
             for row, identity, decided in rows
         ]
         headers = (
-            (SOURCE_HEADER, source_of(source)),
+            (places.SOURCE_HEADER, source_of(source)),
             (MODEL_SHA256_HEADER, self._sha256),
             (CONTENT_TYPE_HEADER, CONTENT_TYPE.encode()),
         )
@@ -390,7 +390,7 @@ def shadow_fault(serving: Version, shadow: Version) -> str:
 
 
 def source_of(source: SourceRecord) -> bytes:
-    """Return what `SOURCE_HEADER` says of an input record."""
+    """Return what `streamsvm.places.SOURCE_HEADER` says of an input record."""
     return f"{source.topic}/{source.partition}/{source.offset}".encode()
 
 
@@ -406,8 +406,8 @@ def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
     name : str
         Of the model.
     """
-    source = dict(headers).get(SOURCE_HEADER, b"").rsplit(b"/", 2)
-    if len(source) != 3 or source[0] != topic.encode():
+    source = places.source_of(headers)
+    if source is None or source.topic != topic:
         return 0
     try:
         found = msgspec.json.decode(value, type=list[_Named] | _Named)

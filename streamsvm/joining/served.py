@@ -23,7 +23,7 @@ portions they were read changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -73,6 +73,15 @@ class ServedScores:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def where(self, chosen: NDArray[np.bool_]) -> ServedScores:
+        """Return some of them."""
+        return ServedScores(
+            partition=self.partition[chosen],
+            time_ms=self.time_ms[chosen],
+            keys=[self.keys[index] for index in np.flatnonzero(chosen).tolist()],
+            said=self.said[chosen],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedLabels:
@@ -92,6 +101,13 @@ class ServedLabels:
     last: NDArray[np.bool_]
     keys: list[bytes]
     sign: NDArray[np.int8]
+
+    def of(self, wanted: Container[bytes]) -> ServedLabels:
+        """Return those of some keys."""
+        chosen = [index for index, key in enumerate(self.keys) if key in wanted]
+        return ServedLabels(
+            time_ms=self.time_ms[chosen], keys=[self.keys[index] for index in chosen], sign=self.sign[chosen]
+        )
 
 
 NO_LABELS: Final = ServedLabels(

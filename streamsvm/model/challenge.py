@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from streamsvm.model.pointers import Alias, decode_record
+from streamsvm.places import Count, Offset, Partition, TimeMs
 
 Outcome = Literal["better", "worse", "undecided", "unlabeled", "passed", "void"]
 """`better` becomes current, and so does `passed`: too few labels came in time, and output.gate_unlabeled lets it pass,
@@ -24,9 +25,9 @@ WON: tuple[Outcome, ...] = ("better", "passed")
 class Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A range of a partition: the first offset, and the one after the last."""
 
-    partition: int
-    begin: int
-    end: int
+    partition: Partition
+    begin: Offset
+    end: Offset
 
 
 class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -52,9 +53,9 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
 
     outcome: Outcome
-    labels: int
-    terms: int
-    unpaired: int
+    labels: Count
+    terms: Count
+    unpaired: Count
     champion: float | None
     challenger: float | None
     difference: float | None
@@ -64,7 +65,7 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     against: float
     scores: tuple[Span, ...]
     told: tuple[Span, ...]
-    time_ms: int
+    time_ms: TimeMs
 
 
 class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -101,16 +102,16 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         None while it is open.
     """
 
-    number: int
+    number: Count
     alpha: float
     spent: float
     challenger: Alias
     champion: Alias
     figure: Literal["auc", "accuracy", "log_loss", "cost"]
-    labels: int
+    labels: Count
     costs: tuple[float, float] | None
-    since_ms: int
-    wait_ms: int
+    since_ms: TimeMs
+    wait_ms: Count
     scores_topic: str
     scored_topic: str
     labels_topic: str

@@ -15,6 +15,7 @@ from hashlib import sha256
 import msgspec
 
 from streamsvm.model.pointers import decode_record
+from streamsvm.places import Count, Offset, Partition, Row
 from streamsvm.points import Position
 
 MOST = 10_000
@@ -41,9 +42,9 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     topic: str
     topic_id: str
-    incarnation: int
-    continues: int
-    rows: tuple[tuple[int, int, int, int], ...]
+    incarnation: Count
+    continues: Count
+    rows: tuple[tuple[Partition, Offset, Row, Count], ...]
 
     @property
     def sha256(self) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.ancestry import chosen
 from streamsvm.model.version import PartitionCut, TuningInForce
+from streamsvm.places import Count, Offset, OffsetOrUnknown, Partition, Row
 
 Record = TypeVar("Record")
 
@@ -27,9 +28,9 @@ class GatePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Offset and row.
     """
 
-    partition: int
-    begin: tuple[int, int]
-    end: tuple[int, int]
+    partition: Partition
+    begin: tuple[OffsetOrUnknown, Row]
+    end: tuple[Offset, Row]
 
 
 class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,9 +45,9 @@ class GateRival(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         None if no points were scored.
     """
 
-    number: int
+    number: Count
     sha256: str
-    offset: int
+    offset: OffsetOrUnknown
     balanced_accuracy: float | None
 
 
@@ -81,10 +82,10 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     outcome: Literal["passed", "refused", "unscored", "waits"]
     why: str
     scored_on: Literal["window", "audit", "training", ""]
-    points: int
+    points: Count
     candidate: float | None
     present: float | None
-    against: int | None
+    against: Count | None
     margin: float
     window: tuple[GatePart, ...]
     recent: tuple[GateRival, ...]
@@ -98,9 +99,9 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset."""
 
-    number: int
+    number: Count
     sha256: str
-    offset: int
+    offset: OffsetOrUnknown
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -126,11 +127,11 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         The versions to which the next version links (`streamsvm.model.ancestry`), as far as known.
     """
 
-    number: int
-    incarnation: int
+    number: Count
+    incarnation: Count
     cut: tuple[PartitionCut, ...]
     sha256: str
-    offset: int
+    offset: Offset
     training_set_sha256: str
     build: dict[str, str]
     tuning: TuningInForce | None = None
@@ -156,9 +157,9 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Further versions, which people retired, ascending.
     """
 
-    below: int
-    kept: tuple[int, ...]
-    others: tuple[int, ...]
+    below: Count
+    kept: tuple[Count, ...]
+    others: tuple[Count, ...]
 
     def __contains__(self, number: int) -> bool:
         """Tell whether a version is retired."""

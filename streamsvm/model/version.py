@@ -13,6 +13,7 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, Fit, MachineFit
+from streamsvm.places import Epoch, Offset, Partition, Row, whole_number
 from streamsvm.points import Position
 
 PARTITION_BYTES: Final = 120
@@ -32,10 +33,10 @@ LINKS_BYTES: Final = 64 * 110
 class PartitionCut(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One partition's part of a cut: everything before (offset, row) was learned."""
 
-    partition: int
-    offset: int
-    row: int
-    leader_epoch: int
+    partition: Partition
+    offset: Offset
+    row: Row
+    leader_epoch: Epoch
 
 
 class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -335,8 +336,7 @@ def version_number(key: bytes | None, name: str) -> int | None:
     prefix = f"{name}@".encode()
     if key is None or not key.startswith(prefix):
         return None
-    digits = key.removeprefix(prefix)
-    return int(digits) if digits.isdigit() and len(digits) < 20 else None
+    return whole_number(key.removeprefix(prefix))
 
 
 def partition_cuts(positions: Mapping[int, Position], leader_epochs: Mapping[int, int]) -> tuple[PartitionCut, ...]:

@@ -29,6 +29,7 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.message import Place
 from streamsvm.model.pointers import Alias
 from streamsvm.model.version import version_key
+from streamsvm.places import whole_number
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, read_aliases
 
@@ -117,7 +118,8 @@ def _with_offsets(place: Place, record: Record) -> tuple[Alias, ...]:
 
 
 def _offset(text: bytes) -> int:
-    return int(text) if text.isdigit() and len(text) < 20 else -1
+    found = whole_number(text)
+    return -1 if found is None else found
 
 
 class ProvenChain:

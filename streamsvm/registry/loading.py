@@ -438,5 +438,5 @@ def _published_at(record: Record) -> float | None:
     """Return the time at which a version was made, from its record's header; None if the header cannot be read."""
     try:
         return datetime.fromisoformat(dict(record.headers)["ce_time"].decode()).timestamp()
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, OverflowError, OSError):
         return None

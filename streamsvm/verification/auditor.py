@@ -12,6 +12,7 @@ from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.version import Lineage, Version, version_key, version_number
+from streamsvm.places import whole_number
 from streamsvm.verification.chain import ChainCheck, ChainLink
 from streamsvm.verification.report import Outcome, Row
 from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
@@ -161,8 +162,7 @@ class Auditor:
 
 def incarnation_in(headers: Mapping[str, bytes]) -> int | None:
     """Return the incarnation that a version's headers name, None if there is none that can be read."""
-    text = headers.get(INCARNATION_HEADER, b"")
-    return int(text) if text.isdigit() else None
+    return whole_number(headers.get(INCARNATION_HEADER, b""))
 
 
 def _foreign(theirs: Mapping[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ import msgspec
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Retired, retired_key
 from streamsvm.model.version import version_key, version_number
+from streamsvm.places import Count
 
 INCARNATION_HEADER: Final = "streamsvm.incarnation"
 
@@ -19,7 +20,7 @@ class _Retirement(msgspec.Struct):
 
     event: str
     name: str = ""
-    versions: tuple[int, ...] = ()
+    versions: tuple[Count, ...] = ()
 
 
 def retired_in(entry: bytes | None, name: str) -> tuple[int, ...]:

@@ -351,6 +351,57 @@ def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker,
     assert any("the challenge of m@2 has number 1 after number 1" in said for said in report.faults)
 
 
+def forge(connection: Connection, settings: Settings, sources: Sequence[bytes]) -> None:
+    """Write scores that are well-formed but for what their header says of the scored record."""
+    said = {"id": "a", "score": 1.5, "label": 1, "model": "m", "version": 1, "points": 9}
+    value = json.dumps({**said, "shadow": {"version": 2, "score": 1.0, "label": 1}}).encode()
+    outbox = Outbox(connection)
+    for source in sources:
+        headers = (("streamsvm.source", settings.scoring.topic.encode() + source),)
+        outbox.send(Message(settings.scoring.output_topic, value, headers=headers, partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("sources", "unreadable", "nowhere"),
+    [
+        ((b"/99999999999999999999/5", b"/0/" + b"9" * 400, b"/-1/5", b"/0/\xff"), 4, 0),
+        ((b"/999/5", b"/0/900000000000000", b"/2147483647/9223372036854775806"), 0, 3),
+    ],
+    ids=["unreadable", "nowhere"],
+)
+def test_scores_of_places_that_are_not_there_neither_end_a_trainer_nor_keep_a_challenge(
+    real_broker: TestBroker, tmp_path: Path, sources: tuple[bytes, ...], unreadable: int, nowhere: int
+) -> None:
+    """They are counted and named; the challenge ends with its time, at every start, and its logs give its verdict."""
+    settings = shadowed(real_broker, tmp_path / "checkpoint", gate_wait=0.0)
+    connection = real_broker.connection
+    Cluster(connection).create([TopicSpec(settings.scoring.output_topic)])
+    points = Points(connection, settings, 3)
+    with Running(settings, connection) as running:
+        for version in (1, 2):
+            points.send(ROWS)
+            running.wait_until(lambda n=version: running.value("streamsvm_model_version") == n)  # type: ignore[misc]
+        running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+    forge(connection, settings, sources)
+    for _ in range(2):
+        with Running(settings, connection) as running:
+            if unreadable:
+                running.wait_until(
+                    lambda: running.value("streamsvm_challenge_scores_left_out", reason="unreadable") == unreadable
+                )
+            running.wait_until(
+                lambda: running.value("streamsvm_challenge_scores_left_out", reason="nowhere") == nowhere
+            )
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_challenger_version") == 2)
+        points.send(TIMES)  # of a later time
+        running.wait_until(lambda: running.value("streamsvm_challenges_total", outcome="unlabeled") == 1)
+    assert current(connection, settings) == 1
+    assert verify(Cluster(connection), settings).clean
+
+
 @pytest.mark.parametrize(("unlabeled", "outcome", "expected"), [("keep", "unlabeled", 1), ("pass", "passed", 2)])
 def test_without_a_scorer_the_time_of_the_records_ends_a_challenge(
     real_broker: TestBroker, tmp_path: Path, unlabeled: str, outcome: str, expected: int
@@ -499,6 +550,7 @@ class Alone:
         self.cluster.log_range.return_value = (0, 4)
         self.cluster.topic_id.return_value = "an-id"
         self.follower.full, self.follower.read.return_value = False, 0
+        self.follower.unreadable = self.follower.nowhere = 0
         self.follower.spans.return_value = ({0: (0, 4)}, {})
         self.follower.reached.return_value = True
         self.gate = Mock(waiting=RIVAL, time_ms=100, present=Mock(alias=CHAMPION, number=1))

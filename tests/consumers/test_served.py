@@ -15,15 +15,17 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
-from consumers.served.reading import join_ranges, logs_of, read_served
+from consumers.served import following
+from consumers.served.following import Follower
+from consumers.served.reading import LabelsDecoder, Logs, join_ranges, logs_of, read_served
 from consumers.served.table import plain, summary
 from consumers.settings import InputConfig, LabelsConfig, OutputConfig, ScoringConfig, Settings
-from streamsvm.config import PointsConfig, SvmConfig
+from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.score_records import ScoreDecoder
 from streamsvm.joining.served import COLUMNS, ServedLabels, ServedScores, gathered, served
-from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
@@ -227,6 +229,16 @@ SAID = {"id": "a", "score": 1.5, "label": 1, "model": NAME, "version": 4, "point
         score_record(1, SAID, source=b"elsewhere/0/1"),
         score_record(1, SAID, source=b"points/x/1"),
         score_record(1, SAID, source=b"points"),
+        score_record(1, SAID, source=b"points/99999999999999999999/5"),
+        score_record(1, SAID, source=b"points/0/99999999999999999999"),
+        score_record(1, SAID, source=b"points/0/" + b"9" * 400),
+        score_record(1, SAID, source=b"points/-1/5"),
+        score_record(1, SAID, source=b"points/0/1_0"),
+        score_record(1, {**SAID, "row": 10**30}),
+        score_record(1, {**SAID, "row": -1}),
+        score_record(1, {**SAID, "version": 10**30}),
+        score_record(1, {**SAID, "label": 10**30}),
+        score_record(1, b'{"id":"a","score":1e400,"label":1,"model":"m","version":4}'),
         score_record(1, b"[" * 100_000),
     ],
 )
@@ -235,6 +247,7 @@ def test_a_record_that_is_no_score_of_the_model_is_left_out(record: Record) -> N
     decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
     found = decoder.decode([record, score_record(2, SAID)])
     assert found.left_out == 1
+    assert [(one.partition, one.offset) for one in found.named] == [(3, 1)] * found.unreadable
     assert found.scores.keys == [b"a"]
     assert dict(zip(COLUMNS, found.scores.said[0].tolist(), strict=True))["version"] == 4.0
 
@@ -391,3 +404,90 @@ def test_settled_rows_know_their_partition() -> None:
     decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
     found = decoder.decode([score_record(1, SAID, source=b"points/3/1")])
     assert found.scores.said[0, COLUMNS.index("partition")] == 3.0
+
+
+def forged(partition: object, offset: object, row: int = 0) -> Message:
+    """Return a well-formed score of any place."""
+    value = json.dumps({**SAID, "row": row, "shadow": {"version": 5, "score": 0.5, "label": -1}}).encode()
+    return Message("", value, headers=(("streamsvm.source", f"points/{partition}/{offset}".encode()),), partition=0)
+
+
+def followed(
+    broker: TestBroker, n: int, scores: Sequence[Message], monkeypatch: pytest.MonkeyPatch
+) -> tuple[Follower, Logs, Cluster, list[int]]:
+    """Write n labeled points and scores; return a follower that has read all scores, and what it decodes of points."""
+    cluster, points, topic = Cluster(broker.connection), broker.name("points"), broker.name("scores")
+    cluster.create([TopicSpec(points), TopicSpec(topic)])
+    with closing(Outbox(broker.connection)) as outbox:
+        for at in range(n):
+            outbox.send(Message(points, encode([1.0, 2.0], 1 if at % 3 else -1), partition=0))
+        for one in scores:
+            ((name, source),) = one.headers
+            headers = ((name, source.replace(b"points", points.encode())),)
+            outbox.send(replace(one, topic=topic, headers=headers))
+        outbox.flush(30.0)
+    models = ModelConfig(points=PointsConfig(dimension=2), svm=SvmConfig())
+    logs = Logs(name=NAME, models=models, scores=topic, scored=points, labels=points)
+    decoded: list[int] = []
+    sound = LabelsDecoder.decode
+
+    def decode(decoder: LabelsDecoder, records: Sequence[Record]) -> list[tuple[int, ServedLabels]]:
+        decoded.append(len(records))
+        return sound(decoder, records)
+
+    monkeypatch.setattr(LabelsDecoder, "decode", decode)
+    follower = Follower(cluster, logs, {0: 0}, {})
+    eventually(lambda: follower.read(1_000) == 0 and follower.scored == len(scores), "all scores are read")
+    return follower, logs, cluster, decoded
+
+
+def test_two_scores_far_apart_do_not_make_a_trainer_read_what_is_between(
+    real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels by place are read, decoded and held of the rows that were scored; a place that is nowhere is counted."""
+    n = 12_000
+    honest = range(6_000, 6_100)
+    ghosts = [forged(999, 5), forged((1 << 31) - 1, 0), forged(0, 9 * 10**14), forged(0, n), forged(0, (1 << 63) - 2)]
+    scores = [forged(0, 0), *(forged(0, at) for at in honest), forged(0, n - 1), *ghosts, forged(0, 6_050)]
+    follower, logs, cluster, decoded = followed(real_broker, n, scores, monkeypatch)
+    assert follower.read_labels()
+    assert sum(decoded) == len(honest) + 2
+    found = follower.joined()
+    assert follower.nowhere == len(ghosts)
+    assert found.column("offset").tolist() == [0, *honest, n - 1]
+    assert found.y.tolist() == [1 if at % 3 else -1 for at in (0, *honest, n - 1)]
+    spans = follower.spans()
+    assert spans[1] == {0: (0, n)}
+    again = join_ranges(cluster, logs, *spans, settled=True).served
+    assert np.array_equal(again.said, found.said, equal_nan=True)
+    assert again.y.tolist() == found.y.tolist()
+    follower.close()
+
+
+@pytest.mark.parametrize("passed", [1, 3_000, 6_000, 100_000])
+def test_a_follower_that_may_read_no_more_names_what_it_joined(
+    real_broker: TestBroker, monkeypatch: pytest.MonkeyPatch, passed: int
+) -> None:
+    """However little that is, the ranges that it names give the same join."""
+    n = 12_000
+    monkeypatch.setattr(following, "MOST_PASSED", passed)
+    scores = [forged(0, at) for at in (11_999, 0, 5_000, 5_001, 9_000)]
+    follower, logs, cluster, _ = followed(real_broker, n, scores, monkeypatch)
+    assert follower.read_labels()
+    assert follower.full == (passed < 100_000)
+    found = follower.joined()
+    assert len(found) == (5 if passed == 100_000 else 0)
+    again = join_ranges(cluster, logs, *follower.spans(), settled=True).served
+    assert np.array_equal(again.said, found.said, equal_nan=True)
+    follower.close()
+
+
+def test_the_time_of_a_score_may_be_any() -> None:
+    """The largest that a producer can write, in both logs."""
+    decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
+    late_ms = (1 << 63) - 1
+    scores = decoder.decode([score_record(1, SAID)._replace(timestamp_ms=late_ms)]).scores
+    labels = ServedLabels(time_ms=np.array([late_ms]), keys=[b"a"], sign=np.array([1], np.int8))
+    for settled in (False, True):
+        found = served(scores, {0: labels}, horizon_ms=1_000, early_ms=0, settled=settled, absent="negative")
+        assert len(found) <= 1

@@ -17,13 +17,13 @@ from structlog.testing import capture_logs
 import consumers.scorer.life as life_module
 import consumers.scorer.scorer as scorer_module
 from consumers.settings import ScoringConfig, Settings
-from consumers.streams.score_settlement import source_of
 from consumers.streams.settling import PersonNeeded, Unsettled
 from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, Record, Stamp, Standings, TopicSpec
 from streamsvm.kafka.attempts import HEADER
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_head, head_key
+from streamsvm.places import rejected_source_of
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.trainers import Running, produce, records, settings_for, topic, versions
@@ -330,7 +330,7 @@ def answered(connection: Connection, settings: Settings) -> list[int]:
         for partition in range(2)
         for record in Cluster(connection).read_to_end(settings.scoring.output_topic, partition, timeout_s=20.0)
     ]
-    letters = [source_of(record.headers) for record in topic(connection, settings.scoring.dead_letters)]
+    letters = [rejected_source_of(record.headers) for record in topic(connection, settings.scoring.dead_letters)]
     return sorted([*scores, *(2 * offset + partition for _, partition, offset in filter(None, letters))])
 
 

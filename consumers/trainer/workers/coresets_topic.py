@@ -19,6 +19,7 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec
 from streamsvm.learning.cutting import LearnerState
+from streamsvm.places import whole_number
 
 log = structlog.get_logger("streamsvm.coresets")
 
@@ -91,8 +92,7 @@ def told_of(record: Record) -> Mapping[str, bytes]:
 
 def number_of(told: Mapping[str, bytes], name: str) -> int | None:
     """Return a number that a header tells; None where it tells none."""
-    value = told.get(name, b"")
-    return int(value) if value.isdigit() and len(value) < 20 else None
+    return whole_number(told.get(name, b""))
 
 
 def read_partition(cluster: Cluster, settings: Settings, partition: int) -> tuple[PartitionLog, int]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed
+from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed, without_placeholders
 from streamsvm.features.paths import Path, picked
 from streamsvm.features.recipe import (
     MISSING,
@@ -112,7 +112,8 @@ class FeatureColumns:
 
     def of_events(self, events: Sequence[Mapping[str, Any]]) -> Evaluated:
         """Evaluate parsed events, mappings of JSON's types."""
-        return self.of_fields({path: picked(events, path) for path in self.paths}, len(events))
+        fields = {path: without_placeholders(picked(events, path)) for path in self.paths}
+        return self.of_fields(fields, len(events))
 
     def of_fields(self, fields: Mapping[Path, FieldValues], rows: int) -> Evaluated:
         """Evaluate events whose fields are already apart.
@@ -120,7 +121,7 @@ class FeatureColumns:
         Parameters
         ----------
         fields : mapping of Path to sequence, Coded or Numeric
-            For each of `paths` a value of each event, None where it is missing.
+            For each of `paths` a value of each event, None where it is missing; as `without_placeholders` gives them.
         rows : int
             Number of events.
         """

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed, without_placeholders
+from streamsvm.features.notations import notation_of, wanted_by
 from streamsvm.features.paths import Path, picked
 from streamsvm.features.recipe import (
     MISSING,
@@ -29,7 +30,7 @@ from streamsvm.features.recipe import (
     Time,
     widths_of,
 )
-from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, texts, times, truths
+from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, parsed, texts, times, truths
 from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 
 Float = NDArray[np.float64]
@@ -288,9 +289,10 @@ Fill = Callable[[Float, Sequence[Any], Faults], None]
 
 def _number_filler(feature: Number, _: Recipe) -> Fill:
     path, clip, unit, edges = feature.field, feature.clip, feature.unit, np.array(feature.buckets)
+    parse, wanted = notation_of(feature), wanted_by(feature)
 
     def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
-        v = numbers(values[0], path, faults)
+        v = numbers(values[0] if parse is None else parsed(values[0], parse, path, faults, wanted), path, faults)
         if clip is not None:
             v = np.clip(v, *clip)
         if unit != 1.0:

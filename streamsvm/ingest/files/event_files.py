@@ -17,7 +17,7 @@ from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.frames import plain
 from streamsvm.features.paths import shown
-from streamsvm.features.recipe import LARGEST_NUMBER, Category, Hash, Recipe, Time
+from streamsvm.features.recipe import LARGEST_NUMBER, Category, Hash, Number, Recipe, Time
 from streamsvm.ingest.events import EventReader
 from streamsvm.ingest.files.cells import MISSING_CELLS
 from streamsvm.ingest.files.faults import CORRECT, bad_row, reading
@@ -141,7 +141,11 @@ def _texts(recipe: Recipe | None) -> frozenset[str]:
     """Return the columns whose cells stay text, though they may look like numbers."""
     if recipe is None:
         return frozenset()
-    paths = [one.field for one in recipe.of_fields if isinstance(one, Category | Hash)]
+    paths = [
+        one.field
+        for one in recipe.of_fields
+        if isinstance(one, Category | Hash) or (isinstance(one, Number) and one.parse is not None)
+    ]
     times = [one for one in recipe.of_fields if isinstance(one, Time) and one.format == "iso8601"]
     paths += [path for one in times for path in (one.field, one.since) if path is not None]
     label = recipe.label

@@ -51,6 +51,22 @@ OPTIONS_OF_FEATURES = (
         "An event without the field, or with null there, becomes a dead letter. `indicator`: a column of its own is 1, "
         "and the feature's others are 0. `{constant = 3}`: it counts as this value; not for times.",
     ),
+    (
+        "number",
+        "`parse`",
+        "-",
+        "What the field may hold beside a number of JSON: `text` that writes one, such as 1,234.50 or 12 %, or a "
+        "connector's `decimal`, base64 ([the rules](FORMATS.md#numbers-as-text-and-decimals)). Default: neither.",
+    ),
+    ("number", "`decimal`", "`.`", "Of `text`: the separator before the decimals, `.` or `,`."),
+    (
+        "number",
+        "`thousands`",
+        "-",
+        "Of `text`: the separator between groups of three figures: `,` `.` `'` `_` or a space. Default: none.",
+    ),
+    ("number", "`currency`", "-", "Of `text`: what may stand before or behind the number, such as EUR or $."),
+    ("number", "`scale`", "-", "Of `decimal`: how many decimals it has. Default: an object of scale and value."),
     ("number", "`clip`", "-", "Least and largest value: `[0, 1000]`."),
     ("number", "`unit`", "1", "Divide by this number, after clipping."),
     ("number", "`log1p`", "false", "Take sign(v) log(1 + abs(v))."),

@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed
+from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed, without_placeholders
+from streamsvm.features.notations import notation_of, wanted_by
 from streamsvm.features.paths import Path, picked
 from streamsvm.features.recipe import (
     MISSING,
@@ -29,7 +30,7 @@ from streamsvm.features.recipe import (
     Time,
     widths_of,
 )
-from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, texts, times, truths
+from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, parsed, texts, times, truths
 from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 
 Float = NDArray[np.float64]
@@ -112,7 +113,8 @@ class FeatureColumns:
 
     def of_events(self, events: Sequence[Mapping[str, Any]]) -> Evaluated:
         """Evaluate parsed events, mappings of JSON's types."""
-        return self.of_fields({path: picked(events, path) for path in self.paths}, len(events))
+        fields = {path: without_placeholders(picked(events, path)) for path in self.paths}
+        return self.of_fields(fields, len(events))
 
     def of_fields(self, fields: Mapping[Path, FieldValues], rows: int) -> Evaluated:
         """Evaluate events whose fields are already apart.
@@ -120,7 +122,7 @@ class FeatureColumns:
         Parameters
         ----------
         fields : mapping of Path to sequence, Coded or Numeric
-            For each of `paths` a value of each event, None where it is missing.
+            For each of `paths` a value of each event, None where it is missing; as `without_placeholders` gives them.
         rows : int
             Number of events.
         """
@@ -287,9 +289,10 @@ Fill = Callable[[Float, Sequence[Any], Faults], None]
 
 def _number_filler(feature: Number, _: Recipe) -> Fill:
     path, clip, unit, edges = feature.field, feature.clip, feature.unit, np.array(feature.buckets)
+    parse, wanted = notation_of(feature), wanted_by(feature)
 
     def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
-        v = numbers(values[0], path, faults)
+        v = numbers(values[0] if parse is None else parsed(values[0], parse, path, faults, wanted), path, faults)
         if clip is not None:
             v = np.clip(v, *clip)
         if unit != 1.0:

@@ -5,12 +5,15 @@ They are a pure function of the recipe: what stands in it, fixed times and numbe
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 
 from streamsvm.features.columns import FeatureColumns
+from streamsvm.features.notations import MOST_BYTES, MOST_CHARACTERS
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Category, Flag, Hash, Number, OfField, Recipe, Time
 
@@ -93,7 +96,25 @@ def _value(feature: Number | Category | Hash | Flag, index: int) -> Any:
     low, high = feature.clip or (0.0, 100.0 * feature.unit)
     if feature.buckets:
         low, high = feature.buckets[0] * feature.unit, feature.buckets[-1] * feature.unit or 1.0
-    return low + _SHARES[index] * (high - low)
+    return _written(feature, low + _SHARES[index] * (high - low))
+
+
+def _written(feature: Number, number: float) -> Any:
+    """Return a number as the feature's events write it, to four decimals; what would be too long stays a number."""
+    if feature.parse == "text":
+        text = f"{number:{',' if feature.thousands else ''}.4f}"
+        text = text.translate({ord(","): feature.thousands, ord("."): feature.decimal})
+        text = f"{text} {feature.currency}" if feature.currency else text
+        return text if len(text) <= MOST_CHARACTERS else number
+    if feature.parse == "decimal":
+        scale = 4 if feature.scale is None else feature.scale
+        unscaled = round(Fraction(number) * Fraction(10) ** scale)
+        size = (unscaled + (unscaled < 0)).bit_length() // 8 + 1
+        if size > MOST_BYTES:
+            return number
+        value = base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
+        return value if feature.scale is not None else {"scale": scale, "value": value}
+    return number
 
 
 def _put(event: dict[str, Any], path: Path, value: Any) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.features.paths import UNAVAILABLE
+
 
 @dataclass(frozen=True, slots=True)
 class Coded:
@@ -116,6 +118,35 @@ class Instants:
 
 
 FieldValues = Sequence[Any] | Coded | Numeric | Instants
+
+
+def without_placeholders(field: FieldValues) -> FieldValues:
+    """Return a field that is missing where it is `UNAVAILABLE`."""
+    if isinstance(field, Coded):
+        return Coded(_without(field.values), field.codes) if UNAVAILABLE in field.values else field
+    if isinstance(field, Numeric | Instants) or UNAVAILABLE not in field:
+        return field
+    return _without(field)
+
+
+def _without(values: Sequence[Any]) -> list[Any]:
+    return [None if type(value) is str and value == UNAVAILABLE else value for value in values]
+
+
+def taken(field: FieldValues, rows: NDArray[np.intp]) -> FieldValues:
+    """Return the values of some events."""
+    if isinstance(field, Coded):
+        return Coded(field.values, field.codes[rows])
+    if isinstance(field, Numeric):
+        return Numeric(field.array[rows], None if field.missing is None else field.missing[rows])
+    if isinstance(field, Instants):
+        missing = None if field.missing is None else field.missing[rows]
+        return Instants(field.micros[rows], field.local[rows], missing, lambda: _taken(field.texts(), rows))
+    return _taken(field, rows)
+
+
+def _taken(values: Sequence[Any], rows: NDArray[np.intp]) -> list[Any]:
+    return [values[row] for row in rows.tolist()]
 
 
 def listed(field: FieldValues) -> Sequence[Any]:

@@ -17,6 +17,10 @@ _STEP: Final = re.compile(r"[^.\[\]]+|\[[0-9]{1,5}\]")
 _WRITTEN: Final = re.compile(r"[^.\[\]]+(\[[0-9]{1,5}\]|\.[^.\[\]]+)*")
 
 
+UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""What Debezium writes for a column that an update of its row did not bring along: a missing value."""
+
+
 class Unreachable:
     """Stands for a field whose place in an event cannot exist: what should hold it is something else.
 
@@ -93,7 +97,9 @@ def _inside(value: object, step: str | int, outer: Path) -> object:
         return value.get(step)
     if isinstance(step, int) and isinstance(value, list):
         return value[step] if step < len(value) else None
-    if value is None or isinstance(value, Unreachable):
+    if value is None or value == UNAVAILABLE:
+        return None
+    if isinstance(value, Unreachable):
         return value
     wanted = "an object" if isinstance(step, str) else "an array"
     return Unreachable(f"{shown(outer)} is {_NAMES.get(type(value), 'a value')}, not {wanted}")

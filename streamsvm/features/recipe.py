@@ -15,6 +15,13 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from streamsvm.features.notations import (
+    DECIMAL_SEPARATORS,
+    LONGEST_CURRENCY,
+    MOST_SCALE,
+    THOUSANDS_SEPARATORS,
+    is_currency,
+)
 from streamsvm.features.paths import Path, checked
 from streamsvm.features.zones import UTC_NAME, Transitions, check_transitions
 
@@ -69,12 +76,24 @@ class Number(_OfField, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         Take sign(v) log(1 + |v|).
     buckets : tuple of float
         Ascending borders, in units; bucket i begins at border i-1 and ends before border i. A column a bucket.
+    parse : str or None
+        What a value may be beside a number of JSON, before anything else is done: `text` that writes a number, or a
+        connector's `decimal`; by the rules of `streamsvm.features.notations`.
+    decimal, thousands, currency : str
+        Of texts: the separators, and what may stand before or behind the number; none where empty.
+    scale : int or None
+        Of decimals.
     """
 
     clip: tuple[float, float] | None = None
     unit: float = 1.0
     log1p: bool = False
     buckets: tuple[float, ...] = ()
+    parse: Literal["text", "decimal"] | None = None
+    decimal: str = "."
+    thousands: str = ""
+    currency: str = ""
+    scale: int | None = None
 
 
 class Category(_OfField, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag="category"):
@@ -328,6 +347,36 @@ def _check_number(feature: Number, _: Recipe) -> None:
         raise ValueError(f"buckets has {len(feature.buckets)} borders; give at most {MOST_BUCKETS}")
     if any(not one < other for one, other in pairwise(feature.buckets)):
         raise ValueError("the borders in buckets are not in ascending order")
+    _check_notation(feature)
+
+
+def _check_notation(feature: Number) -> None:
+    """Refuse options without their notation, and separators or a currency with which a text could mean two numbers."""
+    of_text = {
+        "decimal": feature.decimal != ".",
+        "thousands": feature.thousands != "",
+        "currency": feature.currency != "",
+    }
+    for option, given in of_text.items():
+        if given and feature.parse != "text":
+            raise ValueError(f'{option} is given without parse = "text"')
+    if feature.scale is not None and feature.parse != "decimal":
+        raise ValueError('scale is given without parse = "decimal"')
+    if feature.scale is not None and abs(feature.scale) > MOST_SCALE:
+        raise ValueError(f"scale is {feature.scale}; give -{MOST_SCALE} to {MOST_SCALE}")
+    for option, mark, marks in (
+        ("decimal", feature.decimal, DECIMAL_SEPARATORS),
+        ("thousands", feature.thousands, THOUSANDS_SEPARATORS),
+    ):
+        if mark not in marks:
+            raise ValueError(f"{option} is {mark!r}; give one of {', '.join(repr(one) for one in marks if one)}")
+    if feature.thousands == feature.decimal:
+        raise ValueError(f"decimal and thousands are both {feature.decimal!r}; give two different separators")
+    if feature.currency and not is_currency(feature.currency):
+        raise ValueError(
+            f"currency is {feature.currency!r}; give 1 to {LONGEST_CURRENCY} characters, such as EUR or $, without "
+            "figures, spaces, signs, separators and percent signs"
+        )
 
 
 def _check_category(feature: Category, _: Recipe) -> None:

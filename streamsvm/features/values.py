@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.features.fields import Instants
+from streamsvm.features.notations import Parse
 from streamsvm.features.paths import Path, Unreachable, shown
 from streamsvm.features.recipe import LARGEST_NUMBER
 from streamsvm.features.zones import ZoneTable
@@ -67,6 +68,23 @@ def told(value: object) -> str:
         return "an integer of thousands of digits"
     text = repr(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def parsed(
+    values: Sequence[Any] | NDArray[Any], parse: Parse, path: Path, faults: Faults, wanted: str
+) -> Sequence[Any] | NDArray[Any]:
+    """Return values of which those in another notation than JSON's are numbers; infinite beyond float64."""
+    if isinstance(values, np.ndarray):
+        return values
+    made = list(values)
+    for row, value in enumerate(made):
+        if type(value) is float or type(value) is int:
+            continue
+        number = parse(value)
+        if number is None:
+            faults.wrong(row, path, value, wanted)
+        made[row] = 0.0 if number is None else number
+    return made
 
 
 def numbers(values: Sequence[Any] | NDArray[Any], path: Path, faults: Faults) -> NDArray[np.float64]:

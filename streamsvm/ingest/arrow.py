@@ -7,7 +7,7 @@ JSON. Dictionaries are not accepted: whoever writes points writes numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -21,6 +21,7 @@ from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
 from streamsvm.ingest.arrow_stream import CONTENT_TYPE as CONTENT_TYPE
 from streamsvm.ingest.bounds import refuse_expansion
+from streamsvm.ingest.deletions import MARKERS, is_deleted
 from streamsvm.ingest.json_rows import convert_row
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.unread_fields import MOST_FIELDS
@@ -91,6 +92,7 @@ class ArrowRows:
         if (
             X is None
             or (op is not None and op.null_count < self._rows)
+            or any(is_deleted(row) for row in self._markers())
             or (ids is not None and not (pa.types.is_integer(ids.type) or ids.type in _PLAIN[1:]))
             or (y is None and "y" in self._columns)
             or (weight is None and "w" in self._columns and self._columns["w"].null_count < self._rows)
@@ -103,6 +105,11 @@ class ArrowRows:
             None if weight is None else weight.astype(np.float64),
             None if ids is None else ids.to_pylist(),
         )
+
+    def _markers(self) -> Iterator[dict[str, Any]]:
+        """Yield the fields of each row that say whether it was deleted; nothing if there are none."""
+        columns = {name: self._columns[name].to_pylist() for name in MARKERS if name in self._columns}
+        return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
 
     def _matrix(self) -> NDArray[np.floating] | None:
         if not self._features:
@@ -175,15 +182,17 @@ class _Plan:
 
 @lru_cache(maxsize=64)
 def _plan(schema_message: bytes, feature_names: tuple[str, ...]) -> _Plan:
-    names = pa.ipc.read_schema(pa.py_buffer(schema_message)).names
+    fields = pa.ipc.read_schema(pa.py_buffer(schema_message))
+    names = fields.names
     by_columns = bool(feature_names) and "x" not in names and set(feature_names) <= set(names)
     features = feature_names if by_columns else ()
     read = {"x", "y", "w", "id", "op", *features}
     twice = sorted(name for name in read if names.count(name) > 1)
     if twice:
         raise ValueError(f"two columns have the name {twice[0]}")
+    read |= {name for name in MARKERS if names.count(name) == 1 and _is_plain(fields.field(name).type)}
     included = [index for index, name in enumerate(names) if name in read]
-    if not included:
+    if not set(names) & (read - MARKERS):
         raise ValueError("none of the columns x, y, w and id exists")
     options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
     return _Plan(options, len(included), features, _unread(names, read))

@@ -35,6 +35,7 @@ from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
 from streamsvm.ingest.field_slots import Slots
 from streamsvm.ingest.framed import FRAME, KnownSchemas, SchemaKey, frame_of_datum, unknown
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
+from streamsvm.ingest.logical_decimals import DECIMAL_SCALE, Convert, of_avro
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import MOST_FIELDS, READ
@@ -105,7 +106,10 @@ _BROKEN: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Schema:
-    """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many."""
+    """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many.
+
+    `decimals` turns the decimals of a raw event into numbers; None where there are none.
+    """
 
     parsed: Any
     row: Any
@@ -114,6 +118,7 @@ class _Schema:
     cost: _Cost
     program: Program | None = None
     unread: tuple[str, ...] = ()
+    decimals: Convert | None = None
 
 
 class AvroReader:
@@ -148,7 +153,7 @@ class AvroReader:
         self._labeled = labeled
         self._events = events
         self._known = KnownSchemas(self._look_up)
-        self._plain: dict[bytes, Any] = {}
+        self._plain: dict[bytes, tuple[Any, Convert | None]] = {}
         self._fastavro: Any = None if schemas is None else _fastavro()
 
     def ask_again(self) -> None:
@@ -218,7 +223,7 @@ class AvroReader:
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
         if self._events is not None:
             self._keep_plain(value[:start] or header or b"", schema)
-        found: dict[str, Any] | list[dict[str, Any]] = datum
+        found: dict[str, Any] | list[dict[str, Any]] = datum if schema.decimals is None else schema.decimals(datum)
         return found
 
     def event_of(self, value: bytes, header: bytes | None = None) -> dict[str, Any] | None:
@@ -227,7 +232,7 @@ class AvroReader:
         This only saves time: what it returns is what `datum_of` does.
         """
         start = FRAME.size if header is None else 0
-        parsed = self._plain.get(value[:start] or header or b"")
+        parsed, decimals = self._plain.get(value[:start] or header or b"", (None, None))
         if parsed is None or len(value) > self._config.max_record_bytes:
             return None
         body = io.BytesIO(value)
@@ -236,7 +241,9 @@ class AvroReader:
             datum: dict[str, Any] = self._fastavro.schemaless_reader(body, parsed, None)
         except _BROKEN:
             return None
-        return datum if body.tell() == len(value) else None
+        if body.tell() != len(value):
+            return None
+        return datum if decimals is None else decimals(datum)
 
     def _keep_plain(self, frame: bytes, schema: _Schema) -> None:
         """Let `event_of` read further values of a schema, if each is one record, and affordable at any size.
@@ -248,7 +255,7 @@ class AvroReader:
         if not schema.many and needed <= config.decoded_bytes:
             if len(self._plain) >= MOST_PLAIN:
                 self._plain.clear()
-            self._plain[frame] = schema.parsed
+            self._plain[frame] = schema.parsed, schema.decimals
 
     def scan(
         self,
@@ -430,7 +437,10 @@ class AvroReader:
         if self._events is not None:
             least = examined.of_a_row.least_bytes
             program = None if many or not self._events else compile_fields(parsed, self._events, least_bytes=least)
-            return _Schema(parsed=parsed, row=row, many=many, features=(), cost=examined.of_a_row, program=program)
+            cost, decimals = examined.of_a_row, of_avro(parsed)
+            return _Schema(
+                parsed=parsed, row=row, many=many, features=(), cost=cost, program=program, decimals=decimals
+            )
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._config.feature_names
         if "x" in fields:
@@ -620,16 +630,28 @@ def _size(size: Any) -> int:
 
 
 def _bare(schema: Any) -> Any:
-    """Return a schema without logical types and defaults: what is read is what is written."""
+    """Return a schema without logical types and defaults: what is read is what is written.
+
+    The scale of a decimal is kept, under a name that fastavro does not look at.
+    """
     if isinstance(schema, list):
         return [_bare(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {key: schema[key] for key in ("name", "namespace", "symbols", "size") if key in schema}
+    if schema.get("logicalType") == "decimal" and schema.get("type") in ("bytes", "fixed"):
+        kept |= _scale(schema)
     kept |= {key: _bare(schema[key]) for key in ("type", "items", "values") if key in schema}
     if "fields" in schema:
         kept["fields"] = [{"name": field["name"], "type": _bare(field["type"])} for field in schema["fields"]]
     return kept
+
+
+def _scale(schema: Mapping[str, Any]) -> dict[str, int]:
+    """Return the scale of a decimal; nothing of one that is none, which the specification says to take for bytes."""
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    valid = type(precision) is int and type(scale) is int and 0 <= scale <= precision
+    return {DECIMAL_SCALE: scale} if valid else {}
 
 
 def _plain_name(schema: Any) -> Any:

@@ -8,7 +8,7 @@ Source: the Avro specification 1.12, "Binary Encoding", https://avro.apache.org/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.features.paths import Path
+from streamsvm.ingest.deletions import MARKERS
 from streamsvm.ingest.field_slots import INTEGER, REAL, TRUTH, Tree, tree_of
 from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
+from streamsvm.ingest.logical_decimals import DECIMAL_SCALE
 from streamsvm.ingest.row import LARGEST_EXACT
 
 MOST_INSTRUCTIONS: Final = 4_096
@@ -32,7 +34,7 @@ MOST_LEVELS: Final = 64
 LONG, ENUM, UNION, BYTES, TEXT, BLOCK, VECTOR = range(7)
 FLOAT, DOUBLE, BOOLEAN, FIXED, JUMP, NEXT, BEGIN, ROW, END, REFUSE = range(7, 17)
 # What becomes of it.
-SKIP, FEATURE, WEIGHT, LABEL, SYMBOL, WORDS, SLOT, SLOT_OF_SYMBOL, NUMBER_ID, TEXT_ID = range(10)
+SKIP, FEATURE, WEIGHT, LABEL, SYMBOL, WORDS, SLOT, SLOT_OF_SYMBOL, NUMBER_ID, TEXT_ID, SLOT_OF_DECIMAL = range(11)
 NUMERIC: Final = {"int": LONG, "long": LONG, "float": FLOAT, "double": DOUBLE}
 PLAIN: Final = {**NUMERIC, "boolean": BOOLEAN, "bytes": BYTES, "string": TEXT}
 PRIMITIVES: Final = {*PLAIN, "null"}
@@ -45,6 +47,12 @@ KINDS: Final = {
     "string": TEXT_KIND,
 }
 """What a slot holds of a type."""
+MOST_EXACT_POWER: Final = 22
+"""Greatest power of ten that float64 has exactly: an integer of 53 bits divided by one is rounded once."""
+_BYTES_OF: Final[Mapping[str, Callable[[Any], tuple[int, int]]]] = {
+    "bytes": lambda _: (BYTES, 0),
+    "fixed": lambda schema: (FIXED, schema["size"]),
+}
 LEAST_BYTES: Final = {LONG: 1, FLOAT: 4, DOUBLE: 8}
 
 
@@ -69,6 +77,10 @@ class Program:
     least_row: int
     many: bool
     symbols: tuple[bytes, ...] = ()
+
+
+_MARKERS: Final = ("op", *MARKERS)
+"""Fields that make of a record something other than a point: the general reader looks at a record that has one."""
 
 
 class _Unsupported(Exception):
@@ -229,7 +241,7 @@ class _Compiler(_Writer):
         self._labeled = labeled
         self.least_of_x = 0
         """Bytes that x takes beyond those of an empty array."""
-        _require(len(self._features) == len(features) and not self._features.keys() & {"x", "y", "w", "id", "op"})
+        _require(len(self._features) == len(features) and not self._features.keys() & {"x", "y", "w", "id", *_MARKERS})
 
     def points(self, schema: Any, *, many: bool) -> list[list[int]]:
         if many:
@@ -253,7 +265,12 @@ class _Compiler(_Writer):
             elif name in self._features:
                 self._value(kind, self._feature(self._features[name]))
             else:
-                roles = {"y": self._label, "w": self._weight, "id": self._id, "op": self._operation}
+                roles = {
+                    "y": self._label,
+                    "w": self._weight,
+                    "id": self._id,
+                    **dict.fromkeys(_MARKERS, self._operation),
+                }
                 self._value(kind, roles.get(name))
         self._add(ROW)
 
@@ -351,6 +368,12 @@ class _FieldsCompiler(_Writer):
         def role(kind: str, schema: Any) -> None:
             if kind in KINDS:
                 self._add(PLAIN[kind], 0, SLOT, index, KINDS[kind])
+            elif (
+                kind in ("bytes", "fixed")
+                and isinstance(schema, dict)
+                and schema.get(DECIMAL_SCALE, 99) <= MOST_EXACT_POWER
+            ):
+                self._add(*_BYTES_OF[kind](schema), SLOT_OF_DECIMAL, index, schema[DECIMAL_SCALE])
             elif kind == "enum":
                 self._add(ENUM, len(schema["symbols"]), SLOT_OF_SYMBOL, index, len(self.symbols))
                 self.symbols.extend(symbol.encode() for symbol in schema["symbols"])

@@ -37,10 +37,12 @@ from streamsvm.ingest.avro_programs import (
     JUMP,
     LABEL,
     LONG,
+    MOST_EXACT_POWER,
     NEXT,
     ROW,
     SKIP,
     SLOT,
+    SLOT_OF_DECIMAL,
     SLOT_OF_SYMBOL,
     SYMBOL,
     TEXT,
@@ -55,12 +57,15 @@ from streamsvm.ingest.avro_programs import (
 from streamsvm.ingest.decimals import DECLINED, EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
 from streamsvm.ingest.field_slots import REAL, Slots, is_text
 from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
-from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 FOUR_BYTES: Final = np.uint64(4)
 SEVEN: Final = np.uint64(7)
 LONGEST: Final = np.uint64(63)
 LOW_SEVEN: Final = np.uint64(127)
+MOST_DECIMAL_BYTES: Final = 64
+"""As of `streamsvm.features.notations`."""
+POWERS: Final = np.array([10.0**power for power in range(MOST_EXACT_POWER + 1)])
 NO_ID, A_NUMBER = -2, -1
 """In place of an id's length."""
 
@@ -365,6 +370,7 @@ def _scan(
                 if np.int64(stop - at) < operand:
                     break
                 at += np.uint64(operand)
+                value = operand
             else:
                 if read == END and at == stop and row > first:
                     rows[record] = row - first
@@ -415,6 +421,13 @@ def _scan(
                 symbol = np.int64(code[at_code - 1, 4]) + value
                 kinds[operand, row] = TEXT_KIND
                 slots[operand, row], slot_lengths[operand, row] = symbols[symbol, 0], symbols[symbol, 1]
+            elif then == SLOT_OF_DECIMAL:
+                is_exact, unscaled = _unscaled(at, value)
+                if not is_exact:
+                    break
+                kinds[operand, row] = REAL
+                real = np.float64(unscaled) / POWERS[np.int64(code[at_code - 1, 4])]
+                slots[operand, row] = np.float64(real).view(np.int64)
             elif then == TEXT_ID:
                 ids[row, 0], ids[row, 1] = np.int64(at - np.uint64(value) - base), value
             else:
@@ -438,6 +451,24 @@ def _long(at, stop):  # type: ignore[no-untyped-def]
             return at, np.int64(bits >> ONE) ^ -np.int64(bits & ONE)
         shift += SEVEN
     return DECLINED, np.int64(0)
+
+
+@inlined()
+def _unscaled(at, size):  # type: ignore[no-untyped-def]
+    """Return the integer in so many bytes before an address, and whether it has at most 53 bits.
+
+    It is in two's complement, big endian; bytes in front that only repeat its sign are passed over.
+    """
+    if not 1 <= size <= MOST_DECIMAL_BYTES:
+        return False, np.int64(0)
+    at -= np.uint64(size)
+    sign = np.int64(-1) if byte(at) > 0x7F else np.int64(0)
+    made = sign
+    for index in range(size):
+        if not -LARGEST_EXACT <= made <= LARGEST_EXACT:
+            return False, np.int64(0)
+        made = made * 256 + np.int64(byte(at + np.uint64(index)))
+    return -LARGEST_EXACT <= made <= LARGEST_EXACT, made
 
 
 @inlined()

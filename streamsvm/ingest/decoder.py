@@ -35,6 +35,7 @@ from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, refuse_size, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, by_partition
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
+from streamsvm.ingest.deletions import with_markers
 from streamsvm.ingest.event_parsing import EventParser
 from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
@@ -248,10 +249,11 @@ class PointDecoder:
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
         reader = None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
-        fields = None if reader is None else reader.paths
+        fields = None if reader is None else with_markers(reader.paths)
         self._avro = AvroReader(schemas, config, labeled=labeled, events=fields)
         self._protobuf = ProtobufReader(schemas, needed=recipe is not None and config.format == "protobuf")
         self._unread = UnreadFields()
+        self._deleted = 0
         self._events: EventRecords | None = None
         if recipe is not None and reader is not None:
             parser = EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf)
@@ -293,7 +295,8 @@ class PointDecoder:
 
     def _take_counts(self) -> tuple[Unread, Absences, Mapping[str, int]]:
         if self._events is None:
-            return self._unread.take(), NO_ABSENCES, {}
+            deleted, self._deleted = self._deleted, 0
+            return self._unread.take(), NO_ABSENCES, {"delete": deleted} if deleted else {}
         return self._unread.take(), *self._events.take_counts()
 
     def is_array(self, record: RawRecord) -> bool:
@@ -547,6 +550,10 @@ class PointDecoder:
             try:
                 if isinstance(row, InvalidPoint):
                     raise row
+                if row.is_deleted:
+                    self._deleted += 1
+                    builder.pass_over(record, index)
+                    continue
                 with blaming_the_record():
                     code = self._check(row)
             except InvalidPoint as error:
@@ -663,7 +670,10 @@ def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
     try:
         X = np.array([row.x for row in rows], dtype=np.float64)  # type: ignore[union-attr]
         weight = np.array([row.w for row in rows], dtype=np.float64)  # type: ignore[union-attr]
-        if any(row.op is not None for row in rows):  # type: ignore[union-attr]
+        if any(
+            row.op is not None or ((row.deleted is not None or row.operation is not None) and row.is_deleted)  # type: ignore[union-attr]
+            for row in rows
+        ):
             return None
     except (AttributeError, ValueError):
         return None

@@ -1,7 +1,7 @@
 """What stands around an event in its record, and is taken off before the event is read.
 
-- `connect`: Kafka Connect's JSON converter with schemas, ``{"schema": ..., "payload": EVENT}``. Its other converters
-  put the schema into a registry and nothing around the event.
+- `connect`: Kafka Connect's JSON converter with schemas, ``{"schema": ..., "payload": EVENT}``. What the schema says is
+  a decimal becomes a number. Its other converters put the schema into a registry and nothing around the event.
 - `debezium`: ``{"before": ..., "after": EVENT, "op": "c"}``, by itself or as Connect's payload. An event is the state
   after a row was read in a snapshot (`r`), created (`c`) or updated (`u`).
 - `cloudevents`: structured, ``{"specversion": "1.0", ..., "data": EVENT}``, or binary, with attributes as headers and
@@ -27,6 +27,7 @@ from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER
+from streamsvm.ingest.logical_decimals import of_connect
 from streamsvm.ingest.row import excerpt
 
 Headers = Sequence[tuple[str, bytes]]
@@ -102,12 +103,13 @@ def _connect(row: Any) -> Opened:
         return TOMBSTONE
     if not _is_of_connect(row):
         return _wrong("connect", "is not an object of schema and payload", row)
-    return TOMBSTONE if row["payload"] is None else _an_event("payload", row["payload"])
+    payload = _payload(row)
+    return TOMBSTONE if payload is None else _an_event("payload", payload)
 
 
 def _debezium(row: Any) -> Opened:
     if _is_of_connect(row):
-        row = row["payload"]
+        row = _payload(row)
     if row is None:
         return TOMBSTONE
     if not isinstance(row, dict) or not isinstance(row.get("op"), str):
@@ -161,6 +163,12 @@ _OPENERS: Final[Mapping[Envelope, Callable[[Any], Opened]]] = {
 
 def _is_of_connect(row: Any) -> bool:
     return isinstance(row, dict) and row.keys() == {"schema", "payload"}
+
+
+def _payload(row: dict[str, Any]) -> Any:
+    """Return what Connect's envelope holds, its decimals as numbers."""
+    convert = of_connect(row["schema"])
+    return row["payload"] if convert is None else convert(row["payload"])
 
 
 def _an_event(name: str, inner: Any) -> Event | InvalidPoint:

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
-from streamsvm.features.fields import FieldValues, listed
+from streamsvm.features.fields import FieldValues, listed, taken
 from streamsvm.features.paths import Path, Unreachable, picked
 from streamsvm.features.values import Fault
 from streamsvm.ingest.arrow_events import ArrowEvents
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run
+from streamsvm.ingest.deletions import deleted_rows, is_deleted, with_markers
 from streamsvm.ingest.envelopes import Event, PassedOver
 from streamsvm.ingest.event_parsing import EventParser, Parsed, Row
 from streamsvm.ingest.event_scan import EventScanner
@@ -46,7 +47,7 @@ class EventRecords:
     reader : EventReader
     config : PointsConfig
     parser : EventParser
-        Its reader of Avro reads the fields that `reader` does.
+        Its reader of Avro reads the fields that `reader` does, and the markers of `streamsvm.ingest.deletions`.
 
     Attributes
     ----------
@@ -59,8 +60,9 @@ class EventRecords:
         self._parser = parser
         self._reader = reader
         self.few = FEW
-        self._scanner = EventScanner(self._reader.paths)
-        self._fields = FieldsDecoder(self._reader.paths)
+        self._paths = with_markers(reader.paths)
+        self._scanner = EventScanner(self._paths)
+        self._fields = FieldsDecoder(self._paths)
         self._passed_over: Counter[str] = Counter()
 
     def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
@@ -110,7 +112,7 @@ class EventRecords:
         for index in [*declined, len(run)]:
             if start < index:
                 part = run.slice(start, index)
-                fields = slots.slice(row, row := row + len(part)).fields(self._reader.paths, self._reader.times)
+                fields = slots.slice(row, row := row + len(part)).fields(self._paths, self._reader.times)
                 if not self._add_fields(part, fields, builder):
                     self._add_parsed(format_, part, builder)
             if index < len(run):
@@ -128,13 +130,26 @@ class EventRecords:
     def _add_fields(self, run: Run, fields: Mapping[Path, FieldValues], builder: RowsBuilder) -> bool:
         """Add records of one event each, whose fields are given; False, with no effect, if one is at fault."""
         try:
-            made = self._reader.read_fields(fields, len(run))
+            made, passed = self._read_fields(fields, len(run))
         except MemoryError:
             raise
         except Exception:  # noqa: BLE001 - a record is at fault: parsing each finds out which
             return False
-        _reject_singles(run, self._add_made(run, None, made, builder), builder)
+        _reject_singles(run, self._add_made(run, None, made, builder, passed), builder)
         return True
+
+    def _read_fields(
+        self, fields: Mapping[Path, FieldValues], rows: int
+    ) -> tuple[EventPoints, NDArray[np.bool_] | None]:
+        """Return points of events whose fields are given, and which of the events are passed over; None if none is."""
+        passed = deleted_rows(fields, rows)
+        if passed is None:
+            return self._reader.read_fields(fields, rows), None
+        place = np.flatnonzero(~passed)
+        made = self._reader.read_fields({path: taken(field, place) for path, field in fields.items()}, len(place))
+        self._passed_over["delete"] += rows - len(place)
+        faults = {int(place[at]): fault for at, fault in made.faults.items()}
+        return _spread(made, place, rows, faults), passed
 
     def _add_parsed(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Add records after parsing each."""
@@ -175,7 +190,7 @@ class EventRecords:
         """Return what a record holds; a rejection if it cannot be parsed."""
         value, headers = run.values[index], run.headers(index)
         try:
-            return self._parser.parsed(format_, value, headers, self._reader.paths)
+            return self._parser.parsed(format_, value, headers, self._paths)
         except InvalidPoint as error:
             return hinted(error, headers)
         except (StreamsvmError, MemoryError):
@@ -201,15 +216,15 @@ class EventRecords:
                 raise too_many_rows(count, config.max_rows_per_record)
             refuse_expansion(count * (ROW_BYTES + config.dimension * LISTED_ENTRY_BYTES), config.decoded_bytes)
             with blaming_the_record():
-                made = None
+                made, passed = None, None
                 if isinstance(rows, ArrowEvents):
-                    made = self._reader.read_fields(rows.fields(self._reader.times), count)
+                    made, passed = self._read_fields(rows.fields(self._reader.times), count)
         except InvalidPoint as error:
             self._add_singles(run, [error], builder)
             return
         if isinstance(rows, ArrowEvents):
             assert made is not None
-            bad = self._add_made(run, count, made, builder)
+            bad = self._add_made(run, count, made, builder, passed)
         else:
             bad = self._add(run, count, rows, builder)
         if bad:
@@ -218,6 +233,7 @@ class EventRecords:
 
     def _add(self, run: Run, several: int | None, rows: Sequence[Row], builder: RowsBuilder) -> Faulty:
         """Add rows, and return those that are rejected, in their order."""
+        rows = [_DELETE if type(row) is dict and is_deleted(row) else row for row in rows]
         events = [row for row in rows if type(row) is dict]
         made = self._read(events)
         if len(events) == len(rows):
@@ -275,6 +291,7 @@ class EventRecords:
 
 
 Faulty = list[tuple[int, Fault]]
+_DELETE: Final = PassedOver("delete")
 
 
 def _portions(run: Run) -> Iterator[Run]:

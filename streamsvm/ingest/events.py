@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.features.columns import columns_of
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
+from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed, without_placeholders
 from streamsvm.features.paths import Path, picked, shown
 from streamsvm.features.recipe import EventTime, Recipe
 from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
@@ -123,6 +123,7 @@ class EventReader:
     def read_fields(self, fields: Mapping[Path, FieldValues], rows: int) -> EventPoints:
         """Make points of so many events, of which each of `paths` is given by itself."""
         dtype = self._config.numpy_dtype
+        fields = {path: without_placeholders(fields[path]) for path in self.paths}
         made = self._columns.of_fields(fields, rows)
         faults = Faults(dict(made.faults))
         X = self._within_range(made.X, faults) if dtype != np.float64 else made.X

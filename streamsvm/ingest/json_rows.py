@@ -20,6 +20,7 @@ import numpy as np
 from streamsvm.config import Label
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
+from streamsvm.ingest.deletions import is_deleted
 from streamsvm.ingest.framed import framed, is_framed
 from streamsvm.ingest.row import Point, excerpt
 from streamsvm.ingest.unread_fields import UnreadFields
@@ -225,6 +226,8 @@ def convert_row(row: Any) -> Point | InvalidPoint:
     """Make a point of a decoded object, whatever format it comes from; the reason where that is impossible."""
     if not isinstance(row, dict):
         return _no_object(row)
+    if is_deleted(row):
+        return Point([], deleted=True)
     if "x" not in row:
         return InvalidPoint("missing_field", "x is missing")
     if isinstance(row.get("id"), str) and not _is_text(row["id"]):

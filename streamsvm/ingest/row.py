@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
+from streamsvm.ingest.deletions import DELETED, OPERATION, says_delete, says_deleted
+
 EXCERPT_CHARACTERS: Final = 80
 
 SMALLEST_WEIGHT: Final = 1e-15
@@ -24,6 +26,13 @@ class Point(msgspec.Struct):
     w: float = 1.0
     id: str | int | None = None
     op: Any = None
+    deleted: Any = msgspec.field(default=None, name=DELETED)
+    operation: Any = msgspec.field(default=None, name=OPERATION)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether the row says of itself that it was deleted."""
+        return says_deleted(self.deleted) or says_delete(self.operation)
 
 
 def excerpt(text: str) -> str:

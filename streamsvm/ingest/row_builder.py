@@ -54,6 +54,7 @@ class RowsBuilder:
         self._sign: list[int] = []
         self._weight: list[float] = []
         self._accepted: list[bool] = []
+        self._passed: list[bool] = []
         self._at: list[tuple[int, int, bool, int, int]] = []
 
     def add(
@@ -142,10 +143,16 @@ class RowsBuilder:
         self._append(record, row, 1, 1.0, accepted=False)
         self.ids.append(None)
 
+    def pass_over(self, record: RawRecord, row: int) -> None:
+        """Add a row that is neither accepted nor rejected: it keeps its place."""
+        self.reject(record, row)
+        self._passed[-1] = True
+
     def _append(self, record: RawRecord, row: int, sign: int, weight: float, *, accepted: bool) -> None:
         self._sign.append(sign)
         self._weight.append(weight)
         self._accepted.append(accepted)
+        self._passed.append(False)
         self._at.append((record.offset, row, False, or_unknown(record.timestamp_ms), or_unknown(record.leader_epoch)))
 
     def end_record(self) -> None:
@@ -172,6 +179,7 @@ class RowsBuilder:
                 accepted=accepted,
                 points=points,
                 leader_epoch=epoch,
+                passed_over=np.array(self._passed) if any(self._passed) else None,
             )
         )
         self._begin()

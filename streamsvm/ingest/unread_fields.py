@@ -17,9 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from streamsvm.errors import InvalidPoint
+from streamsvm.ingest.deletions import MARKERS
 from streamsvm.ingest.row import Point, excerpt
 
-READ: Final = frozenset({"x", "y", "w", "id", "op"})
+READ: Final = frozenset({"x", "y", "w", "id", "op"}) | MARKERS
 MOST_FIELDS: Final = 16
 """Fields told apart; of records with more, the others are not counted."""
 

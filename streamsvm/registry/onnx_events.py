@@ -6,7 +6,8 @@ flags double, where NaN means missing; of categories string, with integers and b
 value and probability are NaN, and their label means nothing. A value of another type cannot be given, so whoever
 fills the inputs has to reject it.
 
-ONNX has no SHA-256, reads no times, and has no null: a version with a hash or a time is refused.
+ONNX has no SHA-256, reads neither times nor numbers as text, and has no null: a version with a hash, a time or a number
+with `parse` is refused.
 """
 
 from __future__ import annotations
@@ -73,6 +74,11 @@ def _require_known(recipe: Recipe, key: str) -> None:
         f"{feature.name} ({feature.__struct_config__.tag})"
         for feature in recipe.features
         if not isinstance(feature, Number | Category | Flag | Cross)
+    ]
+    unknown += [
+        f"{feature.name} (a number with parse)"
+        for feature in recipe.features
+        if isinstance(feature, Number) and feature.parse is not None
     ]
     kinds: dict[str, type] = {}
     for feature in recipe.of_fields:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -44,10 +45,13 @@ def columns(recipe: Mapping[str, Any], event: Mapping[str, Any]) -> dict[str, fl
     return {name: value for own in made.values() for name, value in own.items()}
 
 
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
 def follow(event: Any, path: list[str | int]) -> Any:
     """Return what stands under a path, or MISSING."""
     for step in path:
-        if event is None or event is MISSING:
+        if event is None or event is MISSING or event == UNAVAILABLE:
             return MISSING
         if isinstance(step, str):
             if not isinstance(event, dict):
@@ -57,7 +61,7 @@ def follow(event: Any, path: list[str | int]) -> Any:
             if not isinstance(event, list):
                 raise Rejected(path)
             event = event[step] if step < len(event) else MISSING
-    return MISSING if event is None else event
+    return MISSING if event is None or event == UNAVAILABLE else event
 
 
 def of_field(feature: Mapping[str, Any], event: Mapping[str, Any], zones: Mapping[str, Any]) -> dict[str, float]:
@@ -103,6 +107,10 @@ def number(feature: Mapping[str, Any], values: Any, _: Any) -> dict[str, float]:
     if values is None:
         return dict.fromkeys(names, 0.0)
     (value,) = values
+    if isinstance(value, str) and feature.get("parse") == "text":
+        value = float(spelled(value, feature))
+    elif feature.get("parse") == "decimal" and isinstance(value, str | dict):
+        value = float(encoded(value, feature))
     if not is_number(value):
         raise Rejected(name)
     value = float(value)
@@ -113,6 +121,72 @@ def number(feature: Mapping[str, Any], values: Any, _: Any) -> dict[str, float]:
         at = sum(value >= border for border in borders)
         return {own: float(index == at) for index, own in enumerate(names)}
     return {name: math.copysign(math.log1p(abs(value)), value) if feature.get("log1p") else value}
+
+
+SPACES = "\t \u00a0\u2009\u202f"
+
+
+def spelled(text: str, feature: Mapping[str, Any]) -> Decimal:
+    """Return the number that a text writes: its ends are taken off, then its separators, until figures are left."""
+    point, thousands, currency = feature.get("decimal", "."), feature.get("thousands", ""), feature.get("currency", "")
+    if len(text) > 64:
+        raise Rejected(text)
+    rest, negative, signs, marks, percent = text.strip(SPACES), False, 0, 0, False
+    for _ in range(2):
+        if rest[:1] and rest[0] in "+-\u2212" and not signs:
+            negative, rest, signs = rest[0] != "+", rest[1:].lstrip(SPACES), 1
+        if currency and rest.startswith(currency) and not marks:
+            rest, marks = rest[len(currency) :].lstrip(SPACES), 1
+    if currency and rest.endswith(currency) and not marks:
+        rest, marks = rest[: -len(currency)].rstrip(SPACES), 1
+    if rest.endswith("%") and not marks:
+        rest, percent = rest[:-1].rstrip(SPACES), True
+    rest, marked, power = rest.replace("E", "e").partition("e")
+    if marked:
+        digits = power[1:] if power[:1] in ("+", "-") else power
+        if percent or not (1 <= len(digits) <= 3 and is_figures(digits)):
+            raise Rejected(text)
+    whole, pointed, fraction = rest.partition(point)
+    if thousands:
+        for other in {" ": "\u00a0\u2009\u202f", "'": "\u2019"}.get(thousands, ""):
+            whole = whole.replace(other, thousands)
+        first, *groups = whole.split(thousands)
+        if groups and not (1 <= len(first) <= 3 and all(len(group) == 3 for group in groups)):
+            raise Rejected(text)
+        whole = first + "".join(groups)
+    if (
+        not all(is_figures(one) for one in (whole, fraction) if one)
+        or not whole + fraction
+        or (pointed and not fraction)
+    ):
+        raise Rejected(text)
+    found = Decimal(f"{'-' if negative else ''}{whole or '0'}.{fraction or '0'}e{power or '0'}")
+    return found.scaleb(-2) if percent else found
+
+
+def is_figures(text: str) -> bool:
+    """Tell whether a text is of ASCII figures."""
+    return bool(text) and set(text) <= set("0123456789")
+
+
+def encoded(value: str | dict[str, Any], feature: Mapping[str, Any]) -> Fraction:
+    """Return the decimal that base64 of its integer is."""
+    scale, text = feature.get("scale"), value
+    if isinstance(value, dict):
+        scale, text = value.get("scale"), value.get("value")
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or scale != int(scale) or abs(scale) > 100:
+        raise Rejected(value)
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    if not isinstance(text, str) or not text or len(text) % 4:
+        raise Rejected(value)
+    body = text.rstrip("=")
+    if len(text) - len(body) > 2 or set(body) - set(alphabet):
+        raise Rejected(value)
+    bits = "".join(f"{alphabet.index(letter):06b}" for letter in body)
+    whole, left = bits[: len(bits) // 8 * 8], bits[len(bits) // 8 * 8 :]
+    if "1" in left or not 8 <= len(whole) <= 512 or (len(text) - len(body)) * 2 != len(left):
+        raise Rejected(value)
+    return Fraction(int(whole, 2) - (int(whole[0]) << len(whole))) / Fraction(10) ** int(scale)
 
 
 def text(value: Any) -> str:

@@ -12,8 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from streamsvm.config import recipe_from
 from streamsvm.features.columns import columns_of
+from streamsvm.features.recipe import Recipe
 from streamsvm.model import message as codec
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import LinearMachine, Model, Scaler
@@ -21,6 +24,7 @@ from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
 from tests.brokers.jvm import CannotRun
 from tests.features.recipes import payment, payments
+from tests.features.test_notations import CELLS
 from tests.golden import model as golden
 from tests.interop.programs import NODE, java_program
 
@@ -57,6 +61,7 @@ UNUSUAL: list[dict[str, Any]] = [
     {"card": None},
     {"items": [None]},
     {"customer": {"since": "2025-02-28T23:59:59-0330", "age": -3}},
+    {"card": "__debezium_unavailable_value", "risk": "__debezium_unavailable_value"},
 ]
 
 
@@ -65,8 +70,18 @@ def version() -> Version:
     recipe = payments()
     names = columns_of(recipe).names
     chance = np.random.default_rng(5)
-    machine = LinearMachine(chance.normal(size=len(names)), 0.25)
+    coefficients = chance.normal(size=len(names))
     scaler = Scaler(chance.normal(size=len(names)), chance.uniform(0.5, 2.0, len(names)))
+    return version_of(recipe, coefficients, 0.25, scaler)
+
+
+def version_of(
+    recipe: Recipe, coefficients: NDArray[np.float64], intercept: float = 0.0, scaler: Scaler | None = None
+) -> Version:
+    """Return a linear version of a recipe; without a scaler the columns count as they are."""
+    names = columns_of(recipe).names
+    machine = LinearMachine(coefficients, intercept)
+    scaler = scaler or Scaler(np.zeros(len(names)), np.ones(len(names)))
     handmade = golden.handmade("linear")
     configuration = {**handmade.lineage.configuration, "features": recipe.plain()}
     return replace(
@@ -122,6 +137,27 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
             event
         )
     assert rejected == len(range(0, EVENTS, 97))
+
+
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+def test_numbers_in_other_notations_mean_the_same(tmp_path: Path, language: str) -> None:
+    """Every cell of the golden file, to the bit: a feature for each notation, the sum of which is the decision."""
+    grouped: dict[str, str] = {}
+    for cell in CELLS:
+        grouped.setdefault(json.dumps(cell["options"]), f"n{len(grouped)}")
+    features = {
+        name: {"as": "number", "missing": {"constant": 0}, **json.loads(options)} for options, name in grouped.items()
+    }
+    made = version_of(recipe_from(features, {}), np.ones(len(features)))
+    (tmp_path / "model.json").write_bytes(codec.encode(made))
+    events = [{grouped[json.dumps(cell["options"])]: cell["value"]} for cell in CELLS]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    found = [answer.get("decision") for answer in answers]
+    expected = [0.0 if cell["number"] == "missing" else cell["number"] for cell in CELLS]
+    assert {at: CELLS[at] for at, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1]} == {}
 
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])

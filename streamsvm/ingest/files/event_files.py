@@ -19,7 +19,7 @@ from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.frames import plain
 from streamsvm.features.paths import shown
-from streamsvm.features.recipe import Category, Hash, Recipe, Time
+from streamsvm.features.recipe import Category, Hash, Number, Recipe, Time
 from streamsvm.features.values import LARGEST_EXACT
 from streamsvm.ingest.decoder import LARGEST_FEATURE
 from streamsvm.ingest.events import EventReader
@@ -177,6 +177,7 @@ class _Columns:
         if recipe is None:
             return cls(frozenset(), {})
         texts = {one.field for one in recipe.of_fields if isinstance(one, Category | Hash)}
+        texts |= {one.field for one in recipe.of_fields if isinstance(one, Number) and one.parse is not None}
         times = [one for one in recipe.of_fields if isinstance(one, Time) and one.format == "iso8601"]
         texts |= {path for one in times for path in (one.field, one.since) if path is not None}
         texts |= set() if recipe.id is None else {recipe.id}

@@ -5,6 +5,7 @@
 // the columns of the message's examples, and ends with status 1 if one is another.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.DoubleNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
 import java.io.File;
 import java.math.BigInteger;
@@ -14,12 +15,16 @@ import java.nio.file.*;
 import java.security.*;
 import java.time.*;
 import java.util.*;
+import java.util.function.UnaryOperator;
 import java.util.regex.*;
 import java.util.stream.IntStream;
 
 public final class Features {
     static final ObjectMapper JSON = new ObjectMapper();
     static final long MICROS = 1_000_000, DAY = 86_400, FIRST = -62_135_596_800L, END = 253_402_300_800L;
+    /** What Debezium writes for a column that an update of its row did not bring along: a missing value. */
+    static final String UNAVAILABLE = "__debezium_unavailable_value";
+    static final String SPACE = "[ \\t\u00a0\u2009\u202f]*", SIGN = "[+\\-\u2212]";
     static final long LARGEST_EXACT = (1L << 53) - 1;
     static final Pattern ISO = Pattern.compile("(\\d{4})-(\\d\\d)-(\\d\\d)(?:[T ]([01]\\d|2[0-3]):([0-5]\\d)"
         + "(?::([0-5]\\d)(?:[.,](\\d{1,9}))?)?(?:(Z)|([+-])([01]\\d|2[0-3]):?([0-5]\\d))?)?");
@@ -118,8 +123,10 @@ public final class Features {
                 double[] clip = array(feature.path("clip")), borders = array(feature.path("buckets"));
                 double unit = feature.path("unit").asDouble(1);
                 boolean log1p = feature.path("log1p").asBoolean();
+                UnaryOperator<JsonNode> notation = notation(feature);
                 return values -> {
-                    double v = number(values.get(0));
+                    JsonNode value = values.get(0);
+                    double v = number(value.isNumber() ? value : notation.apply(value));
                     double x = (clip.length > 0 ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
                     if (borders.length > 0) return oneOf(width, (int) Arrays.stream(borders).filter(border -> x >= border).count(), 1);
                     return new double[] {log1p ? Math.copySign(Math.log1p(Math.abs(x)), x) : x};
@@ -160,14 +167,50 @@ public final class Features {
         }
     }
 
-    /** Return what stands under a path; a missing node where it, or what should hold it, is absent or null. */
+    /** Return what reads values by a number's option parse; a value that writes no number stays as it is. */
+    static UnaryOperator<JsonNode> notation(JsonNode feature) {
+        String parse = feature.path("parse").asText("");
+        if (parse.equals("text")) {
+            String decimal = feature.path("decimal").asText("."), thousands = feature.path("thousands").asText(""), currency = feature.path("currency").asText("");
+            String group = thousands.equals(" ") ? "[ \u00a0\u2009\u202f]" : thousands.equals("'") ? "['\u2019]" : Pattern.quote(thousands);
+            String figures = thousands.isEmpty() ? "[0-9]+" : "[0-9]+|[0-9]{1,3}(?:" + group + "[0-9]{3})+";
+            String mark = currency.isEmpty() ? "(?!)" : Pattern.quote(currency);
+            Pattern form = Pattern.compile(SPACE + "(?:(" + SIGN + ")" + SPACE + ")?(?:(" + mark + ")" + SPACE + ")?(?:(" + SIGN + ")" + SPACE + ")?("
+                + figures + ")?(?:" + Pattern.quote(decimal) + "([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?(?:" + SPACE + "(%))?(?:" + SPACE + "(" + mark + "))?" + SPACE);
+            return value -> {
+                Matcher found = form.matcher(value.isTextual() && value.textValue().length() <= 64 ? value.textValue() : "");
+                if (!found.matches()) return value;
+                String before = found.group(1), first = found.group(2), behind = found.group(3), whole = found.group(4), fraction = found.group(5);
+                String exponent = found.group(6), percent = found.group(7), last = found.group(8);
+                if ((whole == null && fraction == null) || (before != null && behind != null) || (first != null && last != null)
+                    || (percent != null && (exponent != null || first != null || last != null))) return value;
+                String sign = before != null ? before : behind != null ? behind : "+";
+                return DoubleNode.valueOf(Double.parseDouble((sign.equals("+") ? "" : "-") + (whole == null ? "0" : whole.replaceAll("[^0-9]", ""))
+                    + "." + (fraction == null ? "0" : fraction) + "e" + (percent != null ? "-2" : exponent == null ? "0" : exponent)));
+            };
+        }
+        if (!parse.equals("decimal")) return value -> value;
+        return value -> {
+            JsonNode scale = value.isObject() ? value.path("scale") : feature.path("scale"), text = value.isObject() ? value.path("value") : value;
+            if (!scale.isNumber() || scale.doubleValue() != Math.rint(scale.doubleValue()) || !(Math.abs(scale.doubleValue()) <= 100) || !text.isTextual()) return value;
+            try {
+                byte[] raw = Base64.getDecoder().decode(text.textValue());
+                if (raw.length == 0 || raw.length > 64 || !Base64.getEncoder().encodeToString(raw).equals(text.textValue())) return value;
+                return DoubleNode.valueOf(Double.parseDouble(new BigInteger(raw) + "e" + -(int) scale.doubleValue()));
+            } catch (IllegalArgumentException noBase64) {
+                return value;
+            }
+        };
+    }
+
+    /** Return what stands under a path; a missing node where it, or what should hold it, is absent, null or not available. */
     static JsonNode follow(JsonNode value, JsonNode path) {
         for (JsonNode step : path) {
-            if (value.isMissingNode() || value.isNull()) return MissingNode.getInstance();
+            if (value.isMissingNode() || value.isNull() || UNAVAILABLE.equals(value.textValue())) return MissingNode.getInstance();
             if (step.isNumber() ? !value.isArray() : !value.isObject()) throw rejected(path + " cannot be read");
             value = step.isNumber() ? value.path(step.intValue()) : value.path(step.asText());
         }
-        return value.isNull() ? MissingNode.getInstance() : value;
+        return value.isNull() || UNAVAILABLE.equals(value.textValue()) ? MissingNode.getInstance() : value;
     }
 
     static double number(JsonNode value) {

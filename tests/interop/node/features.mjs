@@ -13,15 +13,48 @@ const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => 
 const rejected = (what) => { throw new RangeError(what); };
 const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 1e100;
 
-/** Return what stands under a path; undefined where it, or what should hold it, is absent or null. */
+/** What Debezium writes for a column that an update of its row did not bring along: a missing value. */
+const UNAVAILABLE = "__debezium_unavailable_value";
+
+/** Return what stands under a path; undefined where it, or what should hold it, is absent, null or not available. */
 function follow(value, path) {
   for (const step of path) {
-    if (value === undefined || value === null) return undefined;
+    if (value === undefined || value === null || value === UNAVAILABLE) return undefined;
     const fits = typeof step === "number" ? Array.isArray(value) : typeof value === "object" && !Array.isArray(value);
     if (!fits) rejected(`${path.join(".")} cannot be read`);
     value = Object.hasOwn(value, step) ? value[step] : undefined;
   }
-  return value ?? undefined;
+  return value === UNAVAILABLE ? undefined : value ?? undefined;
+}
+
+const SPACE = "[ \\t\u00a0\u2009\u202f]*", SIGN = "[+\\-\u2212]";
+const escaped = (text) => text.replace(/[^A-Za-z0-9]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+/** Return a function from a value to the number that it writes by a feature's option parse; NaN if it writes none. */
+function notation({ parse, decimal = ".", thousands = "", currency = "", scale }) {
+  if (parse === "text") {
+    const group = { " ": "[ \u00a0\u2009\u202f]", "'": "['\u2019]" }[thousands] ?? escaped(thousands);
+    const figures = thousands ? `[0-9]+|[0-9]{1,3}(?:${group}[0-9]{3})+` : "[0-9]+", mark = currency ? escaped(currency) : "(?!)";
+    const form = new RegExp(`^${SPACE}(?:(${SIGN})${SPACE})?(?:(${mark})${SPACE})?(?:(${SIGN})${SPACE})?(${figures})?`
+      + `(?:${escaped(decimal)}([0-9]+))?(?:[eE]([+-]?[0-9]{1,3}))?(?:${SPACE}(%))?(?:${SPACE}(${mark}))?${SPACE}$`);
+    return (value) => {
+      const found = typeof value === "string" && value.length <= 64 ? form.exec(value) : null;
+      if (!found) return NaN;
+      const [, before, first, behind, whole, fraction, exponent, percent, last] = found;
+      if (!(whole || fraction) || (before && behind) || (first && last) || (percent && (exponent || first || last))) return NaN;
+      const sign = (before ?? behind ?? "+") === "+" ? "" : "-";
+      return Number(`${sign}${(whole ?? "0").replace(/[^0-9]/g, "")}.${fraction ?? 0}e${percent ? -2 : exponent ?? 0}`);
+    };
+  }
+  if (parse !== "decimal") return () => NaN;
+  return (value) => {
+    const own = typeof value === "object" && value !== null && !Array.isArray(value);
+    const power = own ? value.scale : scale, text = own ? value.value : value;
+    if (!Number.isInteger(power) || Math.abs(power) > 100 || typeof text !== "string") return NaN;
+    const raw = Buffer.from(text, "base64");
+    if (!raw.length || raw.length > 64 || raw.toString("base64") !== text) return NaN;
+    return Number(`${BigInt.asIntN(8 * raw.length, BigInt(`0x${raw.toString("hex")}`))}e${-power}`);
+  };
 }
 
 /** Return the text by which a category or a hash compares a value. */
@@ -63,8 +96,9 @@ const PARTS = {
 
 /** How many columns a feature of a field has, and what its values become. */
 const KINDS = {
-  number: ({ clip, unit = 1, log1p = false, buckets = [] }) => [buckets.length + 1, ([v]) => {
-    if (!isNumber(v)) rejected(`${JSON.stringify(v)} is not a number`);
+  number: ({ clip, unit = 1, log1p = false, buckets = [], ...written }, _, read = notation(written)) => [buckets.length + 1, ([value]) => {
+    const v = typeof value === "number" ? value : read(value);
+    if (!isNumber(v)) rejected(`${JSON.stringify(value)} is not a number`);
     const x = (clip ? Math.min(Math.max(v, clip[0]), clip[1]) : v) / unit;
     if (buckets.length) return oneOf(buckets.length + 1, buckets.filter((border) => x >= border).length);
     return [log1p ? Math.sign(x) * Math.log1p(Math.abs(x)) : x];

@@ -13,9 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from confluent_kafka import Producer
+from structlog.testing import capture_logs
 
 from consumers.settings import LabelsConfig, Settings
 from consumers.streams import joined_source
+from consumers.trainer import joined_intake
 from consumers.verify.refining import Request, gap, refine
 from consumers.verify.verify import verify
 from streamsvm.ingest.dead_letter import decode as decode_letter
@@ -346,6 +348,75 @@ def test_a_trainer_that_may_writes_watermarks_where_no_label_comes(real_broker: 
     assert marks
     assert all(dict(record.headers) == {WATERMARK_HEADER: b""} for record in marks)
     assert verify(Cluster(connection), settings).clean
+
+
+MINUTE_MS = 60_000
+ALL = 1_000
+
+
+@pytest.mark.parametrize(
+    ("wrong", "timestamp_ms"),
+    [
+        ("labels", int(time.time() * 1_000) - BEGUN_MS + 55 * MINUTE_MS),
+        ("labels", 1_000 * BEGUN_MS),
+        ("features", 1_000 * BEGUN_MS),
+    ],
+)
+def test_one_timestamp_ahead_costs_no_row_its_label_and_is_named(
+    real_broker: TestBroker, tmp_path: Path, wrong: str, timestamp_ms: int
+) -> None:
+    """By 55 minutes, or in microseconds: a thousand labels a minute late, all joined within ten; verify agrees."""
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    own = settings.labels.model_copy(update={"horizon": 600.0})
+    settings = settings.model_copy(update={"labels": own})
+    names = {"features": settings.input.topic, "labels": settings.labels.topic}
+    anything = {name: str(2**63 - 1) for name in ("message.timestamp.after.max.ms", "message.timestamp.before.max.ms")}
+    Cluster(connection).create([TopicSpec(name, 1, config=anything) for name in names.values()])
+    points = gaussian(ALL, 5)
+    sent = {
+        "features": [
+            Timed(0, 1_000 * i, json.dumps({"x": x.tolist(), "id": f"t{i}"}).encode()) for i, x in enumerate(points.X)
+        ],
+        "labels": [
+            Timed(0, MINUTE_MS + 1_000 * i, json.dumps({"id": f"t{i}", "y": int(y)}).encode())
+            for i, y in enumerate(points.y)
+        ],
+    }
+    sent[wrong][300] = Timed(0, timestamp_ms, sent[wrong][300].value)
+    for log, name in names.items():
+        write(connection, name, [*sent[log], *closed(3_000_000)])
+    with capture_logs() as logs:
+        running = run(settings, connection, ALL)
+    assert running.value("streamsvm_labels_total", outcome="joined") == ALL
+    assert running.value("streamsvm_labels_total", outcome="absent") == 0
+    assert running.value("streamsvm_join_times_ahead_total", log=wrong) == 1
+    (named,) = [one for one in logs if one["event"] == "time_ahead"]
+    assert (named["topic"], named["partition"], named["offset"]) == (names[wrong], 0, 300)
+    newest = versions(connection, settings)[-1]
+    first = points.y[: newest.stream.rows]
+    assert newest.stream.class_weight == ((first < 0).sum(), (first > 0).sum())
+    assert verify(Cluster(connection), settings).clean
+
+
+def test_a_trainer_is_not_ready_only_while_a_join_waits_for_the_future(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of now that wait for labels are no reason; a time that five records have moved past the present is one."""
+    monkeypatch.setattr(joined_intake, "WAITS_BEFORE_TOLD_S", 0.0)
+    connection = real_broker.connection
+    settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
+    topics(connection, settings)
+    features, labels, _ = stream(100)
+    write(connection, settings.input.topic, features[:100])
+    write(connection, settings.labels.topic, labels[:20])
+    now = int(time.time() * 1_000) - BEGUN_MS
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_join_waiting_seconds") > 1)
+        assert "join" not in running.health.ready()[1]["waiting_for"]
+        write(connection, settings.labels.topic, [Timed(0, now + 55 * MINUTE_MS, one.value) for one in labels[20:25]])
+        running.wait_until(lambda: "join" in running.health.ready()[1]["waiting_for"])
+        assert f"partition 0 of {settings.labels.topic} has reached" in running.health.ready()[1]["waiting_for"]["join"]
 
 
 KILLED_AT = (

@@ -273,7 +273,7 @@ def test_what_cannot_be_a_record_of_erased_rows_is_refused(wrong: dict[str, obje
 @pytest.mark.parametrize(("place", "name", "part"), OWN_PARTS)
 def test_no_part_is_read_where_another_one_belongs(place: str, name: str, part: str) -> None:
     """A part is known in its own kinds of object only."""
-    other = {"snapshot": "totals", "partition": "totals", "bucket": "join", "screen": "join", "cut": "classes"}[place]
+    other = {"snapshot": "totals", "partition": "classes", "bucket": "join", "screen": "join", "cut": "classes"}[place]
     assert other != part
     with pytest.raises(CorruptCheckpoint, match=f"the file has the part '{other}', which this build does not know"):
         codec.decode(with_parts(f"checkpoint-1-{name}", place, lambda own: own.__setitem__(0, {"part": other})))
@@ -850,6 +850,7 @@ def test_the_document_has_every_field() -> None:
         "shares": forgetful.PlacedShares,
         "held of a partition": forgetful.PlacedHeldOfPartition,
         "totals": totals.PlacedTotals,
+        "changed": totals.PlacedChanged,
         "epoch": totals.PlacedEpoch,
         "frame": totals.PlacedFrame,
         "condensed": totals.PlacedCondensed,

@@ -91,12 +91,17 @@ def gap_of(objective: float, bound: float) -> float | None:
 def rows_text(rows: int, bounded: int) -> str:
     """Return for people what bounds are of."""
     every = "the one row" if rows == 1 else f"all {rows:,} rows"
-    return every + (f" as they came (of these {bounded:,} were bounded when they were learned)" if bounded else "")
+    if not bounded:
+        return every
+    return f"{every} as they came (of these {bounded:,} {'was' if bounded == 1 else 'were'} bounded when learned)"
 
 
 def learned_text(rows: int, bounded: int) -> str:
     """Return for people what bounds of rows as they were learned are of."""
-    return f"all {rows:,} rows" + (f" as they were learned (of these {bounded:,} were bounded)" if bounded else "")
+    every = f"all {rows:,} rows"
+    if not bounded:
+        return every
+    return f"{every} as they were learned (of these {bounded:,} {'was' if bounded == 1 else 'were'} bounded)"
 
 
 def percent(gap: float) -> str:

@@ -21,9 +21,11 @@ from streamsvm.errors import CorruptCheckpoint
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
+from streamsvm.learning.proving import certified
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model import certified as header
 from streamsvm.model.certified import Certified
+from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position
 from streamsvm.verification.differences import certificate_difference
@@ -172,6 +174,102 @@ def test_a_restart_changes_nothing(at: int, structure: str) -> None:
     assert codec.encode(snapshot_of(replace(before.state(), partitions={0: sent}))) == content
     after.learn(rows_of(rows).slice(at, len(rows)))
     assert make(after.cut(), made).certified == made_of(rows, made).certified
+
+
+def with_outliers(rows: Points, every: int = 40) -> Points:
+    """Return the rows with values, and here and there a weight, far beyond all others."""
+    random = np.random.default_rng(1)
+    X, weight = rows.X.copy(), rows.weight.copy()
+    far = random.permutation(len(rows))[: len(rows) // every]
+    X[far, random.integers(0, rows.dimension, len(far))] += random.choice(np.float32([-300.0, 300.0]), len(far))
+    weight[far[::4]] *= 1e6
+    return Points(X, rows.y, weight)
+
+
+OUTLYING = [
+    pytest.param({}, id="screened"),
+    pytest.param({"screening": 0.0}, id="whole leaves"),
+    pytest.param({"structure": "tree", "clip_sd": 4.0}, id="clipped"),
+    pytest.param({"screening": 0.0, "max_leverage": None, "clip_sd": 4.0}, id="clipped whole leaves"),
+]
+
+
+@pytest.mark.parametrize("coreset", OUTLYING)
+@pytest.mark.parametrize("at", [150, 299, 1_234, 2_099])
+def test_a_restart_among_outliers_changes_nothing(at: int, coreset: dict[str, object]) -> None:
+    """In a first leaf, which is bounded when it is sealed, and in later ones, whose rows are when they come."""
+    rows, made = with_outliers(points(2_400)), config(**coreset)
+    before = learner_of(rows.take(slice(0, at)), made, batch=77)
+    content = codec.encode(snapshot_of(before.state()))
+    after = Learner(made, {0: Position(0)}, 1 << 40)
+    after.restore(codec.decode(content).learner)
+    assert codec.encode(snapshot_of(after.state())) == content
+    sent = Receiver().decode(0, *Sender().encode(0, before.state().partitions[0]))
+    assert codec.encode(snapshot_of(replace(before.state(), partitions={0: sent}))) == content
+    after.learn(rows_of(rows).slice(at, len(rows)))
+    whole = learner_of(rows, made)
+    assert codec.encode(snapshot_of(after.state())) == codec.encode(snapshot_of(whole.state()))
+    found, straight = make(after.cut(), made).certified, make(whole.cut(), made).certified
+    assert found == straight
+    assert found is not None
+    assert found.bounded > 20
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("coreset", OUTLYING)
+@pytest.mark.parametrize("rows_seen", [200, 450, 2_400])
+def test_outliers_count_once_and_as_they_came(rows_seen: int, coreset: dict[str, object]) -> None:
+    """At a cut within a first leaf, too: what was bounded weighs what it came with, and the bounds hold."""
+    rows = with_outliers(points(2_400, noise=0.2)).take(slice(0, rows_seen))
+    made = made_of(rows, config(**coreset))
+    ledger, found, fit = made.cut.ledger, made.certified, made.trained.fit
+    assert ledger is not None
+    assert found is not None
+    for label in (-1, 1):
+        held = ledger.rows.weight[ledger.rows.y == label].sum()
+        strata = sum(epoch.weight[epoch.label == label].sum() for epoch in ledger.totals.epochs)
+        assert held + strata == pytest.approx(rows.weight[rows.y == label].sum(), rel=1e-12)
+    assert len(ledger.rows) + sum(epoch.rows for epoch in ledger.totals.epochs) == len(rows)
+    # Where clip_sd alone bounds, an open first leaf is cut as it is.
+    assert found.bounded or (rows_seen == 200 and "max_leverage" in coreset)
+    assert (f"all {rows_seen:,} rows as they came (of these {found.bounded:,} w" in str(found)) == (found.bounded > 0)
+    Z, cost = made.trained.model.scaler.transform(rows.X), fit.C * rows.class_weighted(fit.class_weight).weight
+    svc = SVC(kernel="linear", C=1.0, tol=1e-8, max_iter=100_000).fit(Z, rows.y, sample_weight=cost)
+    machine = made.trained.model.machine
+    assert isinstance(machine, LinearMachine)
+    other = LinearMachine(svc.coef_[0], float(svc.intercept_[0]))
+    own, its = (objective_over(rows, made, each) for each in (machine, other))
+    assert found.lower <= min(own, its) * (1 + 1e-9)
+    assert own * (1 - 1e-9) <= found.upper
+
+
+def objective_over(rows: Points, made: Made, machine: LinearMachine) -> float:
+    """Return the objective of a machine over rows, plainly in float64."""
+    fit, Z = made.trained.fit, made.trained.model.scaler.transform(rows.X)
+    losses = np.maximum(0.0, 1.0 - rows.y * (Z @ machine.coefficients + machine.intercept))
+    cost = fit.C * rows.class_weighted(fit.class_weight).weight
+    return float(0.5 * machine.coefficients @ machine.coefficients + (cost * losses).sum())
+
+
+def test_an_estimate_is_charged_for_what_was_bounded() -> None:
+    """An audit that is exact, of rows within their bounds, is below the objective over the rows that came."""
+    rows, settings = with_outliers(points(2_400)), config()
+    learner, seen, charged = Learner(settings, {0: Position(0)}, 1 << 40), list[Points](), 0
+    learner.show({0: lambda _, learned: seen.append(Points.union([learned]))})
+    learner.learn(rows_of(rows))
+    made = make(learner.cut(), settings)
+    learner.show_open()
+    as_learned, ledger, scaler = Points.union(seen), made.cut.ledger, made.trained.model.scaler
+    assert ledger is not None
+    random = np.random.default_rng(3)
+    for _ in range(20):
+        machine = LinearMachine(random.normal(size=4), float(random.normal()))
+        came, high = (objective_over(each, made, machine) for each in (rows, as_learned))
+        audit = Audit(objective=high, low=high, high=high, points=100)
+        found = certified(ledger, scaler, machine, made.trained.fit, len(rows), audit)
+        assert found.upper >= came * (1 - 1e-12)
+        charged += found.kind == "estimated" and high < came
+    assert charged > 5
 
 
 def test_a_pending_cut_keeps_its_totals() -> None:

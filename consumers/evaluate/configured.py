@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from streamsvm.kafka import Cluster
 
 FOLLOWED: Final = frozenset({"points", "coreset", "svm", "seed", "features", "events"})
 """Sections that decide what is learned."""
+ASKED_S: Final = 3.0
+"""Seconds for which a broker is asked: an evaluation needs none."""
 TIMED: Final = ("window_s", "half_life_s")
 
 
@@ -77,7 +80,8 @@ def partitions_of(settings: Settings) -> tuple[int, str]:
     if not any(name == "input.topic" or name.startswith("kafka.") for name in settings.differing()):
         return 1, "no input.topic is configured"
     try:
-        count = len(Cluster(connect(settings, "evaluate")).describe(topic).partitions)
+        connection = replace(connect(settings, "evaluate"), request_timeout_s=ASKED_S)
+        count = len(Cluster(connection).describe(topic).partitions)
     except StreamsvmError as error:
         return 1, f"the topic {topic} cannot be asked: {error.what}"
     return count, f"as many as the topic {topic} has"

@@ -257,8 +257,11 @@ def test_points_are_evaluated_by_a_configuration_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ('[labels]\ntopic = "labels"\nhorizon = "1h"\n', "labels.topic = labels, but a file of rows has its labels"),
-        ('memory = "window"\nwindow_s = 60.0\n', "coreset.window_s counts by the times of records"),
+        (
+            '[labels]\ntopic = "labels"\nhorizon = "1h"\n',
+            "labels.topic = labels: a file of rows has its labels",
+        ),
+        ('memory = "window"\nwindow_s = 60.0\n', "coreset.window_s = 60.0: it counts by the times of records"),
     ],
 )
 def test_what_a_file_cannot_have_is_refused(tmp_path: Path, more: str, says: str) -> None:

@@ -849,6 +849,23 @@ def _evaluate() -> Iterator[Row]:
     )
     yield Row(
         axis=_EVALUATE,
+        feature=given("--config"),
+        without=given("labels.topic"),
+        why="a file of rows has its labels in them",
+        remedy="Evaluate with a copy of the file that has events.label instead of [labels].",
+        kind="nature",
+    )
+    for option in ("coreset.window_s", "coreset.half_life_s"):
+        yield Row(
+            axis=_EVALUATE,
+            feature=given("--config"),
+            without=given(option),
+            why="it counts by the times of records, which the rows of a file do not have",
+            remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
+            kind="nature",
+        )
+    yield Row(
+        axis=_EVALUATE,
         feature=given("--plot"),
         without=given("--no-optimum"),
         why="the plot shows gaps to the optimum",

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
+from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
 from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.run import evaluate
@@ -294,6 +295,14 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     ),
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
+    "`--partitions` / no `--config`": command("evaluate", "--dataset", "htru2", "--partitions", "2"),
+    "`--config` / `labels.topic`": lambda: check_followable(load({"points": POINTS, "labels": LATE})),
+    "`--config` / `coreset.window_s`": lambda: check_followable(
+        load({"points": POINTS, "coreset": {"memory": "window", "window_s": 9.0}})
+    ),
+    "`--config` / `coreset.half_life_s`": lambda: check_followable(
+        load({"points": POINTS, "coreset": {"memory": "decay", "half_life_s": 9.0}})
+    ),
     "`--plot` / `--no-optimum`": lambda: evaluate(source(2), Plan(memory_points=64, find_optimum=False), curve=True),
     "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
     "`--version` / `--all`": command("verify", "--version", "1", "--all"),
@@ -396,6 +405,7 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/cli/sizing.py:simulate_scale_command": "a budget is too small for the partitions",
+    "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
     "consumers/settings.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
     "consumers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -558,7 +558,7 @@ def evaluate_command(
     if config is not None:
         settings = settings_of(config, options)
     else:
-        read = {"gamma": _gamma, "class_weight": _class_weight}
+        read: dict[str, Callable[[Any], Any]] = {"gamma": _gamma, "class_weight": _class_weight}
         own = {name: read[name](value) if name in read else value for name, value in given.items()}
         plan = replace(plan, **{**own, **_goal(cost, target)})
     left_out = LeftOut()

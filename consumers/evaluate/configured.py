@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,13 +11,15 @@ from consumers.evaluate.reading import load as load_points
 from consumers.host.runtime import connect
 from consumers.loader import load
 from consumers.settings import Settings
-from streamsvm.errors import ConfigurationError, StreamsvmError
+from streamsvm.errors import StreamsvmError
 from streamsvm.ingest.files.source import Source
 from streamsvm.kafka import Cluster
+from streamsvm.supports import require
 
 FOLLOWED: Final = frozenset({"points", "coreset", "svm", "seed", "features", "events"})
 """Sections that decide what is learned."""
-TIMED: Final = ("window_s", "half_life_s")
+ASKED_S: Final = 3.0
+"""Seconds for which a broker is asked: an evaluation needs none."""
 
 
 def settings_of(file: Path, options: Mapping[str, Any]) -> Settings:
@@ -28,18 +31,19 @@ def settings_of(file: Path, options: Mapping[str, Any]) -> Settings:
         If it is not valid, or a file of rows cannot give what it asks for.
     """
     settings = load(options, file=file)
-    if settings.labels.topic:
-        raise ConfigurationError(
-            f"{file}: labels.topic = {settings.labels.topic}, but a file of rows has its labels in them",
-            "Evaluate with a copy that has events.label instead of [labels].",
-        )
-    for option in TIMED:
-        if getattr(settings.coreset, option) is not None:
-            raise ConfigurationError(
-                f"{file}: coreset.{option} counts by the times of records, which the rows of a file do not have",
-                "Compare memories by rows: streamsvm evaluate FILE --prequential.",
-            )
+    check_followable(settings)
     return settings
+
+
+def check_followable(settings: Settings) -> None:
+    """Refuse what the rows of a file do not have.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    own = {f"coreset.{option}": getattr(settings.coreset, option) for option in ("window_s", "half_life_s")}
+    require({"--config": True, "labels.topic": settings.labels.topic, **own}, {"--config": "evaluate --config"})
 
 
 def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: Source) -> Settings:
@@ -77,7 +81,8 @@ def partitions_of(settings: Settings) -> tuple[int, str]:
     if not any(name == "input.topic" or name.startswith("kafka.") for name in settings.differing()):
         return 1, "no input.topic is configured"
     try:
-        count = len(Cluster(connect(settings, "evaluate")).describe(topic).partitions)
+        connection = replace(connect(settings, "evaluate"), request_timeout_s=ASKED_S)
+        count = len(Cluster(connection).describe(topic).partitions)
     except StreamsvmError as error:
         return 1, f"the topic {topic} cannot be asked: {error.what}"
     return count, f"as many as the topic {topic} has"

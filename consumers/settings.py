@@ -259,6 +259,12 @@ class OutputConfig(Section):
         "labels: the current version stays (`keep`), or the challenger becomes current, for it passed the margin "
         "(`pass`).",
     )
+    first_current: Literal["skilled", "any"] = Field(
+        default="skilled",
+        description="Which version may become the first current one. `skilled`: none that knows nothing, or that gives "
+        "one answer to every point and ranks no better than chance, by the audit sample. Readers wait until then, and "
+        "say why. `any`: the first version. Without a gate (gate_margin = none), or without quality.enabled, any.",
+    )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="Number of newest versions to keep. Older versions that no alias or pin names are retired by "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from sklearn.metrics import average_precision_score, balanced_accuracy_score, lo
 from streamsvm.model import skill_header as header
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.skill import Skill, complaint, doubt
-from streamsvm.quality.skill import LEAST_OF_A_LABEL, Answered, auc, balanced_accuracy, skill_of
+from streamsvm.quality.skill import LEAST_OF_A_LABEL, Answered, auc, balanced_accuracy, no_better_than_chance, skill_of
 
 SEED = 20261122
 STREAMS, VERSIONS = 20, 20
@@ -205,3 +206,23 @@ def test_a_header_reads_back_and_a_damaged_one_is_passed_over() -> None:
     for broken in (*damaged, content.replace(b'"points":2000', b'"points":-1')):
         assert header.decode([(header.HEADER, broken)]) is None
     assert header.decode([]) is None
+
+
+@pytest.mark.parametrize(
+    ("balanced", "shift", "n", "held"),
+    [
+        (0.5, 0.0, 4_000, True),  # chance, and both answers
+        (0.5, -1_000.0, 4_000, True),  # chance, one answer
+        (0.5, -1_000.0, 100, True),  # as far as few points can tell
+        (0.9, -1_000.0, 4_000, False),  # ranks, but answers "no" at its threshold
+        (0.9, -1_000.0, 100, False),
+        (0.5, 0.0, 100, False),  # too few points to say, and both answers
+        (0.9, 0.0, 4_000, False),
+    ],
+)
+def test_what_is_not_worth_being_the_first_current(balanced: float, shift: float, n: int, held: bool) -> None:
+    """A useful ranking is, whatever it answers at its threshold; chance is not."""
+    sample = made(n, 0.4, balanced)
+    shifted = replace(sample, values=sample.values + shift)
+    assert no_better_than_chance(judged(None, shifted)) is held
+    assert not no_better_than_chance(judged(None, None))

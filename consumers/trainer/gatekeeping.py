@@ -228,6 +228,15 @@ def best_of(gate: Gate) -> tuple[int | None, float]:
 
 
 def _say_refused(version: Version, gate: Gate) -> None:
+    if gate.against is None:
+        log.warning(
+            "first_held_back",
+            version=version.key,
+            why=gate.why,
+            remedy="readers wait, and the next version is judged anew. If it stays so, do what the reason says; pin "
+            "the version, or set output.first_current = any, if you want it nevertheless",
+        )
+        return
     if gate.candidate is None:
         log.warning(
             "gate_waits",
@@ -296,10 +305,17 @@ def gate_of(
         unlearned,
         metrics,
         earlier=_before(settings, cluster, present, said, versions - 1),
-        scored=said is not None and said.outcome != "unscored" and (said.outcome != "waits" or bool(said.scored_on)),
+        scored=_was_scored(said),
         versions=versions,
         fetch=lambda alias: present_of(settings, cluster, alias),
     )
+
+
+def _was_scored(said: Gate | None) -> bool:
+    """Tell whether a version was ever scored, by the verdict on the newest."""
+    if said is None or said.outcome == "unscored" or said.against is None:
+        return False
+    return said.outcome != "waits" or bool(said.scored_on)
 
 
 def _before(

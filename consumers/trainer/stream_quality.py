@@ -2,7 +2,8 @@
 
 What is measured, and how, stands in `streamsvm.quality.prequential` and `streamsvm.quality.skill`. After a start the
 figures begin with nothing; while input is read again nothing is scored, because the head's version has learned it. The
-gate says what becomes current, and alone decides; nothing here changes what is published.
+gate says what becomes current. Here only the first current version is held back, until one is better than chance: while
+none is current nothing can be worse, but readers would begin with answers that mean nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from math import nan
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -24,14 +26,14 @@ from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.pointers import Alias, Gate
 from streamsvm.model.skill import spelt
-from streamsvm.model.skill_header import AnySkill
+from streamsvm.model.skill_header import AnySkill, complaint_of
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Rows
 from streamsvm.quality.class_prequential import ClassPrequential
 from streamsvm.quality.class_skill import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
-from streamsvm.quality.skill import Answered, skill_of
+from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of
 
 FIGURES: Final = tuple(field.name for field in fields(Quality) if field.name != "points")
 MOST_KERNEL_VALUES: Final = 4_000_000
@@ -66,6 +68,8 @@ class QualityWatch:
         self._gate = gate
         self._metrics = metrics
         self._clock = clock
+        self._any_may_be_first = settings.output.first_current == "any"
+        self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
         self.prequential = prequential_of(config, quality.window, quality.baseline_every) if quality.enabled else None
@@ -83,8 +87,15 @@ class QualityWatch:
         self._gate.note(rows)
 
     def judge(self, version: Version, cut: Cut) -> Gate | None:
-        """Say what the gate says."""
-        return self._gate.judge(version, cut)
+        """Say what the gate says; of a version that would become the first current one, whether it is worth it."""
+        said = self._gate.judge(version, cut)
+        if said is None or said.holds_back or self.present is not None or self._any_may_be_first:
+            return said
+        skill = self.skill(version, cut, said)
+        if skill is None or not no_better_than_chance(skill):
+            return said
+        wrong = complaint_of(skill, version.labels, weighted=self._weighted)
+        return structs.replace(said, outcome="refused", why=f"it would be the first current version, and {wrong}")
 
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
         """Say whether a version knows something; None where quality is not measured.

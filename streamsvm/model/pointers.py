@@ -62,7 +62,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         "refused" leaves the alias `current` unchanged, and so does "waits", of a version that has to win a challenge
         first (`streamsvm.model.challenge`).
     why : str
-        Why the version could not be scored; else empty.
+        Why the version could not be scored, or why it does not become the first current one; else empty.
     scored_on : "window", "audit", "training" or ""
         Points after the version's cut, the audit sample, or the training set.
     points : int
@@ -70,7 +70,7 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     candidate, present : float or None
         Balanced accuracy of the version, and of the version that `current` names, on the same points.
     against : int or None
-        Number of the version that `current` names.
+        Number of the version that `current` names; None if there is none.
     margin : float
         By how much the version may be worse and still pass.
     window : tuple of GatePart

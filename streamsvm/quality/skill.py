@@ -34,8 +34,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.metrics import brier_score_loss, log_loss
 
+from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.probability import Probability
 from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
+from streamsvm.model.skill_header import AnySkill
 
 Float = NDArray[np.float64]
 
@@ -114,6 +116,20 @@ def state_of(sample: Answered, number: int) -> State:
     return _state(
         balanced_accuracy(y, sample.weight, sample.said, deviate), auc(y, sample.weight, sample.values, deviate)
     )
+
+
+def no_better_than_chance(skill: AnySkill) -> bool:
+    """Tell whether nothing speaks for a version: it knows nothing, or it gives one answer and ranks as chance does.
+
+    A version that gives one answer by its threshold, if it has one, else at 0, passes if its AUC is `LEAST_SKILL` or
+    more: it ranks. Its probabilities never fall as its scores rise, so they can say no more than the ranking. Where
+    too few points of a label came to say anything, nothing speaks against it.
+    """
+    if skill.state != "unknown":
+        return skill.state == "none"
+    if isinstance(skill, ClassSkill) or skill.figures is None:
+        return False
+    return skill.answers != "both" and skill.figures.auc.value < LEAST_SKILL
 
 
 def deviate_of(number: int) -> float:

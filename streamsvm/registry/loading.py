@@ -223,6 +223,14 @@ class Followed:
         """The pin if there is one, else the alias; None if the topic has neither."""
         return self.table[self._pin_key] or self.table[self.key]
 
+    @property
+    def missing(self) -> str:
+        """Why nothing is wanted: there is no such alias, and of `current` what the gate said of the newest version."""
+        why, head = f"has no alias {self.key}", self.table.aliases.head
+        if not self._pin_key or head is None or head.gate is None or not head.gate.holds_back:
+            return why
+        return f"{why}: version {head.number}, the newest, was held back, because {head.gate.why}"
+
     def note(self, record: Record) -> str:
         """Take a record in; return what is wrong with it if it is under our key, and cannot be read."""
         fault = self.table.note(record)
@@ -394,8 +402,8 @@ def _load_named(
         known = aliases.table.aliases
         if known.known:
             there = ", ".join(sorted(key.removeprefix(f"{name}@") for key in known.named)) or "none"
-            raise ConfigurationError(f"{topic} has no alias {aliases.key}", f"The model's aliases: {there}.")
-        raise ConfigurationError(f"{topic} has no alias {aliases.key}", models_there(name, known.others))
+            raise ConfigurationError(f"{topic} {aliases.missing}", f"The model's aliases: {there}.")
+        raise ConfigurationError(f"{topic} {aliases.missing}", models_there(name, known.others))
     found = cluster.record(models_topic, named.offset, timeout_s)
     if found is None:
         key = version_key(name, named.number)

@@ -367,7 +367,7 @@ class ModelSubscriber:
         """Load the version that the alias names, unless it is in use, was refused, or its next attempt is not due."""
         alias = self._aliases.wanted
         if alias is None:
-            self._lack(f"{self._aliases_topic} has no alias {self._aliases.key}")
+            self._lack(f"{self._aliases_topic} {self._aliases.missing}")
             return
         if self._wanted is None or self._wanted.alias != alias:
             self._wanted = _Wanted(alias, time.monotonic(), settled=_names(alias, self._loaded))

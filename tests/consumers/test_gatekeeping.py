@@ -6,22 +6,26 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from consumers.metrics import TRAINER, Metrics
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
-from consumers.trainer.gatekeeping import OUTCOMES
+from consumers.trainer.challenges import ShadowGate
+from consumers.trainer.gatekeeping import OUTCOMES, MarginGate
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
+from streamsvm.learning.cutting import Cut
 from streamsvm.learning.training import Trained, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Head, decode_alias, decode_head
-from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
+from tests.codec.test_model import version_of
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 
 ROWS = 200
@@ -132,6 +136,63 @@ def test_the_present_version_is_found_again_after_a_restart(settings: Settings, 
     run_until(settings, connection, ROWS)
     assert current(connection, settings) == [1, 4]
     assert [head.gate.against for head in heads(connection, settings) if head.gate] == [None, 1, 1, 1]
+
+
+def with_output(settings: Settings, **changed: Any) -> Settings:
+    return settings.model_copy(update={"output": settings.output.model_copy(update=changed)})
+
+
+def test_the_first_current_version_is_better_than_chance(settings: Settings, connection: Connection) -> None:
+    """Two that know nothing are published and held back, also over a restart; readers wait, and say why."""
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(settings, connection, ROWS, train=spoiling(1))
+    with ModelSubscriber(connection, "m", models_topic=settings.output.models_topic) as following:
+        why = r"no alias m@current: version 1, the newest, was held back, because it would be the first current version"
+        with pytest.raises(NoModel, match=rf"{why}, and it knows nothing: balanced accuracy 0\.\d+ and AUC 0\.\d+"):
+            following.wait_ready(2.0)
+        with pytest.raises(ConfigurationError, match=why):
+            load_version(connection, "m", models_topic=settings.output.models_topic)
+        assert load_version(connection, "m", models_topic=settings.output.models_topic, number=1).version.number == 1
+        produce(connection, settings.input.topic, records(2 * ROWS, seed=1))
+        run_until(settings, connection, 2 * ROWS, train=spoiling(1))
+        assert following.wait_ready(20.0).version.number == 3
+    assert current(connection, settings) == [3]
+    told = trail(connection, settings)
+    assert [entry["event"] for entry in told] == ["gate_refused", "gate_refused", "alias_moved"]
+    assert [head.gate.outcome for head in heads(connection, settings) if head.gate] == [
+        "refused",
+        "refused",
+        "unscored",
+    ]
+    produce(connection, settings.input.topic, records(ROWS, seed=2))
+    run_until(settings, connection, ROWS)
+    assert current(connection, settings) == [3, 4]
+
+
+@pytest.mark.parametrize("changed", [{"first_current": "any"}, {"gate_margin": None}])
+def test_any_version_may_be_the_first_if_one_says_so(
+    settings: Settings, connection: Connection, changed: dict[str, Any]
+) -> None:
+    """By the option, or because there is no gate at all."""
+    any_ = with_output(settings, **changed)
+    produce(connection, settings.input.topic, records(ROWS))
+    run_until(any_, connection, ROWS, train=spoiling(1))
+    assert current(connection, settings) == [1]
+
+
+def test_a_version_after_the_first_may_be_of_chance(settings: Settings, connection: Connection) -> None:
+    """Only the first is looked at: from then on it is the margin that holds, and a wide one holds nothing."""
+    produce(connection, settings.input.topic, records(2 * ROWS))
+    run_until(with_output(settings, gate_margin=0.99), connection, 2 * ROWS, train=spoiling(2))
+    assert current(connection, settings) == [1, 2]
+
+
+def test_the_first_promotion_needs_no_challenge() -> None:
+    """Under output.gate = shadow there is no current version that it could be compared with."""
+    gate = ShadowGate(MarginGate(0.1, None, lambda: (), Metrics(TRAINER)), None, Metrics(TRAINER))
+    said = gate.judge(version_of(), cast(Cut, None))  # of a version without a rival no point is looked at
+    assert said is not None
+    assert (said.outcome, said.holds_back) == ("unscored", False)
 
 
 def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Connection) -> None:

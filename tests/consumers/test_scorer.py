@@ -45,6 +45,7 @@ from streamsvm.kafka import (
     TopicSpec,
 )
 from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.pointers import Gate, Head, encode_head, head_key
 from streamsvm.model.probability import Sigmoid
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import JvmBroker
@@ -460,6 +461,45 @@ def test_nothing_is_consumed_before_there_is_a_model(
         trainer.publish(version_of(2))
         eventually(lambda: running.value("streamsvm_scored_points_total") == 5, "all are scored")
     assert {score["id"] for score in scores(connection, settings)} == set(range(5))
+
+
+def held_back(why: str) -> Head:
+    """Return the head of a first version that the gate did not let become current."""
+    gate = Gate(
+        outcome="refused",
+        why=why,
+        scored_on="",
+        points=0,
+        candidate=None,
+        present=None,
+        against=None,
+        margin=0.1,
+        window=(),
+        recent=(),
+    )
+    return Head(
+        number=1,
+        incarnation=1,
+        offset=0,
+        gate=gate,
+        cut=(),
+        sha256="ab" * 32,
+        training_set_sha256="",
+        build={},
+        links=(),
+    )
+
+
+def test_a_scorer_says_why_no_version_is_current(connection: Connection, settings: Settings, trainer: Trainer) -> None:
+    """One was published and is held back: /readyz says so; a pin is served all the same."""
+    trainer.say(head_key(NAME), encode_head(held_back("it would be the first, and it knows nothing")))
+    with Running(settings, connection) as running:
+        said = (
+            "has no alias pulsar@current: version 1, the newest, was held back, because it would be the first, and it"
+        )
+        eventually(lambda: said in running.waiting_for().get("model", ""), "it says what it waits for")
+        trainer.pin(trainer.publish(version_of(1), named=False))
+        eventually(lambda: running.value("streamsvm_serving_version") == 1, "the pin is served")
 
 
 def test_each_score_belongs_to_one_version(connection: Connection, settings: Settings, trainer: Trainer) -> None:

@@ -17,11 +17,13 @@ from streamsvm.datasets import load_htru2
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model.kernels import Float
+from streamsvm.model.pointers import encode_head, head_key
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.signing import Signer, TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun
+from tests.consumers.test_scorer import held_back
 from tests.consumers.trainers import Running, produce, settings_for
 from tests.interop.programs import Program, java_program, node_program
 from tests.test_anchoring import Topic
@@ -165,6 +167,24 @@ def test_every_language_follows_and_agrees(
         said.append(f"{other.language} served {other.versions}, largest difference {worst}")
     with capsys.disabled():
         print("\n" + "\n".join(said))
+
+
+def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Path) -> None:
+    """A version that would be the first current one and is held back: the reason stands in the head record."""
+    connection, models = real_broker.connection, real_broker.name("models")
+    Cluster(connection).create([TopicSpec(name) for name in (models, f"{models}.aliases", f"{models}.onnx")])
+    points = tmp_path / "points.json"
+    points.write_text("[[1.0, 2.0]]")
+    given = [connection.servers, models, NAME, str(points)]
+    with ExitStack() as stack:
+        topic = stack.enter_context(closing(Topic(connection, models)))
+        topic.say(head_key(NAME), encode_head(held_back("it knows nothing")))
+        here = stack.enter_context(ModelSubscriber(connection, NAME, models_topic=models))
+        said = "version 1 was held back, because it knows nothing"
+        for name, command in commands(tmp_path).items():
+            program = stack.enter_context(running(name, [*command, *given], tmp_path))
+            eventually(lambda program=program: said in program.complaints, said, DEADLINE_S)
+        assert "version 1, the newest, was held back, because it knows nothing" in here.missing
 
 
 def test_every_language_refuses_what_no_trusted_key_signed(real_broker: TestBroker, tmp_path: Path) -> None:

@@ -42,9 +42,15 @@ public class Subscriber {
         try (Consumer<byte[], byte[]> follower = reader(options, aliases); Consumer<byte[], byte[]> fetcher = reader(options, versions)) {
             follower.seekToBeginning(List.of(aliases));
             while (true) {
-                for (var record : follower.poll(Duration.ofMillis(100)))
+                boolean newer = false;
+                for (var record : follower.poll(Duration.ofMillis(100))) {
                     named.put(new String(record.key()), record.value() == null ? null : JSON.readTree(record.value()));
+                    newer |= new String(record.key()).equals(name + "@head");
+                }
                 JsonNode pin = named.get(name + "@current#pin"), wanted = pin != null ? pin : named.get(name + "@current");
+                JsonNode head = named.get(name + "@head"); // says of the newest version why it is not current
+                if (wanted == null && newer && head != null && head.hasNonNull("gate"))
+                    System.err.println("waiting for " + name + "@current: version " + head.get("number") + " was held back, because " + head.get("gate").get("why").asText());
                 if (wanted == null || follower.currentLag(aliases).orElse(1) > 0 || wanted.get("sha256").asText().equals(serving)) continue;
                 fetcher.seek(versions, wanted.get("offset").asLong());
                 for (var record : fetcher.poll(Duration.ofSeconds(5))) {

@@ -226,5 +226,8 @@ models_ = await follow(models, async (record) => {
 await follow(`${models}.aliases`, async ({ key, value }) => {
   named[key.toString()] = value && JSON.parse(value);
   wanted = named[`${name}@current#pin`] ?? named[`${name}@current`] ?? null;
+  const head = named[`${name}@head`]; // says of the newest version why it is not current
+  if (wanted === null && head?.gate && key.toString() === `${name}@head`)
+    console.error(`waiting for ${name}@current: version ${head.number} was held back, because ${head.gate.why}`);
   if (wanted !== null && wanted.sha256 !== serving) models_.seek({ topic: models, partition: 0, offset: `${wanted.offset}` });
 });

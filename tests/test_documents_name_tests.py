@@ -1,4 +1,4 @@
-"""SECURITY.md names tests that exist, for every flow and for every row of who can do what."""
+"""Tables of documents name tests that exist: who can do what, every flow, what may change under a running daemon."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-TEXT = (ROOT / "SECURITY.md").read_text()
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
-def rows(first: str, last: str = "") -> list[list[str]]:
+def rows(first: str, last: str = "", document: str = "SECURITY.md") -> list[list[str]]:
     """Return the rows of the table whose first column, and last one if given, have these headings."""
-    for table in re.findall(r"(?:^\|.*\n)+", TEXT, re.MULTILINE):
+    for table in re.findall(r"(?:^\|.*\n)+", (ROOT / document).read_text(), re.MULTILINE):
         lines = [[cell.strip() for cell in line.strip("|\n ").split("|")] for line in table.splitlines()]
         if lines[0][0] == first and last in ("", lines[0][-1]):
             return lines[2:]
@@ -31,9 +30,10 @@ def names_in(path: str) -> set[str]:
 
 FLOWS = rows("flow", "shown by")
 SHOWN = rows("may write to", "shown by")
+CHANGES = rows("what changes", "tested by", "deploy/OPERATIONS.md")
 
 
-@pytest.mark.parametrize("row", [*FLOWS, *SHOWN], ids=lambda row: row[0])
+@pytest.mark.parametrize("row", [*FLOWS, *SHOWN, *CHANGES], ids=lambda row: row[0])
 def test_each_row_names_tests_that_exist(row: list[str]) -> None:
     """A test that was renamed or removed is missed here; a row without one says why."""
     named = NAMED.findall(row[-1])
@@ -48,3 +48,4 @@ def test_every_row_of_who_can_do_what_is_shown() -> None:
     assert [row[0] for row in rows("may write to", "cannot")] == [row[0] for row in SHOWN]
     assert len(SHOWN) >= 10
     assert len(FLOWS) >= 12
+    assert len(CHANGES) >= 15

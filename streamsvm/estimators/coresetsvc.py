@@ -170,9 +170,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     training_set_sha256_ : str
         SHA-256 of the points that the model was trained on.
     certificate_ : Certified or None
-        How far the model can be from the best possible one over all rows that were learned: `lower`, `upper`, `gap` and
-        whether that is proven. Without another pass over the rows, unlike `certificate`. None with a kernel, more than
-        two classes, or a memory that forgets.
+        How far the model can be from the best possible one over all rows that were learned, as they came: `lower`,
+        `upper`, `gap` and whether that is proven. Without another pass over the rows, unlike `certificate`. None with a
+        kernel, more than two classes, or a memory that forgets.
     fit_ : Fit, or tuple of n_machines
         Objectives, KKT gap, penalty and size of the training. There is a machine for each class, or for each pair in
         the order (0, 1), (0, 2), ..., (1, 2), ...

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
+from rich.console import Console
 from sklearn.svm import SVC
 
+from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.verify.refining import Request, gap, refine
 from consumers.verify.verify import verify
@@ -124,6 +126,29 @@ def test_a_refined_version_is_made_again_from_the_log(real_broker: TestBroker, s
     assert certified is not None
     assert certified.gap is not None
     assert certified.gap <= 1e-8
+
+
+def test_a_refined_version_is_of_the_rows_as_they_were_learned(real_broker: TestBroker, tmp_path: Path) -> None:
+    """What was bounded to save a model does not come back in; it is said, and nothing is called proven of the rows."""
+    connection, rows = real_broker.connection, gaussian(400, 5)
+    rows.X[[11, 150, 333], 0] *= -3_000.0
+    made = settings_for(real_broker.name("far"), tmp_path / "checkpoint")
+    Cluster(connection).create([TopicSpec(made.input.topic)])
+    produce(connection, made.input.topic, encoded(rows))
+    run_until(made, connection, 400)
+    sent = refined(connection, made, asked(within=1e-6))
+    found, usual = sent.version.lineage.refined, np.delete(np.arange(400), [11, 150, 333])
+    assert isinstance(found, Refined)
+    assert found.bounded == 3
+    before = next(one for one in reversed(versions(connection, made)) if one.name == "m")
+    assert loss(sent.version, rows.take(usual)) < 1.2 * loss(before, rows.take(usual))
+    assert verify(Cluster(connection), named(made, "m-refined")).clean
+    loaded, _ = load_record(connection, "m-refined", models_topic=made.output.models_topic)
+    with (console := Console(width=400)).capture() as shown:
+        console.print(describe(loaded))
+    assert "over all 400 rows as they were learned (of these 3 were bounded): its objective" in shown.get()
+    assert loaded.certified is not None
+    assert loaded.certified.upper >= loss(sent.version, rows) * (1 - 1e-12)
 
 
 def test_the_same_version_refined_twice_gives_the_same_machine(real_broker: TestBroker, settings: Settings) -> None:

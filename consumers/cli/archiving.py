@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 import time
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from consumers.host.untrusted_text import printable
+from consumers.host.untrusted_text import moment, printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
@@ -129,8 +130,8 @@ def show_command(settings: Settings, as_json: AsJson = False) -> None:
     for row in rows:
         missing = f", {row['missing_buckets']:,} buckets are missing" if row["missing_buckets"] else ""
         typer.echo(
-            f"partition {row['partition']}: offsets {row['start']:,}-{row['end']:,}, {_shown(row['first_time_ms'])} to "
-            f"{_shown(row['last_time_ms'])}; {row['buckets']:,} buckets, {row['bytes']:,} bytes, "
+            f"partition {row['partition']}: offsets {row['start']:,}-{row['end']:,}, {moment(row['first_time_ms'])} to "
+            f"{moment(row['last_time_ms'])}; {row['buckets']:,} buckets, {row['bytes']:,} bytes, "
             f"{row['bytes'] / max(1, row['rows']):.2f} a row{missing}"
         )
 
@@ -385,9 +386,13 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
     """Print a row for each stretch; one without a point has no coefficients."""
     from consumers.verify.building import Stretch, as_plain, steps_of
 
-    since = asked.since or _midnight(builder.first_time_ms, every)
-    until = asked.until or datetime.fromtimestamp(builder.last_time_ms / 1e3, UTC) + timedelta(milliseconds=1)
-    if builder.first_time_ms < 0 or (until - since).total_seconds() / every > MOST_STEPS:
+    try:
+        since = asked.since or _midnight(builder.first_time_ms, every)
+        until = asked.until or datetime.fromtimestamp(builder.last_time_ms / 1e3, UTC) + timedelta(milliseconds=1)
+        steps = (until - since).total_seconds() / every
+    except (ValueError, OverflowError, OSError):  # a producer may write any number
+        steps = math.inf
+    if builder.first_time_ms < 0 or steps > MOST_STEPS:
         raise ConfigurationError(
             f"--every has no more than {MOST_STEPS:,} steps, of an archive whose records have times",
             "Give --from and --to.",
@@ -464,12 +469,8 @@ def _midnight(time_ms: int, every: float) -> datetime:
     return datetime.fromtimestamp(time_ms / 1e3 // every * every, UTC)
 
 
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _shown(time_ms: int) -> str:
-    return "an unknown time" if time_ms < 0 else f"{datetime.fromtimestamp(time_ms / 1e3, UTC):%Y-%m-%d %H:%M:%S}"
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _require_name(as_: str, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""Text that others wrote, on its way to a terminal: names, labels, reasons.
+"""Text that others wrote, on its way to a terminal: names, labels, reasons, times.
 
 Invariant: no byte of it steers the terminal, and none of it is taken for markup.
 """
@@ -6,6 +6,7 @@ Invariant: no byte of it steers the terminal, and none of it is taken for markup
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 
 from rich.text import Text
 
@@ -13,6 +14,16 @@ from rich.text import Text
 def printable(text: str) -> str:
     """Return a text whose control characters are escaped: what others write must not steer a terminal."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def moment(time_ms: int) -> str:
+    """Return a record's time, which may be any number, in UTC."""
+    if time_ms < 0:
+        return "unknown"
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
+    except (ValueError, OverflowError, OSError):
+        return f"{time_ms} ms, which is not a valid time"
 
 
 def cell(text: str, style: str = "") -> Text:

@@ -137,7 +137,7 @@ class LabelsConfig(JoinConfig):
     idle_s: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
         description="Seconds that rows of a partition wait for a record of the labels' topic, after which the trainer "
-        "writes a watermark there, which tells the present time: then rows past the horizon are decided without any "
+        "writes watermarks there, which tell the present time: then rows past the horizon are decided without any "
         "label. The trainer needs the permission to write to the topic. Does not affect the models but by those "
         "records. Default: never; write watermarks, or labels, yourself.",
     )
@@ -457,8 +457,8 @@ class ArchiveConfig(Section):
     )
     keep_days: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
-        description="Days, back from the newest row, of which buckets are kept; a bucket is removed with its oldest "
-        "row. Default: all.",
+        description="Days, back from the oldest row of the newest bucket, of which buckets are kept; a bucket is "
+        "removed with its oldest row. Default: all.",
     )
     keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
         default=None, description="Most bytes of buckets; beyond it the oldest are removed. Default: no limit."

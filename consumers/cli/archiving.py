@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from consumers.help_texts import Commands
-from consumers.host.untrusted_text import printable
+from consumers.host.untrusted_text import moment, printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.places import time_of
@@ -130,8 +130,8 @@ def show_command(settings: Settings, as_json: AsJson = False) -> None:
     for row in rows:
         missing = f", {row['missing_buckets']:,} buckets are missing" if row["missing_buckets"] else ""
         typer.echo(
-            f"partition {row['partition']}: offsets {row['start']:,}-{row['end']:,}, {_shown(row['first_time_ms'])} to "
-            f"{_shown(row['last_time_ms'])}; {row['buckets']:,} buckets, {row['bytes']:,} bytes, "
+            f"partition {row['partition']}: offsets {row['start']:,}-{row['end']:,}, {moment(row['first_time_ms'])} to "
+            f"{moment(row['last_time_ms'])}; {row['buckets']:,} buckets, {row['bytes']:,} bytes, "
             f"{row['bytes'] / max(1, row['rows']):.2f} a row{missing}"
         )
 
@@ -463,13 +463,8 @@ def _time(text: str, option: str) -> datetime:
     return found
 
 
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _shown(time_ms: int) -> str:
-    time = None if time_ms < 0 else time_of(time_ms / 1e3)
-    return "an unknown time" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
+def _iso(at: datetime) -> str:
+    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def _require_name(as_: str, settings: Settings) -> None:

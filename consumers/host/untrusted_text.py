@@ -1,4 +1,4 @@
-"""Text that others wrote, on its way to a terminal: names, labels, reasons.
+"""Text that others wrote, on its way to a terminal: names, labels, reasons, times.
 
 Invariant: no byte of it steers the terminal, and none of it is taken for markup.
 """
@@ -9,10 +9,20 @@ import sys
 
 from rich.text import Text
 
+from streamsvm.places import time_of
+
 
 def printable(text: str) -> str:
     """Return a text whose control characters are escaped: what others write must not steer a terminal."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def moment(time_ms: int) -> str:
+    """Return a record's time, which may be any number, in UTC."""
+    if time_ms < 0:
+        return "unknown"
+    time = time_of(time_ms / 1_000)
+    return f"{time_ms} ms, which is not a valid time" if time is None else time.isoformat(timespec="seconds")
 
 
 def cell(text: str, style: str = "") -> Text:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from consumers.host.untrusted_text import cell
+from consumers.host.untrusted_text import cell, moment
 from streamsvm.config import ModelConfig
 from streamsvm.features.recipe import Recipe
 from streamsvm.model.certified import bounds_text, learned_text
@@ -19,10 +19,11 @@ from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
 from streamsvm.model.version import Built, LabelsLog, PartitionCut, Refined
-from streamsvm.places import time_of
 from streamsvm.registry.loading import Loaded
 
 FEATURES_SHOWN = 12
+CLOCKS_APART_MS = 60_000
+"""By how much clocks of producers and trainers may differ without a word."""
 
 
 def describe(loaded: Loaded) -> Table:
@@ -38,7 +39,7 @@ def describe(loaded: Loaded) -> Table:
         ("labels", _labels(version.labels)),
         ("machine", f"{kind}, C {fit.C:.6g}, solver {version.solver}"),
         ("covers", f"{stream.points:,} points of {stream.rows:,} rows, weight {stream.weight:,.6g}"),
-        ("written", f"{_time(stream.first_time_ms)} to {_time(stream.last_time_ms)}"),
+        ("written", _written(loaded)),
         ("trained on", f"{fit.points:,} points, {fit.support_vectors:,} support vectors"),
         ("objective", _objective(fit)),
         ("audit", _audit(version.audit, fit)),
@@ -123,9 +124,9 @@ def _refined(refined: Refined, rows: int) -> str:
 
 def _built(built: Built) -> str:
     """Say of which stretch."""
-    since = "the beginning" if built.since_ms is None else _time(built.since_ms)
-    until = "the end" if built.until_ms is None else _time(built.until_ms)
-    holes = "".join(f", without {_time(first)} to {_time(last)}" for first, last in built.without_ms)
+    since = "the beginning" if built.since_ms is None else moment(built.since_ms)
+    until = "the end" if built.until_ms is None else moment(built.until_ms)
+    holes = "".join(f", without {moment(first)} to {moment(last)}" for first, last in built.without_ms)
     forgotten = f", {len(built.forgotten)} rows forgotten" if built.forgotten else ""
     short = "" if built.exact else "; rows at a border are left out"
     return f"from {since} to {until}{holes}{forgotten}: {len(built.parts)} parts{short}"
@@ -223,8 +224,10 @@ def _cut(cut: tuple[PartitionCut, ...]) -> str:
     return ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in cut)
 
 
-def _time(milliseconds: int) -> str:
-    if milliseconds < 0:
-        return "unknown"
-    time = time_of(milliseconds / 1000)
-    return f"{milliseconds} ms, which is not a valid time" if time is None else time.isoformat(timespec="seconds")
+def _written(loaded: Loaded) -> str:
+    """Return when the rows were written, as their timestamps say; name a clock that was ahead."""
+    stream, made = loaded.version.stream, loaded.published_at
+    said = f"{moment(stream.first_time_ms)} to {moment(stream.last_time_ms)}"
+    if made is None or stream.last_time_ms <= 1_000 * made + CLOCKS_APART_MS:
+        return said
+    return f"{said}; the version was made at {moment(round(1_000 * made))}, so some timestamps are wrong"

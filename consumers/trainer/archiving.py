@@ -196,8 +196,9 @@ class Archivist:
 def outdated(sizes: Mapping[Node, int], keep_days: float | None, keep_bytes: int | None) -> list[Node]:
     """Return the buckets that hold rows older than is to be kept, and of the rest the oldest until bytes suffice.
 
-    Age counts from the newest row of the archive, not from a clock. A bucket goes with its oldest row: nothing older
-    than a span's length beyond the limit stays, and what is newer has its shorter buckets still.
+    Age counts from the newest bucket's oldest row, not from a clock, nor from the greatest timestamp: one record with a
+    wrong one would let everything go. A bucket goes with its oldest row: nothing older than two spans' length beyond
+    the limit stays, and what is newer has its shorter buckets still.
 
     Parameters
     ----------
@@ -208,7 +209,7 @@ def outdated(sizes: Mapping[Node, int], keep_days: float | None, keep_bytes: int
     """
     gone = list[Node]()
     if keep_days is not None and sizes:
-        newest = max(node.last_time_ms for node in sizes)
+        newest = max(node.first_time_ms for node in sizes)
         gone += [node for node in sizes if 0 <= node.first_time_ms < newest - keep_days * DAY_MS]
     if keep_bytes is not None:
         left = sum(size for node, size in sizes.items() if node not in set(gone))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import structlog
 
 from consumers.host.runtime import Health
+from consumers.host.untrusted_text import moment
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
@@ -313,8 +314,8 @@ class JoinedIntake(OneProcess):
                 topic=topic,
                 partition=partition,
                 offset=record.offset,
-                timestamp=said_time(record.timestamp_ms),
-                log_time=said_time(record.time_ms),
+                timestamp=moment(record.timestamp_ms),
+                log_time=moment(record.time_ms),
                 remedy="check the clock, and the unit, of whoever wrote the record: too few of the records after it "
                 "reach its timestamp, so it is joined at the time of the record before it",
             )
@@ -343,8 +344,8 @@ class JoinedIntake(OneProcess):
             if joiner.waits_at_ms > now_ms + AHEAD_MS:
                 own = "features" if joiner.waits_for == "labels" else "labels"
                 return (
-                    f"partition {partition} of {self._source.topics[own]} has reached {said_time(joiner.waits_at_ms)}, "
-                    f"while it is {said_time(now_ms)} here: nothing of it is joined before "
+                    f"partition {partition} of {self._source.topics[own]} has reached {moment(joiner.waits_at_ms)}, "
+                    f"while it is {moment(now_ms)} here: nothing of it is joined before "
                     f"{self._source.topics[joiner.waits_for or own]} has reached that time, too"
                 )
         return ""
@@ -386,13 +387,3 @@ class JoinedIntake(OneProcess):
         now = self._monotonic()
         longest = max((now - since for since in self._waiting_since.values()), default=0.0)
         self._metrics.put("streamsvm_join_waiting_seconds", longest)
-
-
-def said_time(time_ms: int) -> str:
-    """Return a time for people; as it is where there is no such day."""
-    if time_ms < 0:
-        return "none"
-    try:
-        return datetime.fromtimestamp(time_ms / 1_000, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms"

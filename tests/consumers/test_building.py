@@ -473,9 +473,15 @@ def nodes_of_days(days: int) -> Iterator[Node]:
 def test_old_buckets_are_let_go() -> None:
     """With their oldest row, so that nothing older stays in a long one; and the oldest first, where bytes decide."""
     sizes = dict.fromkeys(nodes_of_days(8), 10)
-    gone = outdated(sizes, 3.0, None)
+    gone = outdated(sizes, 2.0, None)
     assert {(node.level, node.number) for node in sizes.keys() - set(gone)} == {(1, 5), (1, 6), (1, 7), (2, 3)}
     gone = outdated(sizes, None, 55)
     assert {(node.level, node.number) for node in sizes.keys() - set(gone)} == {(1, 5), (1, 6), (1, 7), (2, 3), (1, 4)}
     assert not outdated(sizes, None, 140)
     assert not outdated({}, 1.0, 1)
+
+
+def test_one_timestamp_ahead_lets_nothing_go() -> None:
+    """A record in microseconds is the newest of its bucket, and of those above it; everything else stays."""
+    sizes = {replace(one, last_time_ms=10**15) if one.end[0] == 8 else one: 10 for one in nodes_of_days(8)}
+    assert outdated(sizes, 8.0, None) == []

@@ -106,6 +106,16 @@ def test_a_time_that_is_no_date_is_no_end() -> None:
     assert "which is not a valid time" in shown(describe(Loaded(version=late, sha256="ab", offset=3, loaded_at=0.0)))
 
 
+def test_a_time_after_the_version_was_made_is_named() -> None:
+    """One record with a clock that is ahead is the last of what the rows' timestamps say."""
+    version = version_of()
+    for ahead_ms, said in ((60_000, False), (3_300_000, True)):
+        stream = msgspec.structs.replace(version.stream, last_time_ms=1_800_000_000_000 + ahead_ms)
+        made = replace(version, stream=stream)
+        loaded = Loaded(version=made, sha256="ab", offset=3, loaded_at=0.0, published_at=1.8e9)
+        assert ("so some timestamps are wrong" in shown(describe(loaded))) == said
+
+
 def test_json_for_a_terminal_is_the_same_value() -> None:
     """Escaped, but for line ends; for a pipe it is the very text."""
     text = json.dumps({"name": "\x9b2J \u202e \U000e0001 é"}, ensure_ascii=False, indent=1)

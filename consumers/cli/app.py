@@ -590,8 +590,10 @@ def evaluate_command(
             why = "--partitions"
             if partitions is None and not prequential:
                 partitions, why = partitions_of(settings)
-            plan = plan.of_config(settings.models(), partitions or 1)
+            plan = plan.of_config(settings.models(), partitions or 1, settings.training.every_leaves)
             said.append(f"learned as train --config {config} does, from {_counted(plan.partitions)} ({why})")
+            if settings.svm.tune is not None:
+                said.append("no hash of a version: with svm.tune it depends on which of the cuts before were trained")
             if ignored := not_followed(settings):
                 said.append(f"not followed here: {', '.join(ignored)}")
         if prequential:

@@ -142,7 +142,7 @@ def _lines(made: Proposal, envelope: str) -> Iterator[str]:
         yield "[svm]"
         why = f"{share:.1%} are {printable(repr(value))}, which a model may never answer otherwise"
         yield f'class_weight = "balanced"  # {why}'
-        yield "# Its cost: more false alarms; average precision fell on six of eight public data sets. Compare both."
+        yield "# Its cost: more false alarms; average precision fell on six of eight public sets. evaluate shows both."
     yield ""
     yield "[features]"
     for field in made.fields:

@@ -64,21 +64,21 @@ def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source
 
 
 def not_followed(settings: Settings) -> list[str]:
-    """Return the sections and options of other sections that are not the default and that no evaluation looks at."""
-    return sorted(
-        {_section(name) for name in settings.differing()} - {f"[{section}]" for section in FOLLOWED} - {"seed"}
-    )
+    """Return the sections that differ from their defaults and that no evaluation looks at, in a fixed order."""
+    names = [name for name in settings.differing() if not _asks(name)]
+    sections = {name.partition(".")[0]: "." in name for name in names if name.partition(".")[0] not in FOLLOWED}
+    return sorted(f"[{section}]" if is_table else section for section, is_table in sections.items())
 
 
-def _section(name: str) -> str:
-    section, dot, _ = name.partition(".")
-    return f"[{section}]" if dot or section in ("features", "events") else section
+def _asks(name: str) -> bool:
+    """Tell whether an option says whose partitions are counted."""
+    return name == "input.topic" or name.startswith("kafka.")
 
 
 def partitions_of(settings: Settings) -> tuple[int, str]:
     """Return how many partitions the configured input topic has, and where the number comes from; 1 if nobody knows."""
     topic = settings.input.topic
-    if not any(name == "input.topic" or name.startswith("kafka.") for name in settings.differing()):
+    if not any(map(_asks, settings.differing())):
         return 1, "no input.topic is configured"
     try:
         connection = replace(connect(settings, "evaluate"), request_timeout_s=ASKED_S)

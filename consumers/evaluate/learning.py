@@ -87,8 +87,9 @@ def learn(
     partitions: int = 1,
     at: NDArray[np.int64] | None = None,
     rows: int = 0,
+    every_leaves: int = NO_CUT,
 ) -> Learned:
-    """Learn points, and make what a trainer would publish next.
+    """Learn points, and make what a trainer would publish of them.
 
     Parameters
     ----------
@@ -103,22 +104,26 @@ def learn(
         Row of each point, where there are others: rows that a trainer reads and rejects. Default: there are none.
     rows : int
         Of the file, with `at`.
+    every_leaves : int
+        Leaves after which a trainer cuts; what is made is of the last such cut. Only of one partition is it known where
+        cuts fall. Default: of all points.
     """
     found = np.arange(len(points), dtype=np.int64)
     if at is not None:
         found = np.full(rows, REJECTED, np.int64)
         found[at] = np.arange(len(points))
-    learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), NO_CUT)
-    learned = 0
+    learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), every_leaves)
+    learned, taken = 0, None
     for part in _dealt(points, found, partitions):
         done = 0
         while done < len(part):
             done += learner.learn(part.slice(done, len(part)))
             if learner.cut_due:
-                learner.decline_cut()
+                taken = learner.take()
         learned += len(part)
         step(what, learned, len(found))
-    cut = learner.cut()
+    cut = (taken or learner.take()).make()
+    learner.note(cut.met)
     clipped = learner.rows_clipped + learner.outliers().weights
     return Learned(config, make(cut, config, task=task_of(config)), clipped)
 

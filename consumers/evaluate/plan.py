@@ -61,6 +61,8 @@ class Plan:
         By which a trainer learns; `of_config` makes the other options agree with it. Without it, `CoresetSVC`'s.
     partitions : int
         Rows are dealt to them in turn.
+    every_leaves : int or None
+        Leaves after which the trainer cuts.
     """
 
     memory_points: int = 10_000
@@ -80,14 +82,16 @@ class Plan:
     against: tuple[str, ...] = ()
     config: ModelConfig | None = None
     partitions: int = 1
+    every_leaves: int | None = None
 
-    def of_config(self, config: ModelConfig, partitions: int) -> Plan:
+    def of_config(self, config: ModelConfig, partitions: int, every_leaves: int | None = None) -> Plan:
         """Return this plan for what a trainer of a configuration learns from a topic of so many partitions."""
         svm, coreset = config.svm, config.coreset
         return replace(
             self,
             config=config,
             partitions=partitions,
+            every_leaves=every_leaves,
             memory_points=coreset.partition_points * partitions,
             alpha=svm.alpha,
             C=svm.C,
@@ -255,17 +259,25 @@ class EvaluationRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VersionOfAll:
-    """The version that a trainer publishes once it has learned all rows, in the order of the file.
+class EvaluatedVersion:
+    """The last version that a trainer publishes of the file's rows, in their order, held out ones included.
+
+    Of one partition it ends where the last cut falls; of several, where that depends on the order in which they are
+    read, it is that of all rows.
 
     Attributes
     ----------
-    rows, partitions : int
+    rows : int
+        That it covers.
+    of_rows : int
+        That the file has.
+    partitions : int
     training_set_sha256, content_sha256 : str
         As `streamsvm model show` shows them.
     """
 
     rows: int
+    of_rows: int
     partitions: int
     training_set_sha256: str
     content_sha256: str
@@ -290,8 +302,8 @@ class EvaluationReport:
         Empty unless asked for.
     thresholds : tuple of AtThreshold
         Of streamsvm, the chosen one and others beside it, ascending; empty unless a threshold was asked for.
-    version : VersionOfAll or None
-        Of all rows, held out ones included; None without a configuration.
+    version : EvaluatedVersion or None
+        None without a configuration, and with `svm.tune`: what is in force then depends on which cuts were trained.
     """
 
     source: str
@@ -305,7 +317,7 @@ class EvaluationReport:
     rows: tuple[EvaluationRow, ...]
     curve: tuple[tuple[int, float, float], ...] = ()
     thresholds: tuple[AtThreshold, ...] = ()
-    version: VersionOfAll | None = None
+    version: EvaluatedVersion | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return it as what JSON can hold; each row flat, its name as `contender`."""

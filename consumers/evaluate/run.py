@@ -11,17 +11,17 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.leaks import TOO_GOOD, suspected
-from consumers.evaluate.learning import PORTION, Learned, learn
+from consumers.evaluate.learning import NO_CUT, PORTION, Learned, learn
 from consumers.evaluate.peers import class_weighted, one_line, peer, resolve
 from consumers.evaluate.plan import (
     FLAGS,
     REMARK,
     AtThreshold,
+    EvaluatedVersion,
     EvaluationReport,
     EvaluationRow,
     Plan,
     Step,
-    VersionOfAll,
     label_of,
     silent,
 )
@@ -138,19 +138,32 @@ def evaluate(
         rows=tuple(_said(_with_gap(row, best), rows, test, labels, plan) for row in rows),
         curve=tuple(_curve(plan, objective, best, step)) if curve and best is not None else (),
         thresholds=thresholds,
-        version=None if plan.config is None else _version_of_all(plan.config, plan.partitions, table, rejected(), step),
+        version=_version_of(plan, table, rejected(), step),
     )
 
 
-def _version_of_all(config: ModelConfig, partitions: int, table: Table, rejected: int, step: Step) -> VersionOfAll:
-    """Return the version that a trainer publishes of all rows, in their order; rejected ones keep their places."""
-    rows = len(table.points) + rejected
-    at = table.at if rejected else None
-    what = f"the version of all {rows:,} rows"
-    learned = learn(config, table.points, what, step, partitions=partitions, at=at, rows=rows)
-    return VersionOfAll(
+def _version_of(plan: Plan, table: Table, rejected: int, step: Step) -> EvaluatedVersion | None:
+    """Return the last version that a trainer publishes of a file's rows; those that it rejects keep their places."""
+    config = plan.config
+    if config is None or config.svm.tune is not None:
+        return None
+    rows, cuts = len(table.points) + rejected, NO_CUT
+    if plan.partitions == 1 and plan.every_leaves is not None:
+        cuts = plan.every_leaves
+    learned = learn(
+        config,
+        table.points,
+        "a version of the file as it is",
+        step,
+        partitions=plan.partitions,
+        at=table.at if rejected else None,
         rows=rows,
-        partitions=partitions,
+        every_leaves=cuts,
+    )
+    return EvaluatedVersion(
+        rows=learned.made.cut.learned.rows,
+        of_rows=rows,
+        partitions=plan.partitions,
         training_set_sha256=learned.made.training_set_sha256,
         content_sha256=learned.content_sha256,
     )

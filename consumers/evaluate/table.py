@@ -95,9 +95,10 @@ def notes(report: EvaluationReport) -> list[str]:
     said = [f"{row.name}: {row.note}" for row in report.rows if row.note]
     if (version := report.version) is not None:
         over = f"{version.partitions} partition{'' if version.partitions == 1 else 's'}"
+        part = "all" if version.rows == version.of_rows else f"the first {version.rows:,} of"
         said.append(
-            f"a trainer publishes of all {version.rows:,} rows, sent by replay to {over}: training set "
-            f"{version.training_set_sha256}, content {version.content_sha256}; streamsvm model show prints both"
+            f"sent by replay to {over}, a trainer's last version covers {part} {version.of_rows:,} rows: training set "
+            f"{version.training_set_sha256}, content {version.content_sha256}, as streamsvm model show prints them"
         )
     said += [f"memory {memory:,}: gap {ours:.2e}, reservoir {theirs:.2e}" for memory, ours, theirs in report.curve]
     return said

@@ -6,12 +6,14 @@ import io
 import re
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
 
 from consumers.models.show import describe
 from streamsvm.model.fit import Audit
+from streamsvm.model.message import content_sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.registry.loading import Loaded
 from tests.codec.test_model import version_of
@@ -37,6 +39,34 @@ def test_the_objective_over_the_whole_stream_is_shown(low: float, outside: bool)
 def test_a_version_without_an_audit_says_so() -> None:
     """Old ones, and those of a trainer that keeps no sample."""
     assert "no audit sample was kept" in shown(None)
+
+
+def test_the_content_is_of_the_rows_and_not_of_the_log() -> None:
+    """Name, number, topic, times, epochs, ancestors and build change nothing; a point, a label or a cut does."""
+    version = golden.handmade()
+    line, stream = version.lineage, version.stream
+    cut = tuple(msgspec.structs.replace(part, leader_epoch=part.leader_epoch + 1) for part in line.cut)
+    elsewhere = replace(
+        version,
+        name="other",
+        number=version.number + 1,
+        stream=msgspec.structs.replace(stream, first_time_ms=5, last_time_ms=6),
+        lineage=msgspec.structs.replace(
+            line, topic="t", topic_id="i", parent="0" * 64, links=(), build={"python": "4"}, cut=cut
+        ),
+    )
+    assert content_sha256(elsewhere) == content_sha256(version)
+    table = io.StringIO()
+    Console(width=300, file=table).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
+    assert re.search(rf"content\s+│ {content_sha256(version)}", table.getvalue())
+    moved = tuple(msgspec.structs.replace(part, offset=part.offset + 1) for part in line.cut)
+    others = [
+        replace(version, lineage=msgspec.structs.replace(line, cut=moved)),
+        replace(version, lineage=msgspec.structs.replace(line, training_set_sha256="0" * 64)),
+        replace(version, stream=msgspec.structs.replace(stream, points=stream.points - 1)),
+        replace(version, solver="libsvm"),
+    ]
+    assert len({content_sha256(one) for one in (version, *others)}) == 5
 
 
 def test_how_a_decision_value_becomes_a_probability_is_shown() -> None:

@@ -28,7 +28,7 @@ MOSTLY: Final = 0.95
 _CURRENCY: Final = re.compile("[$€£¥]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD")
 _PLAIN: Final = re.compile("[+-]?[0-9]+", re.ASCII)
 _PADDED_WITH_ZEROS: Final = re.compile(r"\D*0[0-9]|\D*0[.,'\u2019_\s][0-9]{3}(?![0-9])", re.ASCII)
-"""A number with a zero in front is no count of thousands; without a separator it is an identifier."""
+"""Begins with a zero: as a first group of thousands it would be idle, and figures alone are then an identifier."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
 _LONGEST_DECIMAL: Final = 16
 """Bytes of the largest decimals of databases."""

@@ -112,7 +112,7 @@ CERTIFICATE: Final = "a certificate"
 STRETCH: Final = "a version of a stretch of the past"
 SERVED: Final = "quality as served"
 GRAPH_OF_EVENTS: Final = "an ONNX graph of events"
-UNKNOWN_TO_ONNX: Final = "a hash, a time, or a field that is both text and number"
+UNKNOWN_TO_ONNX: Final = "a hash, a time, a number with `parse`, or a field that is both text and number"
 FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",

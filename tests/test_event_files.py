@@ -23,6 +23,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from consumers.replay.replay import replay_events
 from streamsvm.config import Label, PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError
+from streamsvm.features.inference import proposal
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.event_files import Markers, event_source, events_in
 from streamsvm.ingest.files.source import Format
@@ -94,6 +95,26 @@ def test_a_column_that_a_feature_takes_for_text_stays_text(tmp_path: Path) -> No
     recipe = recipe_from({name: {"as": "hash", "bits": 1} for name in ("zip", "release")}, {})
     assert list(events_in(path, "csv", recipe)) == [{"zip": "01234", "release": "1.10", "n": 1.5, "flag": True}]
     assert list(events_in(path, "csv", None)) == [{"zip": "01234", "release": 1.1, "n": 1.5, "flag": True}]
+
+
+def test_a_number_with_a_notation_is_read_by_it_in_a_csv(tmp_path: Path) -> None:
+    """A cell that looks like a number of JSON is not taken for one before; infer proposes the separators."""
+    path = tmp_path / "a.csv"
+    cells = ["1.234,50", "1.234", "12", "", "-0,5", *(f"{index + 1}.{index + 100},25" for index in range(20))]
+    rows = [f"{cell};BNI=;{index % 2}" for index, cell in enumerate(cells)]
+    path.write_text("\n".join(["amount;price;y", *rows]) + "\n")
+    options = {"as": "number", "parse": "text", "decimal": ",", "thousands": "."}
+    features = {
+        "amount": {**options, "missing": {"constant": 7}},
+        "price": {"as": "number", "parse": "decimal", "scale": 2},
+    }
+    recipe = recipe_from(features, {"label": {"field": "y", "negative": [0], "positive": [1]}})
+    (batch,) = event_source(path, "csv", recipe, delimiter=";").batches()
+    assert batch.X[:5].tolist() == [[1234.5, 12.34], [1234.0, 12.34], [12.0, 12.34], [7.0, 12.34], [-0.5, 12.34]]
+    proposed = proposal(list(events_in(path, "csv", None, ";"))).fields[0]
+    assert proposed.options is not None
+    assert {**proposed.options, "missing": None} == {**options, "missing": None}
+    assert recipe_from({"amount": dict(proposed.options)}, {})
 
 
 def test_a_whole_number_with_a_point_is_the_code_of_a_vocabulary(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.version import Built
 from streamsvm.registry import onnx_copy
-from streamsvm.supports import ROWS, Row, Unsupported, given, markdown, require, without_effect
+from streamsvm.supports import ROWS, UNKNOWN_TO_ONNX, Row, Unsupported, given, markdown, require, without_effect
 from streamsvm.verification.recomputation import certifier_of
 from tests.features.recipes import payments
 from tests.golden import model as golden
@@ -279,7 +279,7 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / a version of a stretch of the past": lambda: certifier_of(version(built=STRETCH), 1_000),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
     "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
-    "an ONNX graph of events / a hash, a time, or a field that is both text and number": lambda: onnx_copy.export(
+    f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
         dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True
     ),
     "`--every` / `svm.kernel` other than `linear`": lambda: as_plain(

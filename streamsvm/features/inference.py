@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from streamsvm.features.paths import Path, Unreachable, picked, shown
 from streamsvm.features.recipe import LONGEST_TEXT
-from streamsvm.features.text_numbers import written_as
+from streamsvm.features.text_numbers import Written, as_base64, as_objects, as_text, has_own_scale
 from streamsvm.features.values import MICROSECONDS, time_of_text
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
@@ -166,11 +166,11 @@ def _hashable(value: Any) -> Any:
 
 
 def _leaves(value: Mapping[str, Any], outer: Path = ()) -> Iterator[Path]:
-    """Yield the fields of an event that hold no object; of an array only the array."""
+    """Yield the fields of an event that hold no object, or a decimal as one; of an array only the array."""
     for name, inner in value.items():
         if not name:
             continue
-        if isinstance(inner, Mapping):
+        if isinstance(inner, Mapping) and not has_own_scale(inner):
             yield from _leaves(inner, (*outer, name))
         else:
             yield (*outer, name)
@@ -181,6 +181,9 @@ def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> Field
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
         return FieldProposal(path, None, "always missing in the sample")
+    written = _notation(present, kinds)
+    if written is not None:
+        return _written(path, values, written, answers)
     if kinds & {"list", "dict"}:
         return FieldProposal(path, None, "not a single value: declare the element that counts, such as items[0]")
     if len(kinds) > 1:
@@ -194,6 +197,35 @@ def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> Field
     if answers is not None and (known := _leak(made, values, answers)) is not None:
         return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
     return _with_missing(made, present, len(values))
+
+
+def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
+    """Return how values that are no numbers of JSON, or some of them, write numbers; None if they do not."""
+    if kinds == {"dict"} and all(map(has_own_scale, present)):
+        return as_objects()
+    if not kinds <= {"str", "number"} or "str" not in kinds:
+        return None
+    texts = list(dict.fromkeys(value for value in present if isinstance(value, str)))
+    many = len(texts) > MOST_CATEGORIES
+    if (len(texts) > FEW_NUMBERS or "number" in kinds) and (found := as_text(texts, many=many)) is not None:
+        return found
+    return as_base64(texts, many=many) if kinds == {"str"} and len(texts) > 1 else None
+
+
+def _written(path: Path, values: Sequence[Any], written: Written, answers: _Answers | None) -> FieldProposal:
+    """Return what is proposed for numbers in another notation than JSON's."""
+    if written.options is None or written.parse is None:
+        distinct = len({value for value in values if isinstance(value, str)})
+        return FieldProposal(path, None, f"{distinct} values, {written.why}")
+    read = [value if value is None or isinstance(value, int | float) else written.parse(value) for value in values]
+    present = [value for value in read if value is not None]
+    made = _number(path, present, Counter(present))
+    if made.options is None or made.options["as"] != "number":
+        return FieldProposal(path, None, f"{written.why}: {made.why}")
+    made = FieldProposal(path, {**made.options, **written.options}, f"{written.why}; {made.why}")
+    if answers is not None and (known := _leak(made, read, answers)) is not None:
+        return FieldProposal(path, None, f"leak suspected: {known}; is it known when the event happens?")
+    return _with_missing(made, present, len(present) + sum(value is None for value in values))
 
 
 def _flag(path: Path, _: Sequence[Any], distinct: Counter[Any]) -> FieldProposal:
@@ -239,8 +271,6 @@ def _text(path: Path, present: Sequence[str], distinct: Counter[str]) -> FieldPr
         why = "a time without an offset: give its zone" if local else "a time; for local hours give a zone"
         micros = [time for time, _ in times]
         return FieldProposal(path, {"as": "time"}, why + _covered(max(micros) - min(micros)))
-    if len(distinct) > FEW_NUMBERS and (notation := written_as(distinct, coded=len(distinct) > MOST_CATEGORIES)):
-        return FieldProposal(path, None, f"{len(distinct)} values, {notation}")
     if len(distinct) == len(present) >= LEAST_COUNTED:
         return FieldProposal(path, None, f"{_IDENTIFIER}: no two events have the same")
     if len(present) >= LEAST_COUNTED and len(distinct) > NEARLY_UNIQUE * len(present):

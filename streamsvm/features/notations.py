@@ -132,7 +132,7 @@ def number_of_decimal(scale: int | None) -> Parse:
 
 
 def scale_of(value: Any) -> int | None:
-    """Return a scale that a value is; None if it is none."""
+    """Return a value as a scale; None if it is not an integer in range."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST_SCALE:
         return None
     return int(value) if value == int(value) else None

@@ -283,6 +283,7 @@ class PointDecoder:
                 self._decode_run("json", run, builder)
             else:
                 start = 0
+                run = replace(run, records=list(run.records))  # each made once, however often its headers are looked at
                 for format_, same in groupby(run.records, key=self._format_of):
                     stop = start + sum(1 for _ in same)
                     self._decode_run(format_, run.slice(start, stop), builder)

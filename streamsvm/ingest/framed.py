@@ -70,8 +70,12 @@ def schema_headers(run: Run) -> list[bytes | None] | None:
     """Return what the headers of each record say of its schema; None if no record has such a header."""
     if run.plain:
         return None
-    found = [schema_header(record.headers) for record in run.records]
-    return None if set(found) == {None} else found
+    found: dict[int, bytes] = {}
+    for at, record in enumerate(run.records):
+        for name, content in record.headers:
+            if name == SCHEMA_HEADER:
+                found[at] = content or b""
+    return [found.get(at) for at in range(len(run))] if found else None
 
 
 def frame_of(value: bytes, header: bytes | None = None) -> Frame:

@@ -129,9 +129,12 @@ def test_ten_thousand_raw_events_score_alike(probability: str) -> None:
 
 
 def test_what_onnx_cannot_evaluate_is_refused_by_name() -> None:
-    """Hashes, times, and a field that is text here and a number there; and a version of points."""
+    """Hashes, times, numbers as text, and a field that is text here and a number there; and a version of points."""
     with pytest.raises(ConfigurationError, match=r"pulsar@42 has merchant \(hash\), ts \(time\)"):
         onnx_copy.export(version_of(payments()), events=True)
+    text = recipe_from({"a": {"as": "number", "parse": "text"}}, {})
+    with pytest.raises(ConfigurationError, match=r"a \(a number with parse\)"):
+        onnx_copy.export(version_of(text), events=True)
     both = recipe_from({"a": "number", "b": {"as": "category", "field": "a", "values": ["1"]}}, {})
     with pytest.raises(ConfigurationError, match=r"b \(a field that is both text and number\)"):
         onnx_copy.export(version_of(both), events=True)

@@ -24,7 +24,7 @@ def one(values: list[Any], labels: list[Any] | None = None) -> tuple[dict[str, A
     events = [{"a": value} for value in values]
     if labels is not None:
         events = [{**event, "y": label} for event, label in zip(events, labels, strict=True)]
-    (found,) = proposal(events).fields
+    found = proposal(events).fields[0]
     return (None if found.options is None else dict(found.options)), found.why
 
 
@@ -52,15 +52,64 @@ CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [
     ([None, None], None, "always missing in the sample"),
     ([[1, 2], [3]], None, "declare the element that counts"),
     (
-        [f"{i},{i % 900 + 100}.5" for i in range(60)] * 2,
-        None,
-        "60 values, numbers as text with thousands separators: send",
+        [f"{i + 1},{i % 900 + 100}.5" for i in range(60)] * 2,
+        {"as": "number", "parse": "text", "thousands": ","},
+        "numbers as text with thousands separators; 1100.5 to 60159.5",
     ),
-    ([f"{i},5" for i in range(60)] * 2, None, "numbers as text with a decimal comma"),
-    ([f"{i}.5 %" for i in range(20)] * 2, None, "20 values, numbers as text with a percent sign"),
-    ([f"$1,{i + 100}" for i in range(60)] * 2, None, "numbers as text with a currency: send JSON numbers"),
-    ([f"{i}.5" for i in range(60)] * 2, None, "60 values, numbers as text: send JSON numbers"),
-    ([b64encode(bytes((i, 7))).decode() for i in range(60)] * 2, None, "base64 decimals"),
+    (
+        [f"{i + 1}.{i + 100},5" for i in range(60)] * 2,
+        {"as": "number", "parse": "text", "thousands": ".", "decimal": ","},
+        "thousands separators and a decimal comma; 1100.5 to 60159.5",
+    ),
+    (
+        [f"{i + 1}\u202f{i + 100},25 €" for i in range(60)] * 2,
+        {"as": "number", "parse": "text", "thousands": " ", "decimal": ",", "currency": "€"},
+        "numbers as text with a currency and thousands separators and a decimal comma",
+    ),
+    ([f"{i},5" for i in range(60)] * 2, {"as": "number", "parse": "text", "decimal": ","}, "with a decimal comma"),
+    ([f"{i}.5 %" for i in range(20)] * 2, {"as": "number", "parse": "text"}, "with a percent sign; 0.005 to 0.195"),
+    ([f"{i}.5" for i in range(60)] * 2, {"as": "number", "parse": "text"}, "numbers as text; 0.5 to 59.5"),
+    ([f"{i}.5" for i in range(60)] + [7], {"as": "number", "parse": "text"}, "numbers as text; 0.5 to 59.5"),
+    (
+        [f"{i}.5" for i in range(60)] * 2 + [None] * 30,
+        {"as": "number", "parse": "text", "missing": {"constant": 30.0}},
+        "missing in 20.0%",
+    ),
+    (
+        [f"{i}.5" for i in range(60)] * 2 + ["n/a"] * 3,
+        {"as": "number", "parse": "text"},
+        "; 1 of 61 values cannot be read, and become dead letters; 0.5",
+    ),
+    (
+        [f"0.{i + 100}" for i in range(60)] * 2,
+        {"as": "number", "parse": "text"},
+        "numbers as text; 0.1 to 0.159",
+    ),
+    (
+        [f"1,{i + 100}" for i in range(60)] * 2,
+        None,
+        'in 2 ways: add parse = "text", decimal = "," (1.',
+    ),
+    ([f"$1,{i + 100}" for i in range(60)] * 2, None, "can be read in 2 ways"),
+    ([f"{i}.{i + 100}" for i in range(1, 60)] * 2, None, "can be read in 2 ways"),
+    (
+        [f"${i}.5" for i in range(60)] + [f"{i}.5 EUR" for i in range(60)],
+        None,
+        "120 values, numbers as text in several currencies ($, EUR): convert",
+    ),
+    (
+        [str(i) for i in range(100, 160)] * 2,
+        None,
+        'figures as text: as = "number", parse = "text", unless they are codes',
+    ),
+    ([b64encode(bytes((i, 7))).decode() for i in range(60)] * 2, None, 'parse = "decimal", scale = 2, with the scale'),
+    (["A+c=", "B88=", "C7c="] * 9, None, "3 values, base64 decimals"),
+    (
+        [{"scale": 2, "value": b64encode(bytes((i, 7))).decode()} for i in range(60)] * 2,
+        {"as": "number", "parse": "decimal"},
+        "decimals with a scale of their own; 0.07 to 151.11",
+    ),
+    ([{"scale": 2, "value": "no"}] * 30, None, "constant"),
     ([f"0{i}" for i in range(60)] * 2, {"as": "hash", "bits": 5}, "60 values in the sample"),
     ([f"id{i}" for i in range(990)] + ["id0"] * 10, None, "nearly an identifier: 99.0% of its values differ"),
     ([f"v{i % 60}" for i in range(400)], {"as": "hash", "bits": 5}, "it costs 32 columns"),

@@ -409,6 +409,9 @@ class DropIn:
         self._trial = True
         try:
             train(X, y, self._given_to_libsvm(sample_weight, y))
+            if not self._counts_classes:
+                # Of sparse rows LIBSVM leaves these numbers as they were in memory.
+                self._n_support = np.array([len(self.support_), 0], np.int32)
         finally:
             vars(self).update(own)
             del self._trial

@@ -49,8 +49,7 @@ def check_machine(machine: Any) -> None:
     _expect(machine, "support_", (rows,))
     counts = _array(machine, "_n_support")
     _expect(machine, "_n_support", (classes,))
-    # Of one function LIBSVM counts all of them, and writes something else into the second place.
-    held = counts.astype(np.int64).sum() if machine._counts_classes else counts[0]
+    held = counts.astype(np.int64).sum()
     if (counts < 0).any() or held != rows:
         raise _altered(machine, "_n_support", f"counts {counts.tolist()} support vectors, of which there are {rows}")
     _expect(machine, "_dual_coef_", (classes - 1, rows))

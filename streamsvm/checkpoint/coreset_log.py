@@ -41,7 +41,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition import PartitionState
-from streamsvm.places import Count, Incarnation, Offset, Partition, Row
+from streamsvm.places import Count, Incarnation, Offset, Partition, Row, whole_number
 from streamsvm.points import Position, Rows
 
 FORMAT: Final = 1
@@ -52,6 +52,14 @@ LARGEST_PART: Final = 1 << 34
 """Most bytes of a part: a manifest that names a larger one is damaged."""
 LARGEST_SMALL: Final = 1 << 20
 """Most bytes of an opening or a manifest."""
+LONGEST_KEY: Final = 1_000
+"""Most characters of a key that is remembered."""
+PIECE_COST: Final = 4_096
+"""Bytes that a piece, or a record without an opening, counts beside its value: some of memory, the rest for the time
+that it takes to look at it at each adoption."""
+MANIFEST_COST: Final = 2_048
+MOST_INCARNATIONS: Final = 100_000_000
+"""Keys have eight digits of the number."""
 NEWEST_ROWS: Final = 1_000
 """Newest rows that manifests of all `coreset.max_partitions` partitions carry together: a gate's window."""
 LEAST_NEWEST_ROWS: Final = 16
@@ -63,7 +71,8 @@ _POSITION: Final = r"(\d{20})\.(\d{10})"
 _KEY: Final = re.compile(
     rf"(?:m/(?P<manifest>{_POSITION})"
     rf"|(?P<part>(?:b/(?P<start>{_POSITION})-(?P<end>{_POSITION})/\d+\.\d+|[ln]/(?P<at>{_POSITION}))"
-    r"#(?P<sha256>[0-9a-f]{64}))/(?P<piece>\d{1,9}))"
+    r"#(?P<sha256>[0-9a-f]{64}))/(?P<piece>\d{1,9}))",
+    re.ASCII,
 )
 
 
@@ -389,18 +398,90 @@ class _Stored:
     manifest: Manifest
     told: Mapping[str, bytes]
     offset: int
+    size: int
+    fault: str = ""
+    """Why it is not complete; empty while nobody has looked, or since one of its parts came."""
+    complete: Complete | None = None
+    """What it is with its parts, where somebody has looked, and none of them came since."""
+    beyond: bool = False
+    """Whether it was said that it lies beyond the input."""
 
 
 @dataclass(slots=True)
 class _Incarnation:
+    """What is held of one; of parts that nobody names yet, and of manifests, so many bytes at most."""
+
     opening: Opening
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
     manifests: dict[Position, _Stored] = field(default_factory=dict)
     decoded: dict[str, Bucket] = field(default_factory=dict)
+    named: dict[str, set[Position]] = field(default_factory=dict)
+    """Parts that manifests name, and where these stand."""
+    unnamed: dict[str, int] = field(default_factory=dict)
+    """Parts that no manifest names, the oldest first, and their bytes."""
+    unnamed_bytes: int = 0
+    manifest_bytes: int = 0
+
+    def put(self, stored: _Stored) -> None:
+        """Hold a manifest."""
+        self.drop(stored.manifest.at)
+        self.manifests[stored.manifest.at] = stored
+        self.manifest_bytes += stored.size
+        for part in stored.manifest.parts:
+            self.named.setdefault(part.name, set()).add(stored.manifest.at)
+            self.unnamed_bytes -= self.unnamed.pop(part.name, 0)
+
+    def drop(self, position: Position) -> None:
+        """Hold a manifest no more; its parts may be those of a later one."""
+        stored = self.manifests.pop(position, None)
+        if stored is None:
+            return
+        self.manifest_bytes -= stored.size
+        for part in stored.manifest.parts:
+            positions = self.named.get(part.name, set())
+            positions.discard(position)
+            if not positions:
+                self.named.pop(part.name, None)
+                if part.name in self.pieces:
+                    self._count(part.name)
+
+    def put_piece(self, part: str, piece: int, value: bytes) -> None:
+        """Hold a piece of a part."""
+        self.pieces.setdefault(part, {})[piece] = value
+        self._changed(part)
+
+    def drop_piece(self, part: str, piece: int) -> None:
+        """Hold a piece no more."""
+        pieces = self.pieces.get(part, {})
+        pieces.pop(piece, None)
+        if not pieces:
+            self.drop_part(part)
+        self._changed(part)
+
+    def drop_part(self, part: str) -> None:
+        """Hold a part no more."""
+        self.pieces.pop(part, None)
+        self.unnamed_bytes -= self.unnamed.pop(part, 0)
+
+    def _changed(self, part: str) -> None:
+        for position in self.named.get(part, ()):
+            stored = self.manifests[position]
+            stored.fault, stored.complete = "", None
+        if part not in self.named and part in self.pieces:
+            self._count(part)
+
+    def _count(self, part: str) -> None:
+        size = sum(PIECE_COST + len(value) for value in self.pieces[part].values())
+        self.unnamed_bytes += size - self.unnamed.get(part, 0)
+        self.unnamed[part] = size
 
 
 class PartitionLog:
     """What a partition of the coresets topic holds of one model; records are offered in the order of the log.
+
+    Whoever may write to the topic may write what nobody needs. So what is held of it is bounded by bytes: records whose
+    opening is not there yet, parts that no manifest names, and manifests that are not complete. What honest writers
+    leave is far below the bounds, and what is given up beyond them is read again where it is needed (`again`).
 
     Parameters
     ----------
@@ -414,27 +495,74 @@ class PartitionLog:
     ----------
     faults : list of Fault
         What was passed over since somebody took it; at most `MOST_FAULTS`.
+    more_faults : int
+        How many there were beyond these.
     told_again : mapping of str to bytes
         Headers of the adopted manifest, where it was written again since.
     """
 
-    MOST_FAULTS: Final = 100
+    MOST_FAULTS: Final = 20
+    MOST_EARLY_BYTES: Final = 64 << 20
+    MOST_UNNAMED_BYTES: Final = 256 << 20
+    MOST_MANIFEST_BYTES: Final = 16 << 20
+    MOST_KEYS: Final = 200_000
+    """Keys that `garbage` looks at: what is beyond them is cleared away later."""
 
     def __init__(self, name: str, partition: int, dimension: int) -> None:
         self._name, self._partition, self._dimension = name, partition, dimension
         self._newest: _Incarnation | None = None
         self._early: list[tuple[int, str, bytes | None, Mapping[str, bytes]]] = []
+        self._early_bytes = 0
+        self._early_lost = self._parts_lost = self._pinned = self._lacks = False
+        self._closed: set[int] = set()
+        self._ignored: frozenset[int] = frozenset()
         self._adopted = Position(-1)
         self._alive: tuple[tuple[Position, Position], ...] = ()
         self._live: dict[str, None] = {}
-        self._said: set[Position] = set()
         self.faults: list[Fault] = []
+        self.more_faults = 0
         self.told_again: Mapping[str, bytes] = {}
+
+    @property
+    def partition(self) -> int:
+        """Of the topic."""
+        return self._partition
 
     @property
     def opening(self) -> Opening | None:
         """Of the highest incarnation; None before any was read."""
         return None if self._newest is None else self._newest.opening
+
+    @property
+    def again(self) -> bool:
+        """Whether the log is to be read again from its beginning, by what `rest` returns.
+
+        An opening was taken back, so that another one counts, or something that was given up is needed.
+        """
+        return self._lacks or (self.taken_back and not self._pinned)
+
+    @property
+    def taken_back(self) -> bool:
+        """Whether the opening that is followed has a tombstone."""
+        return self.opening is not None and self.opening.incarnation in self._closed
+
+    def rest(self) -> PartitionLog:
+        """Return what reads the log again, and knows beforehand what it will need."""
+        found = PartitionLog(self._name, self._partition, self._dimension)
+        found._live, found._pinned, own = self._live, self._pinned, self._newest
+        found._ignored = found._ignored | self._closed
+        if own is not None and (self._pinned or own.opening.incarnation not in self._closed):
+            found._newest = _Incarnation(own.opening)
+            found._adopted, found._alive = self._adopted, self._alive
+            found._newest.decoded = own.decoded
+            for stored in own.manifests.values():
+                found._newest.put(stored)
+        return found
+
+    def pin(self, opening: Opening) -> None:
+        """Follow this opening from now on, and no other, whatever comes."""
+        self._begin(opening)
+        self._pinned, self._lacks, self._early = True, False, []
 
     def feed(self, offset: int, key: bytes | None, value: bytes | None, told: Mapping[str, bytes]) -> None:
         """Take in a record; a value of None is a tombstone."""
@@ -443,20 +571,32 @@ class PartitionLog:
             return
         if value is None:
             self._live.pop(text, None)
-        else:
+        elif len(self._live) < self.MOST_KEYS and len(text) <= LONGEST_KEY:
             self._live[text] = None
         if text.startswith(f"{self._name}/o/"):
             self._open(offset, text, value)
             return
         if self._newest is None or not text.startswith(self._newest.opening.prefix):
             # Of an incarnation that is over, or whose opening was written anew behind it: compaction keeps the last.
-            if self._newest is None or text > self._newest.opening.prefix:
-                self._early.append((offset, text, value, told))
+            if not self._pinned and (self._newest is None or text > self._newest.opening.prefix):
+                self._hold_early(offset, text, value, told)
             return
         self._take(self._newest, offset, text, value, told)
 
+    def _hold_early(self, offset: int, key: str, value: bytes | None, told: Mapping[str, bytes]) -> None:
+        self._early_bytes += PIECE_COST + len(key) + len(value or b"")
+        if self._early_bytes > self.MOST_EARLY_BYTES:
+            if not self._early_lost:
+                self._fault(offset, key, "there is no opening yet for more bytes of records than are held")
+            self._early, self._early_lost = [], True
+            return
+        self._early.append((offset, key, value, told))
+
     def _open(self, offset: int, key: str, value: bytes | None) -> None:
+        number = whole_number(key.removeprefix(f"{self._name}/o/"), MOST_INCARNATIONS)
         if value is None:
+            if number is not None and len(self._closed) < self.MOST_KEYS:
+                self._closed.add(number)
             return
         try:
             opening = _decoded(value, Opening)
@@ -468,17 +608,27 @@ class PartitionLog:
             self._fault(offset, key, error.what)
             return
         known = self._newest
-        if known is not None and (
-            opening.incarnation < known.opening.incarnation or opening.prefix == known.opening.prefix
-        ):
+        self._closed.discard(opening.incarnation)
+        if self._pinned:
+            if known is not None and opening.incarnation > known.opening.incarnation:
+                self._fault(offset, key, f"this trainer is at incarnation {known.opening.incarnation}")
             return
-        self._newest, self._adopted, self._alive = _Incarnation(opening), Position(-1), ()
+        over = known is not None and opening.incarnation < known.opening.incarnation
+        if not over and opening.incarnation not in self._ignored:
+            self._begin(opening)
+
+    def _begin(self, opening: Opening) -> None:
+        if self._newest is not None and self._newest.opening.prefix == opening.prefix:
+            return
+        own = self._newest = _Incarnation(opening)
+        self._adopted, self._alive = Position(-1), ()
         early, self._early = self._early, []
+        self._lacks, self._early_lost, self._early_bytes = self._early_lost, False, 0
         for one in early:
             if one[1].startswith(opening.prefix):
-                self._take(self._newest, *one)
+                self._take(own, *one)
             elif one[1] > opening.prefix:
-                self._early.append(one)
+                self._hold_early(*one)
 
     def _take(self, own: _Incarnation, offset: int, key: str, value: bytes | None, told: Mapping[str, bytes]) -> None:
         found = _KEY.fullmatch(key.removeprefix(own.opening.prefix))
@@ -490,13 +640,18 @@ class PartitionLog:
             return
         part, piece = found["part"], int(found["piece"])
         if value is None:
-            own.pieces.get(part, {}).pop(piece, None)
-            if not own.pieces.get(part):
-                own.pieces.pop(part, None)
+            own.drop_piece(part, piece)
         elif len(value) > PIECE_BYTES:
             self._fault(offset, key, f"the piece has {len(value)} bytes, more than {PIECE_BYTES}")
         elif not self._is_dead(found) and part not in own.decoded:
-            own.pieces.setdefault(part, {})[piece] = value
+            own.put_piece(part, piece, value)
+            while own.unnamed_bytes > self.MOST_UNNAMED_BYTES:
+                oldest = next(iter(own.unnamed))
+                own.drop_part(oldest)
+                if not self._parts_lost:
+                    why = "there are more bytes of parts that no manifest names than are held"
+                    self._fault(offset, own.opening.prefix + oldest, why)
+                self._parts_lost = True
 
     def _take_manifest(
         self,
@@ -508,7 +663,7 @@ class PartitionLog:
         told: Mapping[str, bytes],
     ) -> None:
         if value is None:
-            own.manifests.pop(position, None)
+            own.drop(position)
             return
         try:
             manifest = _decoded(value, Manifest)
@@ -521,33 +676,72 @@ class PartitionLog:
             self._fault(offset, key, error.what)
             return
         if position > self._adopted:
-            own.manifests[position] = _Stored(manifest, told, offset)
+            own.put(_Stored(manifest, told, offset, MANIFEST_COST + 3 * len(value)))
+            if own.manifest_bytes > self.MOST_MANIFEST_BYTES:
+                self._shed(own)
         elif position == self._adopted:
             self.told_again = told
 
-    def told(self) -> tuple[Manifest, Mapping[str, bytes]] | None:
-        """Return the highest manifest that was read, complete or not, and its headers; None before any was read."""
-        if self._newest is None or not self._newest.manifests:
-            return None
-        highest = self._newest.manifests[max(self._newest.manifests)]
-        return highest.manifest, highest.told
+    def _shed(self, own: _Incarnation) -> None:
+        """Hold half as many manifests: give up those that are not complete, the oldest first."""
+        half, offset = self.MOST_MANIFEST_BYTES // 2, -1
+        for stored in sorted(own.manifests.values(), key=lambda one: one.offset):
+            if own.manifest_bytes > half and self._missing(own, stored.manifest):
+                own.drop(stored.manifest.at)
+                offset, self.more_faults = stored.offset, self.more_faults + 1
+        if own.manifest_bytes > half:  # all that is left seems complete: nothing below the highest that is, is needed
+            highest = self.highest()
+            for position in list(own.manifests):
+                if highest is None or position < highest.manifest.at or own.manifests[position].fault:
+                    own.drop(position)
+                    self.more_faults += 1
+        if offset >= 0:
+            self._fault(offset, own.opening.prefix + "m/", "there are more manifests without their parts than are held")
 
-    def highest(self) -> Complete | None:
+    def claimed(self) -> tuple[int, int]:
+        """Return the most rows, and the highest offset, that a manifest names which may be complete; (0, -1) of none.
+
+        Nobody has looked whether it is: this only tells whether it is worth looking.
+        """
+        own = self._newest
+        found = [] if own is None else [one.manifest for one in own.manifests.values() if not one.fault]
+        return max((one.rows for one in found), default=0), max((one.at.offset for one in found), default=-1)
+
+    def highest(self, end: int | None = None) -> Complete | None:
         """Return the manifest of the highest position that is complete, past what was adopted; None if there is none.
 
-        Those above it are passed over by name, once each.
+        Those above it are passed over by name, once each, until one of their parts comes.
+
+        Parameters
+        ----------
+        end : int, optional
+            Where the input ends: nobody can have learned what lies beyond, so manifests there are passed over.
         """
         own = self._newest
         if own is None:
             return None
         for position in sorted(own.manifests, reverse=True):
             stored = own.manifests[position]
+            if end is not None and position > Position(end):
+                if not stored.beyond:
+                    stored.beyond = True
+                    key = own.opening.prefix + stored.manifest.key
+                    self._fault(stored.offset, key, f"the input ends at {end}: nobody has learned what lies beyond")
+                continue
+            if stored.complete is not None:
+                return stored.complete
+            if stored.fault:
+                continue
             try:
-                return self._completed(own, stored)
+                complete = self._completed(own, stored)
+                for other in own.manifests.values():
+                    other.complete = None
+                stored.complete = complete
+                return complete
             except CorruptCheckpoint as error:
-                if position not in self._said:
-                    self._said.add(position)
-                    self._fault(stored.offset, own.opening.prefix + stored.manifest.key, error.what)
+                stored.fault = error.what
+                self._lacks |= self._parts_lost and bool(self._missing(own, stored.manifest))
+                self._fault(stored.offset, own.opening.prefix + stored.manifest.key, error.what)
         return None
 
     def adopt(self, complete: Complete) -> None:
@@ -558,13 +752,10 @@ class PartitionLog:
         self._adopted = manifest.at
         self._alive = tuple((bucket.extent.start, bucket.extent.end) for bucket in complete.state.buckets)
         own.decoded = {part.name: bucket for part, bucket in zip(manifest.buckets, complete.state.buckets, strict=True)}
-        own.manifests = {position: one for position, one in own.manifests.items() if position > manifest.at}
-        self._said = {position for position in self._said if position > manifest.at}
-        own.pieces = {
-            name: pieces
-            for name, pieces in own.pieces.items()
-            if name not in own.decoded and not self._is_dead(_match(name))
-        }
+        for position in [position for position in own.manifests if position <= manifest.at]:
+            own.drop(position)
+        for name in [name for name in own.pieces if name in own.decoded or self._is_dead(_match(name))]:
+            own.drop_part(name)
 
     def garbage(self) -> list[bytes]:
         """Return the keys in the log that no manifest past the adopted one will name: to be given tombstones.
@@ -592,7 +783,7 @@ class PartitionLog:
 
     def take_faults(self) -> list[Fault]:
         """Return what was passed over since the last call."""
-        faults, self.faults = self.faults, []
+        faults, self.faults, self.more_faults = self.faults, [], 0
         return faults
 
     def _is_dead(self, key: re.Match[str]) -> bool:
@@ -610,15 +801,15 @@ class PartitionLog:
     def _is_over(self, key: str, opening: Opening) -> bool:
         """Tell whether a key that is not of this incarnation is of one before it."""
         plain = key.removeprefix(f"{self._name}/o/")
-        number = plain.removeprefix(f"{self._name}/")[:8]
-        if not number.isdigit():
+        number = whole_number(plain.removeprefix(f"{self._name}/")[:8])
+        if number is None:
             return False
         # One of the same number, but another base or configuration, was begun before this one under the same key.
-        return int(number) < opening.incarnation or (plain == key and int(number) == opening.incarnation)
+        return number < opening.incarnation or (plain == key and number == opening.incarnation)
 
     def _completed(self, own: _Incarnation, stored: _Stored) -> Complete:
         manifest = stored.manifest
-        missing = [part.name for part in manifest.parts if not self._is_there(own, part)]
+        missing = self._missing(own, manifest)
         if missing:
             raise CorruptCheckpoint(
                 f"the manifest at {(*manifest.at,)} names {len(manifest.parts)} parts, but {len(missing)} of them are "
@@ -639,6 +830,9 @@ class PartitionLog:
         if newest is not None and (newest.partition != self._partition or newest.points.dimension != self._dimension):
             raise CorruptCheckpoint(f"the newest rows of the manifest at {(*manifest.at,)} are of another partition")
         return Complete(manifest, state, newest, stored.told)
+
+    def _missing(self, own: _Incarnation, manifest: Manifest) -> list[str]:
+        return [part.name for part in manifest.parts if not self._is_there(own, part)]
 
     def _is_there(self, own: _Incarnation, part: Part) -> bool:
         if part.name in own.decoded:
@@ -663,7 +857,9 @@ class PartitionLog:
 
     def _fault(self, offset: int, key: str, why: str) -> None:
         if len(self.faults) < self.MOST_FAULTS:
-            self.faults.append(Fault(offset, key, why))
+            self.faults.append(Fault(offset, key[:LONGEST_KEY], why))
+        else:
+            self.more_faults += 1
 
 
 def _match(part: str) -> re.Match[str]:

@@ -7,13 +7,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig, WorkerConfig
+from consumers.trainer.workers import adopting
+from consumers.trainer.workers.coresets_topic import READ_TO, WATERMARK, read_partition
 from consumers.trainer.workers.coresets_topic import check_topic as check_fit
+from streamsvm.checkpoint.coreset_log import Manifest, Part, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
@@ -311,6 +315,91 @@ def test_foreign_records_are_passed_over_by_name(settings: Settings, connection:
         trainer.wait_until(covered(trainer))
         assert worker.value("streamsvm_coresets_passed_over_total") >= 2
         assert trainer.value("streamsvm_coresets_passed_over_total") >= 2
+    check(settings, connection)
+
+
+def forge(connection: Connection, settings: Settings, records: list[tuple[int, bytes, bytes | None]]) -> None:
+    """Write records of the coresets topic: partition, key and value of each."""
+    outbox = Cluster(connection).outbox()
+    for partition, key, value in records:
+        outbox.send(Message(settings.coresets_topic, value, key, partition=partition))
+    outbox.flush(30.0)
+    outbox.close()
+
+
+def manifest_of(prefix: str, at: tuple[int, int], rows: int) -> tuple[bytes, bytes]:
+    """Return key and value of a manifest, well-formed but for its part, which nobody has written."""
+    where = place(Position(*at))
+    made = Manifest(position=at, rows=rows, buckets=(), rest=Part(f"l/{where}#{'ab' * 32}", 40), newest=None)
+    return f"{prefix}{made.key}".encode(), made.encode()
+
+
+def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_gone(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cut is due, and the worker is late, by what was checked, between checkpoints too."""
+    monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.3)
+    monkeypatch.setattr(adopting, "TELL_EVERY_S", 0.0, raising=False)
+    seldom = settings.model_copy(
+        update={
+            "checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0}),
+            "worker": WorkerConfig(publish_after_s=0.2),
+        }
+    )
+    fill(connection, settings.input.topic, 0, 60)
+    with Running(seldom, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection, ordinal=0, of=1):
+            trainer.wait_until(covered(trainer, PARTITIONS * 40))
+            for partition in range(PARTITIONS):
+                key, value = manifest_of(opening_prefix(connection, settings, partition), (10**15, 0), 1)
+                forge(connection, settings, [(partition, key, value)])
+            # With headers of any number, too.
+            told = ((READ_TO, b"9" * 15), (WATERMARK, b"9" * 18))
+            held = read_partition(Cluster(connection), settings, 0)[0].highest()
+            assert held is not None
+            outbox = Cluster(connection).outbox()
+            key = f"{opening_prefix(connection, settings, 0)}{held.manifest.key}".encode()
+            outbox.send(Message(settings.coresets_topic, held.manifest.encode(), key, told, partition=0))
+            outbox.flush(30.0)
+            outbox.close()
+            fill(connection, settings.input.topic, 60)
+            trainer.wait_until(covered(trainer))
+            trainer.wait_until(lambda: trainer.value("streamsvm_coresets_passed_over_total") >= PARTITIONS)
+            trainer.wait_until(lambda: trainer.health.ready()[0])
+        fill(connection, settings.input.topic, 0, 5)
+        trainer.wait_until(lambda: "do their workers run?" in str(trainer.health.ready()))
+    check(settings, connection)
+
+
+def opening_prefix(connection: Connection, settings: Settings, partition: int) -> str:
+    opening = read_partition(Cluster(connection), settings, partition)[0].opening
+    assert opening is not None
+    return opening.prefix
+
+
+def test_a_forged_opening_is_taken_back_by_a_tombstone(settings: Settings, connection: Connection) -> None:
+    """It stops workers, and the next start of the trainer; then both go on, and a running trainer opens again."""
+    fill(connection, settings.input.topic, 0, 60)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer, PARTITIONS * 40))
+    opening = read_partition(Cluster(connection), settings, 1)[0].opening
+    assert opening is not None
+    forged = msgspec.structs.replace(opening, incarnation=99_999_999)
+    forge(connection, settings, [(1, forged.key, forged.encode())])
+    with pytest.raises(StateError, match="write a tombstone"):
+        run_until(settings, connection, ENOUGH)
+    forge(connection, settings, [(1, forged.key, None)])
+    fill(connection, settings.input.topic, 60, 100)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer, PARTITIONS * 80))
+        forge(connection, settings, [(1, forged.key, forged.encode()), (1, forged.key, None), (1, opening.key, None)])
+        fill(connection, settings.input.topic, 100)
+        trainer.wait_until(covered(trainer))
+        worker.wait_until(lambda: worker.value("streamsvm_worker_partitions") == PARTITIONS)
+    assert read_partition(Cluster(connection), settings, 1)[0].opening == opening
     check(settings, connection)
 
 

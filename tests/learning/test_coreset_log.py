@@ -360,3 +360,134 @@ def test_a_state_of_other_features_is_passed_over() -> None:
         found.feed(offset, key, value, {})
     assert found.highest() is None
     assert f"rows of {DIMENSION + 1} features" in found.take_faults()[0].why
+
+
+def held_bytes(log: PartitionLog) -> int:
+    """Return the bytes of all values that are held, and some for each key."""
+    own = log._newest
+    pieces = [] if own is None else [value for part in own.pieces.values() for value in part.values()]
+    early = [value or b"" for _, _, value, _ in log._early]
+    manifests = 0 if own is None else sum(one.size for one in own.manifests.values())
+    return manifests + sum(200 + len(value) for value in (*pieces, *early))
+
+
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the bounds small beside what the tests write, and large beside one state."""
+    monkeypatch.setattr(PartitionLog, "MOST_EARLY_BYTES", 400_000)
+    monkeypatch.setattr(PartitionLog, "MOST_UNNAMED_BYTES", 400_000)
+    monkeypatch.setattr(PartitionLog, "MOST_MANIFEST_BYTES", 100_000)
+    monkeypatch.setattr(PartitionLog, "MOST_KEYS", 1_000)
+
+
+def forged_parts(prefix: str, n: int) -> Log:
+    return [(9, f"{prefix}n/{at:020d}.0000000000#{'ab' * 32}/0".encode(), bytes(5_000)) for at in range(500, 500 + n)]
+
+
+def forged_manifests(prefix: str, n: int) -> Log:
+    made = []
+    for row in range(n):
+        where = coreset_log.place(Position(399, row))
+        rest = coreset_log.Part(f"l/{where}#{'ab' * 32}", 40)
+        one = coreset_log.Manifest(position=(399, row), rows=10**15, buckets=(), rest=rest, newest=None)
+        made.append((9, f"{prefix}{one.key}".encode(), one.encode()))
+    return made
+
+
+def read_again(log: Log) -> PartitionLog:
+    """Read as a start does: again where something was given up that is needed."""
+    found = read(log)
+    for _ in range(2):
+        found.highest()
+        if not found.again:
+            break
+        found = found.rest()
+        for offset, key, value in log:
+            found.feed(offset, key, value, {})
+    return found
+
+
+@pytest.mark.parametrize("place", ["before", "between", "behind"])
+@pytest.mark.parametrize("kind", ["early", "parts", "manifests"])
+def test_what_nobody_needs_is_not_held(kind: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever another program writes is bounded by bytes, and the true state is found beside it."""
+    small(monkeypatch)
+    log, prefix = written(config_of()), opening_of(config_of()).prefix
+    flood = {
+        "early": forged_parts("m/99999999-0123456789abcdef/", 2_000),
+        "parts": forged_parts(prefix, 2_000),
+        "manifests": forged_manifests(prefix, 5_000),
+    }[kind]
+    at = {"before": 0, "between": len(log) - 1, "behind": len(log)}[place]
+    whole = [*log[:at], *flood, *log[at:]]
+    found = read_again(whole)
+    highest = found.highest()
+    assert highest is not None
+    assert highest.manifest.at == Position(400)
+    assert state_bytes(highest.state) == state_bytes(state_at(config_of(), stream(1, ROWS), Position(400)))
+    assert held_bytes(found) < 1_500_000
+    assert len(found._live) <= 1_000
+    assert len(found.faults) <= PartitionLog.MOST_FAULTS
+    assert found.faults
+    assert found.claimed()[0] < 10**15, "what was looked at, and is not complete, counts for nothing"
+
+
+def test_a_state_that_waits_for_its_opening_behind_a_flood_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer leaves its state before it opens; between the two another program writes as much as it likes."""
+    small(monkeypatch)
+    log = written(config_of())
+    found = read([*log[1:], *forged_parts("m/99999999-0123456789abcdef/", 2_000), log[0]])
+    assert found.highest() is None
+    assert found.again
+    highest = read_again([*log[1:], *forged_parts("m/99999999-0123456789abcdef/", 2_000), log[0]]).highest()
+    assert highest is not None
+    assert highest.manifest.at == Position(400)
+
+
+def test_an_opening_counts_until_it_is_taken_back() -> None:
+    """Then the highest one that is left counts, at the next reading; one that is written again counts again."""
+    config, log = config_of(), written(config_of())
+    forged = opening_of(config, 99_999_999)
+    append(log, forged.key, forged.encode())
+    assert read_again(log).opening == forged
+    append(log, forged.key, None)
+    found = read_again(log)
+    assert found.opening == opening_of(config)
+    highest = found.highest()
+    assert highest is not None
+    assert highest.manifest.at == Position(400)
+    again = read_again([*log, (99, forged.key, forged.encode())])
+    assert again.opening == forged
+    append(log, opening_of(config).key, None)
+    assert read_again(log).opening is None
+
+
+def test_a_trainer_follows_its_own_opening_only() -> None:
+    """Whatever is opened, or taken back, while it runs."""
+    config, log = config_of(), written(config_of())
+    found = read(log)
+    found.pin(opening_of(config))
+    forged = opening_of(config, 99_999_999)
+    found.feed(99, forged.key, forged.encode(), {})
+    assert found.opening == opening_of(config)
+    assert "is at incarnation 1" in found.faults[0].why
+    assert not found.taken_back
+    found.feed(100, opening_of(config).key, None, {})
+    assert found.taken_back
+    assert not found.again
+    found.feed(101, opening_of(config).key, opening_of(config).encode(), {})
+    assert not found.taken_back
+    highest = found.highest()
+    assert highest is not None
+    assert highest.manifest.at == Position(400)
+
+
+def test_a_manifest_beyond_the_input_is_passed_over_until_the_input_is_longer() -> None:
+    """Nobody has learned what the log does not hold."""
+    found = read(written(config_of()))
+    lower = found.highest(399)
+    assert lower is not None
+    assert lower.manifest.at == Position(200)
+    assert "the input ends at 399" in found.faults[0].why
+    higher = found.highest(400)
+    assert higher is not None
+    assert higher.manifest.at == Position(400)

@@ -5,14 +5,20 @@ partition that the topic knows less of, the state of its checkpoint, and then th
 moving from one process to workers loses nothing. Its checkpoints hold what was adopted, so one process can go on from
 them, and moving back loses nothing either.
 
+What manifests say counts once they were checked: that all of their parts are there, whole and of that partition, and
+that the input has as many records. A cut is due, and a worker is late, by checked ones only; offsets of their headers
+end where the input does.
+
 Invariant: only states of complete manifests are adopted, each at a higher position than the one before. Rows that a
 manifest brings are scored before any model has learned them.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +35,7 @@ from consumers.trainer.workers.coresets_topic import (
     check_topic,
     number_of,
     read_partition,
+    read_with,
     tell_faults,
     told_of,
 )
@@ -36,7 +43,7 @@ from streamsvm.checkpoint.coreset_log import FORMAT, Complete, Opening, Partitio
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends
-from streamsvm.errors import StateError
+from streamsvm.errors import StateError, TransientError
 from streamsvm.ingest.row_builder import RejectedRecord
 from streamsvm.kafka import Cluster, Input, Outbox
 from streamsvm.points import Position, Rows
@@ -46,6 +53,12 @@ log = structlog.get_logger("streamsvm.trainer")
 LATE_AFTER_S: Final = 10.0
 """A manifest counts as late if it is so much older than `worker.publish_after_s` while the input has more."""
 MOST_RECORDS: Final = 1_000
+ASK_EVERY_S: Final = 1.0
+"""Between two questions where a partition of the input ends, which are asked if a manifest names a later offset."""
+TELL_EVERY_S: Final = 10.0
+"""Between two times at which records that were passed over are named, for each partition."""
+READ_AGAIN_S: Final = 60.0
+"""Between two readings of a partition of the topic from its beginning, where more was written than is held."""
 
 
 @dataclass(slots=True)
@@ -60,8 +73,12 @@ class _Followed:
     position: Position
     rows: int
     """Of the highest manifest that was adopted."""
-    end: int | None = None
+    end: int
+    """Where the partition of the input ended when that was asked for."""
+    asked_at: float
     read_to: int | None = None
+    read_again_at: float = -math.inf
+    tell_at: float = -math.inf
 
 
 class Adopting:
@@ -135,7 +152,7 @@ class Adopting:
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
-        """The offset after each partition's last record, as far as manifests and looks at the input tell."""
+        """The offset after each partition's last record, as far as looks at the input tell."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
         found |= {partition: one.end for partition, one in self._followed.items()}
         for partition, end in self._log_ends().items():
@@ -184,19 +201,31 @@ class Adopting:
             one.offset = record.offset + 1
             one.log.feed(record.offset, record.key, record.value, told_of(record))
         for partition in {record.partition for record in came}:
-            self._noted(partition, self._followed[partition])
+            one = self._followed[partition]
+            if one.log.taken_back:  # by another hand: else a worker that starts finds no opening
+                self._writer.open(one.opening)
+            self._note_again(partition, one)
         return most if came else 0
 
     def refresh(self, *, may_train: bool) -> None:
         """Adopt what was left if that makes a cut due that may be trained, or while reading again."""
-        leaf_rows, leaves = self._config.coreset.leaf_rows, self._pipeline.learner.leaves_since_cut
-        for one in self._followed.values():
-            told = one.log.told()
-            if told is not None:
-                leaves += max(0, told[0].rows // leaf_rows - one.rows // leaf_rows)
-        enough = leaves >= self._settings.training.every_leaves
-        if self._pipeline.reads_again or (may_train and enough):
+        if self._pipeline.reads_again or (
+            may_train
+            and self._enough(lambda _, one: one.log.claimed()[0])
+            # Now that it is worth it, by what is really there.
+            and self._enough(lambda partition, one: self._rows_of(self._checked(partition, one)))
+        ):
             self._adopt()
+
+    def _enough(self, rows_of: Callable[[int, _Followed], int]) -> bool:
+        leaf_rows, leaves = self._config.coreset.leaf_rows, self._pipeline.learner.leaves_since_cut
+        for partition, one in self._followed.items():
+            leaves += max(0, rows_of(partition, one) // leaf_rows - one.rows // leaf_rows)
+        return leaves >= self._settings.training.every_leaves
+
+    @staticmethod
+    def _rows_of(complete: Complete | None) -> int:
+        return 0 if complete is None else complete.manifest.rows
 
     def hold(self) -> None:
         """Take in what was left; workers go on."""
@@ -212,17 +241,19 @@ class Adopting:
         """Say of which partition nothing has come for so long that its worker must be gone, though there is more."""
         now, late_s = self._monotonic(), self._settings.worker.publish_after_s + LATE_AFTER_S
         ends = self.high_watermarks
-        late = [
-            partition
-            for partition, one in self._followed.items()
-            if now - one.told_at > late_s and (ends.get(partition) or 0) > max(one.position.offset, one.read_to or 0)
-        ]
+        late = []
+        for partition, one in self._followed.items():
+            if now - one.told_at <= late_s or (ends.get(partition) or 0) <= max(one.position.offset, one.read_to or 0):
+                continue
+            complete = self._checked(partition, one)
+            if complete is None or not self._saw(partition, one, complete):
+                late.append(partition)
         why = f"no manifest of the partitions {sorted(late)} for {late_s:.0f} s: do their workers run?" if late else ""
         self._health.require("workers", why)
 
     def flush(self, timeout_s: float) -> None:  # noqa: ARG002 - what is adopted is stored already
         """Adopt all that was read, for a checkpoint."""
-        self._adopt()
+        self._adopt(at_once=True)
 
     def show_progress(self) -> None:
         """Group offsets are shown by the workers."""
@@ -250,11 +281,15 @@ class Adopting:
             raise StateError(
                 f"the coresets topic {settings.coresets_topic} was opened by incarnation {later.incarnation} of "
                 f"{settings.name}, but this trainer is at {opening.incarnation}: workers follow the later one",
-                "Give training.coresets_topic a new topic, for this trainer and its workers.",
+                f"Find out who wrote the record {later.key.decode()} of partition {partition}: a trainer of the same "
+                "name, which then has to end, or another program. Of the latter, write a tombstone (the same key and "
+                "partition, and no value), and start this trainer again; or give training.coresets_topic a new topic, "
+                "for this trainer and its workers.",
             )
         # As workers will read it, once the opening is there.
-        found.feed(end, opening.key, opening.encode(), {})
-        held = found.highest()
+        found.pin(opening)
+        input_end = self._cluster.log_range(settings.input.topic, partition)[1]
+        held = found.highest(input_end)
         tell_faults(settings, partition, found, self._metrics)
         if state.position > base and (held is None or held.state.position < state.position):
             publication = PartitionWriter(opening, held).write(state, None)
@@ -267,33 +302,71 @@ class Adopting:
             self._writer.open(opening)
             crash_point("coresets.opened")
         position, rows = self._pipeline.learner.position(partition), state.learned.rows
-        one = _Followed(found, end, opening, position, self._monotonic(), position, rows)
-        self._noted(partition, one)
+        now = self._monotonic()
+        one = _Followed(found, end, opening, position, now, position, rows, end=input_end, asked_at=now)
+        if held is not None:
+            self._saw(partition, one, held)
         return one
 
-    def _noted(self, partition: int, one: _Followed) -> None:
-        """Take in what the highest manifest tells besides its state."""
-        told, again = one.log.told(), one.log.told_again
-        if told is not None and told[0].at > one.position:
-            one.position, one.told_at = told[0].at, self._monotonic()
-            self._metrics.put("streamsvm_coresets_manifest_timestamp_seconds", time.time(), partition=str(partition))
-        for headers in (again, {} if told is None else told[1]):
-            end, read_to = number_of(headers, WATERMARK), number_of(headers, READ_TO)
-            one.end = one.end if end is None else max(one.end or 0, end)
-            if read_to is not None and read_to > (one.read_to or 0):
-                one.read_to, one.told_at = read_to, self._monotonic()
+    def _end_of(self, partition: int, one: _Followed, offset: int, *, at_once: bool = False) -> int:
+        """Return where a partition of the input ends; it is asked for where the offset lies beyond what is known."""
+        now = self._monotonic()
+        one.end = max(one.end, self._log_ends().get(partition, 0))
+        if offset > one.end and (at_once or now - one.asked_at >= ASK_EVERY_S):
+            one.asked_at = now
+            with suppress(TransientError):
+                one.end = self._cluster.log_range(self._settings.input.topic, partition)[1]
+        return one.end
+
+    def _checked(self, partition: int, one: _Followed, *, at_once: bool = False) -> Complete | None:
+        """Return the highest complete manifest that the input is long enough for, past the adopted one."""
+        end = self._end_of(partition, one, one.log.claimed()[1], at_once=at_once)
+        complete = one.log.highest(end)
+        if one.log.again and self._monotonic() >= one.read_again_at:
+            one.read_again_at = self._monotonic() + READ_AGAIN_S
+            one.log, _ = read_with(one.log.rest(), self._cluster, self._settings)
+            complete = one.log.highest(end)
+        if self._monotonic() >= one.tell_at and one.log.faults:
+            one.tell_at = self._monotonic() + TELL_EVERY_S
+            tell_faults(self._settings, partition, one.log, self._metrics)
+        return complete
+
+    def _saw(self, partition: int, one: _Followed, complete: Complete) -> bool:
+        """Take in what a complete manifest tells besides its state; return whether it is a new one."""
+        self._note_read_to(partition, one, complete.told)
+        if complete.manifest.at <= one.position:
+            return False
+        one.position, one.told_at = complete.manifest.at, self._monotonic()
+        self._metrics.put("streamsvm_coresets_manifest_timestamp_seconds", time.time(), partition=str(partition))
+        return True
+
+    def _note_again(self, partition: int, one: _Followed) -> None:
+        """Take in what the adopted manifest tells, where it was written again."""
+        again, one.log.told_again = one.log.told_again, {}
+        if again:
+            self._note_read_to(partition, one, again)
         if again and one.read_to is not None:
             self._pipeline.adopt({}, 0, {partition: one.read_to})
 
-    def _adopt(self) -> None:
+    def _note_read_to(self, partition: int, one: _Followed, told: Mapping[str, bytes]) -> None:
+        read_to, watermark = number_of(told, READ_TO), number_of(told, WATERMARK)
+        end = self._end_of(partition, one, max(read_to or 0, watermark or 0), at_once=True)
+        if read_to is not None and min(read_to, end) > (one.read_to or 0):
+            one.read_to, one.told_at = min(read_to, end), self._monotonic()
+
+    def _adopt(self, *, at_once: bool = False) -> None:
         """Adopt the highest complete manifest of each partition."""
+        with self._cluster.keeping():
+            self._adopt_all(at_once=at_once)
+
+    def _adopt_all(self, *, at_once: bool) -> None:
         leaf_rows, again = self._config.coreset.leaf_rows, self._pipeline.reads_again
         states, leaves, read_to = {}, 0, {}
         for partition, one in self._followed.items():
-            complete = one.log.highest()
-            tell_faults(self._settings, partition, one.log, self._metrics)
+            complete = self._checked(partition, one, at_once=at_once)
             if complete is None:
                 continue
+            self._saw(partition, one, complete)
             one.log.adopt(complete)
             self._score(one, complete, again=again)
             if complete.state.position <= self._pipeline.learner.position(partition):
@@ -301,9 +374,8 @@ class Adopting:
             states[partition] = complete.state
             leaves += complete.manifest.rows // leaf_rows - one.rows // leaf_rows
             one.rows = complete.manifest.rows
-            offset = number_of(complete.told, READ_TO)
-            if offset is not None:
-                read_to[partition] = offset
+            if one.read_to is not None:
+                read_to[partition] = one.read_to
             self._metrics.increase("streamsvm_coresets_adopted")
         if states:
             self._pipeline.adopt(states, leaves, read_to)

@@ -115,8 +115,8 @@ def _standing(settings: Settings, cluster: Cluster, partitions: Iterable[int]) -
                     "Start `streamsvm train --from-coresets` with the same configuration first: it says where learning "
                     "begins. It may go on running.",
                 )
-            told, base = found.told(), found.opening.base[0]
-            standing[partition] = base if told is None else max(base, told[0].at.offset)
+            held, base = found.highest(), found.opening.base[0]
+            standing[partition] = base if held is None else max(base, held.manifest.at.offset)
     return standing
 
 

@@ -19,7 +19,7 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.places import whole_number
+from streamsvm.places import MOST_DIGITS, whole_number
 
 log = structlog.get_logger("streamsvm.coresets")
 
@@ -30,6 +30,9 @@ RECORD_BYTES: Final = PIECE_BYTES + 4096
 """Most bytes of a record with its key, headers and framing."""
 SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """Only whole segments are compacted: with these a reader finds what was written in the last minutes, and the newest."""
+MOST_READINGS: Final = 3
+"""Of a partition at a start: a second one where an opening was taken back, or more was written than is held at once."""
+NAMED_AT_ONCE: Final = 10
 WATERMARK: Final = "watermark"
 READ_TO: Final = "read_to"
 
@@ -86,8 +89,8 @@ def check_topic(found: TopicInfo, partitions: int, client_bytes: int) -> None:
 
 
 def told_of(record: Record) -> Mapping[str, bytes]:
-    """Return a record's headers."""
-    return dict(record.headers)
+    """Return what a manifest's headers tell: what else stands there is not held."""
+    return {name: value for name, value in record.headers if name in (WATERMARK, READ_TO) and len(value) <= MOST_DIGITS}
 
 
 def number_of(told: Mapping[str, bytes], name: str) -> int | None:
@@ -103,12 +106,21 @@ def read_partition(cluster: Cluster, settings: Settings, partition: int) -> tupl
     TopicMissing, BrokerUnavailable, TransientError
         As for `Cluster.read_to_end`.
     """
-    topic, dimension = settings.coresets_topic, settings.models().points.dimension
-    found = PartitionLog(settings.name, partition, dimension)
-    # Before reading: what is added meanwhile is read twice, in its order, which changes nothing.
-    _, end = cluster.log_range(topic, partition)
-    for record in cluster.read_to_end(topic, partition, timeout_s=READ_TIMEOUT_S):
-        found.feed(record.offset, record.key, record.value, told_of(record))
+    return read_with(PartitionLog(settings.name, partition, settings.models().points.dimension), cluster, settings)
+
+
+def read_with(found: PartitionLog, cluster: Cluster, settings: Settings) -> tuple[PartitionLog, int]:
+    """Read a partition as `read_partition` does, by a log that may know something of it beforehand."""
+    topic, partition = settings.coresets_topic, found.partition
+    for turn in range(MOST_READINGS):
+        found = found if turn == 0 else found.rest()
+        # Before reading: what is added meanwhile is read twice, in its order, which changes nothing.
+        _, end = cluster.log_range(topic, partition)
+        for record in cluster.read_to_end(topic, partition, timeout_s=READ_TIMEOUT_S):
+            found.feed(record.offset, record.key, record.value, told_of(record))
+        found.highest()
+        if not found.again:
+            break
     return found, end
 
 
@@ -143,13 +155,17 @@ def with_adopted(cluster: Cluster, settings: Settings, snapshot: Snapshot) -> Le
 
 def tell_faults(settings: Settings, partition: int, found: PartitionLog, metrics: Metrics) -> None:
     """Log what was passed over in a partition, by name."""
-    for fault in found.take_faults():
-        metrics.increase("streamsvm_coresets_passed_over")
+    more, faults = found.more_faults, found.take_faults()
+    if not faults:
+        return
+    metrics.increase("streamsvm_coresets_passed_over", len(faults) + more)
+    for fault in faults[:NAMED_AT_ONCE]:
         log.warning(
             "coreset_record_passed_over",
             record=f"{settings.coresets_topic}[{partition}]@{fault.offset}",
             key=fault.key,
             why=fault.why,
+            more=len(faults) + more - min(len(faults), NAMED_AT_ONCE),
             remedy="no action needed: the highest complete manifest counts, and what it lacks is learned again",
         )
 
@@ -215,5 +231,5 @@ class CoresetsWriter:
 
 
 def is_opening(record: Record, name: str) -> bool:
-    """Tell whether a record is an opening of a model."""
-    return record.key is not None and record.value is not None and record.key.startswith(f"{name}/o/".encode())
+    """Tell whether a record is an opening of a model, or takes one back."""
+    return record.key is not None and record.key.startswith(f"{name}/o/".encode())

@@ -401,8 +401,9 @@ class GroupWorker:
             if is_opening(record, self._settings.name) and record.partition in self._awaited:
                 self._awaited[record.partition].look_at = -math.inf
             elif is_opening(record, self._settings.name) and record.partition in self._owned:
-                own = self._owned[record.partition]
-                if record.value != own.opening.encode() and (record.key or b"") >= own.opening.key:
+                own, key = self._owned[record.partition], record.key or b""
+                taken_back = record.value is None and key == own.opening.key
+                if taken_back or (record.value not in (None, own.opening.encode()) and key >= own.opening.key):
                     log.info("reopened", partition=record.partition, key=(record.key or b"").decode())
                     self._drop({record.partition})
                     self._awaited[record.partition] = _Awaited()
@@ -480,8 +481,15 @@ class GroupWorker:
             published_rows=rows,
             rows=rows,
             begun=None if held is None else held.state,
-            read_to=None if held is None else number_of(held.told, READ_TO),
+            read_to=None if held is None else self._told_read_to(partition, held.told),
         )
+
+    def _told_read_to(self, partition: int, told: Mapping[str, bytes]) -> int | None:
+        """Return before which offset nothing is left to learn, as a manifest's header tells; not beyond the input."""
+        read_to = number_of(told, READ_TO)
+        if read_to is None:
+            return None
+        return min(read_to, self._cluster.log_range(self._settings.input.topic, partition)[1])
 
     def _check(self, opening: Opening) -> None:
         """Refuse to learn what the trainer would not.

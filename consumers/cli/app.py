@@ -128,6 +128,8 @@ def train(
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+
+    stop = stop_on_signals()  # before the imports that take seconds
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
     from consumers.metrics import TRAINER, Metrics
@@ -143,7 +145,7 @@ def train(
         settings = settings.from_coresets()
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
-    stop, board = stop_on_signals(), TrainerBoard(settings, metrics)
+    board = TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
@@ -157,6 +159,8 @@ def train(
 def worker(settings: Settings) -> None:
     """Learn partitions of a topic for a trainer with --from-coresets, as one of several processes, until stopped."""
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+
+    stop = stop_on_signals()  # before the imports that take seconds
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
     from consumers.metrics import WORKER, Metrics
@@ -167,7 +171,6 @@ def worker(settings: Settings) -> None:
     settings.models()
     connection = connect(settings, "worker")
     metrics, health = Metrics(WORKER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
-    stop = stop_on_signals()
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
@@ -235,6 +238,8 @@ def compile_command(
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+
+    stop = stop_on_signals()  # before the imports that take seconds
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
     from consumers.metrics import SCORER, Metrics
@@ -246,7 +251,7 @@ def score(settings: Settings) -> None:
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
     metrics, health = Metrics(SCORER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
-    stop, board = stop_on_signals(), ScorerBoard()
+    board = ScorerBoard()
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
@@ -919,6 +924,7 @@ def dead_letters_command(
     from streamsvm.kafka import Cluster
 
     require({"--mended": mended, "--resend": resend})
+    lines = _mended(mended)
     name = settings.name if "name" in settings.model_fields_set and not all_models else ""
     now = datetime.now(UTC)
     wanted, source = chosen(reason or (), since, name, now), topic or settings.input.dead_letters
@@ -930,7 +936,8 @@ def dead_letters_command(
             )
         return
     if resend:
-        _resend(cluster, source, resend, wanted, now, mended, yes=yes, all_models=all_models)
+        agreed = yes or (None if str(mended) != "-" and sys.stdin.isatty() else False)
+        _resend(cluster, source, resend, wanted, now, lines, agreed=agreed, all_models=all_models)
         return
     found = read_letters(cluster, source, last, wanted)
     shown = (json.dumps(plain(letter, found.receipts.get(letter.rejected.id))) for letter in found.letters)
@@ -954,31 +961,27 @@ def _resend(
     target: str,
     wanted: Chosen,
     now: datetime,
-    mended: Path | None,
+    lines: dict[str, bytes | None] | None,
     *,
-    yes: bool,
+    agreed: bool | None,
     all_models: bool,
 ) -> None:
-    """Say what would be sent, ask, and send it; exit with 1 where nobody agrees."""
+    """Say what would be sent, ask where nobody has agreed or refused, and send it; exit with 1 without a yes."""
     from consumers.dead_letters import resending
 
-    lines = _mended(mended)
     planned = resending.plan(cluster, source, target, wanted, lines)
     for line in planned.counts:
         typer.echo(line)
     if not all_models:
         planned.require_one_model()
-    if planned.ids and not yes and not _asked(f"Send {len(planned.ids):,} of them to {target}?", mended):
+    if agreed is None and planned.ids:
+        agreed = typer.confirm(f"Send {len(planned.ids):,} of them to {target}?")
+    if planned.ids and not agreed:
         typer.echo("nothing was sent: give --yes to send them")
         raise typer.Exit(1)
     done = resending.resend(cluster, source, target, wanted, now, lines, planned.ids)
     for line in done.lines(source, target):
         typer.echo(line)
-
-
-def _asked(question: str, mended: Path | None) -> bool:
-    """Return what a person answers; no, where nobody is there to be asked."""
-    return sys.stdin.isatty() and str(mended) != "-" and typer.confirm(question)
 
 
 def _mended(file: Path | None) -> dict[str, bytes | None] | None:

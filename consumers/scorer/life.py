@@ -14,7 +14,7 @@ from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.serving import Serving
 from consumers.scorer.shadow import Shadow, subscriber_of
 from consumers.settings import Settings
-from consumers.streams.abandonable import BoundedCluster
+from consumers.streams.abandonable import BoundedCluster, heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.settling import TIMEOUTS
@@ -85,6 +85,8 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
     ------
     TopicMissing
         If the input, the models topic or its aliases do not exist.
+    Stopped
+        If told to stop while no broker answers.
     StreamsvmError
         If it cannot start for another reason.
     """
@@ -96,7 +98,7 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
     if schemas is not None:
         avro_scan.warm_up()  # before anything is read: a first start compiles it, which takes seconds
     cluster = BoundedCluster(connection, transaction_timeout_s=TRANSACTION_TIMEOUT_S, lost_s=LOST_S)
-    source = cluster.describe(scoring.topic)
+    source = heeding(components.stop, components.health.beat, lambda: cluster.describe(scoring.topic))
     partitions = source.partitions
     cluster.create([TopicSpec(scoring.output_topic, len(partitions)), TopicSpec(scoring.dead_letters, 1)])
     letters = DeadLetters(settings.name, scoring.topic, scoring.dead_letters, components.metrics)

@@ -23,7 +23,7 @@ from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.past import letters_of
 from consumers.settings import Settings
-from consumers.streams.rejection_limits import RejectionLimits
+from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
 from streamsvm.ingest.envelopes import PASSED_OVER
@@ -95,6 +95,7 @@ class ScorerWatch:
             remedies={**REMEDIES, "wrong_dimension": "Fix the producer, or use a model trained on such points."},
         )
         self._scored_records = 0
+        self._valid = self._waits = False
         self._counted: dict[int, int] = {}
         self._window = ScoreWindow(scoring.drift_window) if scoring.drift_window else None
         self._reference: Deciles | None = None
@@ -157,6 +158,28 @@ class ScorerWatch:
             known[record.partition] = record.offset + 1
         self._health.require("input", self._limits.trouble)
         self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))
+
+    def waits(self, scored: Scored) -> bool:
+        """Return whether a batch is not to be committed: all of it was rejected, as all that this model ever saw.
+
+        The configuration is likely the wrong one then, and a better one is to score these records.
+
+        Raises
+        ------
+        TransientError
+            If earlier scores could not be looked up: read the batch again.
+        """
+        if self._valid:
+            return False
+        if len(scored.values) or not limits_apply(self._scoring, self._scoring.proven_after_records):
+            self._valid = True
+        elif scored.rejected and not self._waits:
+            self._valid = self._scored_before(1) > 0
+            self._waits = not self._valid
+        if self._waits and not self._limits.trouble:
+            why = f"no record of {self._scoring.topic} could be scored yet: what was rejected is not committed"
+            self._health.require("input", "" if self._valid else why)
+        return self._waits and not self._valid
 
     def committed(self, records: Sequence[Record], scored: Scored) -> None:
         """Count a batch whose scores and positions were committed."""

@@ -37,7 +37,7 @@ from consumers.scorer.life import Life, begin, group_of
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.seat import Seat, take_seat
 from consumers.settings import Settings
-from consumers.streams.abandonable import Aside
+from consumers.streams.abandonable import Aside, Stopped
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.settling import PersonNeeded
 from streamsvm.crashpoints import crash_point
@@ -99,6 +99,7 @@ class Scorer:
         self._claims = Backoff(*CLAIM_AGAIN_S, jitter=0.9)
         self._seat: Seat | None = None
         self._trouble = ""
+        self._passed_by = False
         self._unanswered = False
         self._asked_at = -math.inf
 
@@ -115,7 +116,11 @@ class Scorer:
         with ExitStack() as stack, self._health.failing():  # red before anything is closed
             for condition in ("model", "broker"):
                 self._health.require(condition, "starting")
-            life = begin(self._settings, self._components, self._watch, stack)
+            try:
+                life = begin(self._settings, self._components, self._watch, stack)
+            except Stopped:
+                log.info("stopped", remedy="the scorer stopped before it had a slot; nothing was written")
+                return
             self._watch.started()
             stack.callback(self._give_up_seat, life)
             self._await_model(life)
@@ -300,6 +305,13 @@ class Scorer:
                 return
             messages, scored = found
             self._watch.check(records, scored.rejected)
+            if self._watch.waits(scored):
+                self._passed_by = True
+                return
+            if self._passed_by:  # the configuration is right after all: what was rejected gets its letters
+                self._passed_by = False
+                seat.subscription.rewind()
+                return
             if not self._answered(Aside(lambda: self._hand_over(seat, publisher, messages, progress, positions, life))):
                 return
         except (TransientError, Fenced) as error:

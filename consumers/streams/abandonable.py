@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
+from consumers.streams.ports import Stop
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown, Progress, Publisher
 
 T = TypeVar("T")
+LOOK_S: Final = 0.1
+"""Between two looks whether to stop, in seconds."""
 
 
 class Aside(Generic[T]):
@@ -52,6 +55,28 @@ class Aside(Generic[T]):
             self._returned.append(self._call())
         except BaseException as error:  # noqa: BLE001 - raised where the call is waited for
             self._failure = error
+
+
+class Stopped(Exception):
+    """The daemon was told to stop before its start took anything over."""
+
+
+def heeding(stop: Stop, beat: Callable[[], None], call: Callable[[], T]) -> T:
+    """Return what a question of a start returns, which may wait for a broker; a stop does not wait for it.
+
+    Signals are only heard between two steps of the interpreter, and a question to a broker is one step.
+
+    Raises
+    ------
+    Stopped
+        If told to stop meanwhile. The question is left behind: it must change nothing.
+    """
+    aside = Aside(call)
+    while not aside.finished(LOOK_S):
+        beat()
+        if stop.is_set():
+            raise Stopped
+    return aside.returned
 
 
 class BoundedPublisher(Publisher):

@@ -1,6 +1,10 @@
 """Rejected records on their way to a dead-letter topic: encoded, counted, and said in the log now and then.
 
 At least once: a start reads again from its checkpoint and sends those letters again, each with the id that it had.
+
+Where nothing was ever valid, the configuration is likely the wrong one, and its letters say nothing of the records. So
+of such a start a handful of letters is sent, and the rest wait for the first valid row. No checkpoint is written before
+it: what waits is read again by the next start, under a better configuration.
 """
 
 from __future__ import annotations
@@ -22,6 +26,12 @@ log = structlog.get_logger("streamsvm.deadletters")
 
 SAID_EVERY_S: Final = 10.0
 """A stream of bad records is one log line in so many seconds, with how many rows it stands for."""
+
+
+HANDFUL: Final = 5
+"""Letters that are sent while nothing was valid yet: enough to see what is wrong."""
+MOST_WAITING_BYTES: Final = 64_000_000
+"""What letters may take that wait for the first valid row; beyond it all are sent."""
 
 
 class DeadLetters:
@@ -51,6 +61,9 @@ class DeadLetters:
         self._clock = clock
         self._unsaid, self._said_at = 0, -SAID_EVERY_S
         self._most_bytes = deadletter.LARGEST_BYTES
+        self._valid: Callable[[], bool] | None = None
+        self._waiting: list[Message] = []
+        self._waiting_bytes, self._let_through = 0, 0
         self.newest: RejectedRecord | None = None
         """What was rejected last, for people; None before that."""
         metrics.begin("streamsvm_dead_letters", "reason", REASONS)
@@ -72,6 +85,34 @@ class DeadLetters:
             )
         self._most_bytes = min(limit, deadletter.LARGEST_BYTES)
 
+    def wait_for(self, valid: Callable[[], bool]) -> None:
+        """Let all but a handful of letters wait until a row was valid; asked until it is."""
+        self._valid = valid
+
+    @property
+    def waits(self) -> bool:
+        """Whether something was rejected, and nothing was valid yet."""
+        return self._let_through > 0 and self._valid is not None and not self._valid()
+
+    def why_waiting(self, topic: str) -> str:
+        """Say, for people, that something was rejected and nothing was valid yet; empty otherwise."""
+        if not self.waits:
+            return ""
+        more = f"; {len(self._waiting):,} more letters wait for the first valid row" if self._waiting else ""
+        return f"no row of {topic} was valid yet: see {self._dead_letter_topic}{more}"
+
+    def due(self) -> list[Message]:
+        """Return the letters that waited, once a row was valid."""
+        if self._valid is None or not self._valid():
+            return []
+        self._valid = None
+        return self.released()
+
+    def released(self) -> list[Message]:
+        """Return the letters that waited, whatever was valid: their positions are about to be kept."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        return waiting
+
     def letters(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> list[Message]:
         """Return the messages to send for the rejected ones of a batch of records, and count their rows."""
         if not rejected:
@@ -90,7 +131,19 @@ class DeadLetters:
         self._unsaid += reasons.total()
         if self._clock() - self._said_at >= SAID_EVERY_S:
             self._say(rejected[0])
-        return messages
+        return messages if self._valid is None else self._some_of(messages)
+
+    def _some_of(self, messages: list[Message]) -> list[Message]:
+        """Return as many as are still to be sent of a handful; the others wait."""
+        room = HANDFUL - self._let_through
+        now, later = messages[:room], messages[room:]
+        self._let_through += len(now)
+        self._waiting += later
+        self._waiting_bytes += sum(len(letter.value or b"") for letter in later)
+        if self._waiting_bytes <= MOST_WAITING_BYTES:
+            return now
+        self._valid = None
+        return [*now, *self.released()]
 
     def _say(self, example: RejectedRecord) -> None:
         record, first = example.record, example.rejections[0]

@@ -45,6 +45,11 @@ class Limited(Protocol):
         ...
 
 
+def limits_apply(config: Limited, proven_after: int) -> bool:
+    """Tell whether a daemon whose input is not proven stops at a limit at all."""
+    return bool(proven_after and (config.max_dead_letter_share or config.max_consecutive_dead_letters))
+
+
 class RejectionLimits:
     """Counts rejected records against the limits.
 

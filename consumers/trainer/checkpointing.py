@@ -82,6 +82,10 @@ class Saver:
         self._metrics.observe("streamsvm_checkpoint_seconds", self._good_at - begun)
         log.debug("checkpoint_written", sequence=snapshot.sequence, bytes=written)
 
+    def passed(self) -> None:
+        """Note that there is nothing to write; it is looked at again after the interval."""
+        self._tried_at = self._good_at = self._monotonic()
+
     def failed(self, error: TransientError) -> None:
         """Note that a checkpoint could not be written, or not yet be written: it is tried again after the interval.
 

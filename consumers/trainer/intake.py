@@ -8,7 +8,7 @@ connections.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import MappingProxyType
 from typing import Final
@@ -19,7 +19,7 @@ from consumers.settings import Settings
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.registry_outage import SchemaWait
-from consumers.streams.rejection_limits import RejectionLimits
+from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.crashpoints import crash_point
@@ -32,6 +32,10 @@ FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 
 
+class NothingValid(Exception):
+    """Records were rejected, and none was ever valid: no position may be kept."""
+
+
 class OneProcess:
     """What every intake of a trainer without workers does alike.
 
@@ -40,10 +44,17 @@ class OneProcess:
     outbox : Outbox
         Of dead letters.
     metrics : Metrics
+    letters : iterable of DeadLetters
+        Of each topic that is read.
     """
 
-    def __init__(self, outbox: Outbox, metrics: Metrics) -> None:
-        self._outbox, self._metrics = outbox, metrics
+    def __init__(self, outbox: Outbox, metrics: Metrics, letters: Iterable[DeadLetters]) -> None:
+        self._outbox, self._metrics, self._each_letters = outbox, metrics, tuple(letters)
+
+    @property
+    def nothing_valid(self) -> bool:
+        """Whether records of a topic were rejected and none was ever valid: no position may be kept then."""
+        return any(letters.waits for letters in self._each_letters)
 
     def end(self) -> None:
         """Read nothing more: only `read` reads, so there is nothing to do."""
@@ -55,11 +66,17 @@ class OneProcess:
         """Look after others who read: there are none."""
 
     def poll_letters(self) -> None:
-        """Serve the client of the dead letters; raises what failed to be delivered."""
+        """Send letters that waited for a valid row, and serve their client; raises what failed to be delivered."""
+        for letters in self._each_letters:
+            for letter in letters.due():
+                self._outbox.send(letter)
         self._outbox.poll()
 
     def flush(self, timeout_s: float) -> None:
-        """Return when every dead letter is acknowledged; raises if one cannot be delivered in time."""
+        """Return when every dead letter is acknowledged, those that waited, too; raises if that takes too long."""
+        for letters in self._each_letters:
+            for letter in letters.released():
+                self._outbox.send(letter)
         self._outbox.flush(timeout_s)
 
     def _count_bytes(self, records: Sequence[Record]) -> None:
@@ -107,7 +124,7 @@ class Intake(OneProcess):
         clock: Callable[[], datetime],
         erased: Forgotten = MappingProxyType({}),
     ) -> None:
-        super().__init__(outbox, metrics)
+        super().__init__(outbox, metrics, (dead_letters,))
         self._pipeline = pipeline
         self._reader = reader
         self._dead_letters = dead_letters
@@ -122,6 +139,9 @@ class Intake(OneProcess):
             who="trainer",
             hint=f"Or input.topic may be the wrong topic. The rejected records are in {settings.input.dead_letters}.",
         )
+        if limits_apply(settings.input, settings.input.proven_after_points):
+            dead_letters.wait_for(lambda: pipeline.points_accepted() > 0)
+        self._topic = settings.input.topic
         self._unread = UnreadWatch(settings.input.topic, metrics)
         self._absent = AbsentWatch(settings.input.topic, metrics, clock)
         self._schema_wait = SchemaWait(metrics, health, monotonic)
@@ -246,7 +266,8 @@ class Intake(OneProcess):
             self._limits.count(records, rejected)
         except ConfigurationError:
             # The limits end the process; people then look for the reason in these letters.
+            self.poll_letters()
             self._outbox.flush(FLUSH_TIMEOUT_S)
             raise
-        self._health.require("input", self._limits.trouble)
+        self._health.require("input", self._limits.trouble or self._dead_letters.why_waiting(self._topic))
         self._metrics.put("streamsvm_input_mostly_rejected", bool(self._limits.trouble))

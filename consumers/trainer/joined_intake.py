@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import structlog
@@ -19,7 +20,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.joined_source import OF_FEATURES, Came, JoinedSource, Log
-from consumers.streams.rejection_limits import RejectionLimits
+from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
 from streamsvm.checkpoint.snapshot import Joining
 from streamsvm.crashpoints import crash_point
@@ -82,12 +83,16 @@ class JoinedIntake(OneProcess):
         monotonic: Callable[[], float],
         now: Callable[[], datetime],
     ) -> None:
-        super().__init__(outbox, metrics)
+        super().__init__(outbox, metrics, letters.values())
         self._pipeline, self._source, self._letters = pipeline, source, letters
         self._cluster, self._joining = cluster, joining
         self._health, self._monotonic, self._now = health, monotonic, now
         self._reader: Reader | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
+        self._valid = dict.fromkeys(source.topics, False)
+        if limits_apply(settings.input, settings.input.proven_after_points):
+            for log in source.topics:
+                letters[log].wait_for(partial(self._was_valid, log))
         self._active: frozenset[int] = frozenset()
         self._begun = False
         self._held_since: float | None = None
@@ -111,6 +116,9 @@ class JoinedIntake(OneProcess):
             who="trainer",
             hint=f"Or {option} = {topic} may be the wrong topic. The rejected records are in {letters}.",
         )
+
+    def _was_valid(self, log: Log) -> bool:
+        return self._valid[log]
 
     # ----------------------------------------------------------------- standing
 
@@ -167,7 +175,11 @@ class JoinedIntake(OneProcess):
         self._active = frozenset(offsets)
         if not self._begun:
             self._begun = True
-            self._source.begin(self._pipeline.base, self._joining.base, self._joining.partitions)
+            begun: dict[Log, Mapping[int, Position]] = {"features": self._pipeline.base, "labels": self._joining.base}
+            self._source.begin(begun["features"], begun["labels"], self._joining.partitions)
+            # No checkpoint passes records of which none was valid.
+            for log, base in begun.items():
+                self._valid[log] = any(at > base.get(p, at) for p, at in self._source.read_to(log).items())
             # What earlier lives counted is no news of this one.
             self._counted = self._counts()
 
@@ -232,6 +244,7 @@ class JoinedIntake(OneProcess):
 
     def _note(self, came: Came) -> None:
         records = came.records
+        self._valid[came.log] |= len(came.rejected) < len(records)
         self._send(came.log, records, came.rejected)
         self._count_bytes(records)
         if came.log == "features":
@@ -242,9 +255,11 @@ class JoinedIntake(OneProcess):
         try:
             limits.count(records, came.rejected)
         except ConfigurationError:
+            self.poll_letters()
             self._outbox.flush(FLUSH_TIMEOUT_S)
             raise
-        trouble = " ".join(one.trouble for one in self._limits.values() if one.trouble)
+        waiting = [letters.why_waiting(self._source.topics[log]) for log, letters in self._letters.items()]
+        trouble = " ".join(filter(None, [*(one.trouble for one in self._limits.values()), *waiting]))
         self._health.require("input", trouble)
         self._metrics.put("streamsvm_input_mostly_rejected", bool(trouble))
 

@@ -18,6 +18,7 @@ from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from consumers.streams.abandonable import Stopped, heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.joined_source import JoinedSource, Log
@@ -29,7 +30,7 @@ from consumers.trainer.archiving import Archivist, archive_config
 from consumers.trainer.challenges import Challenges, ShadowGate
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components
-from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
+from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake, NothingValid
 from consumers.trainer.joined_intake import JoinedIntake
 from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.publishing import VersionPublisher
@@ -145,7 +146,11 @@ class Life:
         """
         self.owner.before_saving()
         if self.sequence:
-            self.intake.flush(flush_s)
+            try:
+                self._settle(flush_s)
+            except NothingValid:  # positions stay: a better configuration is to read all of it again
+                self.saver.passed()
+                return
         if self.archivist is not None:  # before the checkpoint, which passes over the rows that it records
             self.confirm()
             self.archivist.extend(self.pipeline.base)
@@ -154,6 +159,11 @@ class Life:
         joining = self.intake.joining() if isinstance(self.intake, JoinedIntake) else None
         self.saver.save(self.pipeline.snapshot(self.sequence, self.intake.ends, joining))
 
+    def _settle(self, flush_s: float) -> None:
+        if self.intake.nothing_valid:
+            raise NothingValid
+        self.intake.flush(flush_s)
+
     def save_or_warn(self) -> None:
         """Write a checkpoint, and show observers of the group how far it is; a failure is tried again later."""
         try:
@@ -161,11 +171,12 @@ class Life:
         except TransientError as error:
             self.saver.failed(error)
             return
-        self.intake.show_progress()
+        self.show_progress()
 
-
-class Stopped(Exception):
-    """The trainer was told to stop before the start took anything over."""
+    def show_progress(self) -> None:
+        """Show observers of the group how far it is; where nothing was valid yet, it is nowhere."""
+        if not self.intake.nothing_valid:
+            self.intake.show_progress()
 
 
 def begin(
@@ -221,7 +232,7 @@ def begin(
     startup = Startup(settings, cluster, checkpoints, delivery=delivery, session=writer, reset=reset, now=clock.now)
     # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
     labels_letters = _labels_letters(settings, metrics, clock.monotonic)
-    startup.look(dead_letters, labels_letters)
+    heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters, labels_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
     warm_up(settings, components)

@@ -17,10 +17,11 @@ from typing import Final
 import structlog
 
 from consumers.settings import Settings
+from consumers.streams.abandonable import Stopped
 from consumers.streams.joined_source import Log
 from consumers.trainer.components import Components
 from consumers.trainer.joined_intake import JoinedIntake
-from consumers.trainer.life import Life, Stopped, begin, warm_up
+from consumers.trainer.life import Life, begin, warm_up
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import Pace
 from consumers.trainer.standing_by import LOST, Turn, TurnLost
@@ -348,7 +349,7 @@ class Trainer:
                 break
             self._collect(life, POLL_S)
         life.save()
-        life.intake.show_progress()
+        life.show_progress()
         crash_point("stop.saved")
         self._observer.measure(life, at_once=True)
         log.info("stopped", next_version=life.delivery.next_number)

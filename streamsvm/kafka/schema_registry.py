@@ -2,7 +2,8 @@
 
 A schema of an id, or of a GUID, never changes, so each is asked for once, while it is among those kept. What the
 registry plainly says does not exist is told apart from whatever else goes wrong on the way to it: that may pass, and
-nothing is decided by it.
+nothing is decided by it. So may a refusal of credentials that were accepted before: a registry, or a proxy before it, that
+starts again.
 
 Invariant: whoever answers in the registry's place cannot cost more than a bounded time and memory. An answer has a
 largest size and a time by which it must have come as a whole, is never unpacked, and leads to no other address.
@@ -84,6 +85,7 @@ class SchemaRegistry:
         self._library = _library()
         self._patience_s = config.timeout_s * (1 + config.url.count(",")) + GRACE_S
         self._kept: OrderedDict[int | str, str] = OrderedDict()
+        self._accepted = False
         self._client = self._make_client()
 
     def _make_client(self) -> Any:
@@ -221,7 +223,10 @@ class SchemaRegistry:
 
         threading.Thread(target=wait, name="schema-registry", daemon=True).start()
         try:
-            return answer.result(self._patience_s)
+            found = answer.result(self._patience_s)
+        except self._library.SchemaRegistryError as error:
+            self._accepted |= self._code_of(error) in (NO_SCHEMA, NO_VERSION, NO_SUBJECT)
+            raise
         except TookTooLong:
             if answer.done():  # it is the answer's own error
                 raise
@@ -229,6 +234,9 @@ class SchemaRegistry:
             with suppress(Exception):
                 client.close()
             raise RegistryUnavailable(f"no whole answer came within {self._patience_s:g} s") from None
+        else:
+            self._accepted = True
+            return found
         finally:
             self._client.clear_caches()  # which have no bound
 
@@ -266,7 +274,16 @@ class SchemaRegistry:
     def _failure(self, error: Exception, doing: str) -> ConfigurationError | RegistryUnavailable:
         what = f"the schema registry {self._url}, {doing}: {_one_line(error)}"
         if self._code_of(error)[0] in REFUSED:
-            return ConfigurationError(what, "Correct registry.username, registry.password or registry.token.")
+            remedy = "Correct registry.username, registry.password or registry.token."
+            if not self._accepted:
+                return ConfigurationError(what, remedy)
+            return RegistryUnavailable(f"{what}; it accepted these credentials before", f"If it stays so: {remedy}")
+        if "certificate verify failed" in what.lower():
+            return RegistryUnavailable(
+                what,
+                "Set registry.ca_file to the certificate of the authority that signed the registry's, and registry.url "
+                "to a name that the registry's certificate has.",
+            )
         return RegistryUnavailable(
             what, "Check that the registry runs, and that registry.url is the base address of its API."
         )

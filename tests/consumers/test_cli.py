@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.secrecy import is_secret
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.command import run
+from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.forked import ROOT
 
 
@@ -49,6 +51,33 @@ def test_the_last_line_is_json_where_the_log_is() -> None:
         last = finished.stderr.splitlines()[-1]
         assert last.startswith('{"event": "fatal"' if form == "json" else "streamsvm: error: ")
         assert "points.dimension is not given" in error_of(finished)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "--points-dimension", "2", "--checkpoint-directory", "DIRECTORY"],
+        ["worker", "--points-dimension", "2"],
+        ["score", "--scoring-topic", "t"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_path: Path) -> None:
+    """It ends as stopped, with 0: who waits until the broker has not answered in time ends with 75."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        options = ["--bootstrap-servers", address, "--http-port", "0", "--log-format", "json"]
+        daemon = Daemon([*(str(tmp_path) if word == "DIRECTORY" else word for word in command), *options])
+        try:
+            silent.settimeout(DEADLINE_S)
+            connection, _ = silent.accept()
+            with connection:
+                connection.recv(1)  # it asks, and nobody will answer
+                assert daemon.stop() == 0, daemon.said
+        finally:
+            daemon.kill()
+    assert daemon.events("stopped")
+    assert not daemon.events("fatal")
 
 
 def test_help_explains_every_option_of_a_trainer() -> None:

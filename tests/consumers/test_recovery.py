@@ -20,6 +20,7 @@ from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
+from consumers.streams.dead_letters import HANDFUL
 from consumers.streams.topics import output_topics
 from consumers.trainer import kernels, owner_watch
 from consumers.trainer.components import Components
@@ -28,6 +29,7 @@ from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint.format import decode
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.errors import ConfigurationError, Fenced, LogGap, StateError, TopicMissing, TransientError
+from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import REMEDIES
 from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, OutcomeUnknown, Publisher, Record, TopicSpec
 from streamsvm.kafka.cluster import TRANSACTION_TIMEOUT_S
@@ -441,6 +443,12 @@ def rejected(n: int) -> list[bytes | None]:
     return [b"nonsense"] * n
 
 
+def places(connection: Connection, settings: Settings) -> list[int]:
+    """Return the offset of the record of each dead letter, copies included."""
+    letters = topic(connection, settings.input.dead_letters)
+    return sorted(deadletter.decode(letter.value, letter.headers).offset for letter in letters)
+
+
 def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settings, connection: Connection) -> None:
     """Named are the commonest reason, an example and what to do, and every letter is delivered before."""
     limited = changed(settings, "input", max_consecutive_dead_letters=30)
@@ -455,6 +463,32 @@ def test_too_many_bad_records_after_each_other_stop_the_trainer(settings: Settin
     assert REMEDIES["malformed_json"] in stopped.value.remedy
     letters = topic(connection, settings.input.dead_letters)
     assert len(letters) >= 59
+
+
+def test_a_configuration_under_which_nothing_is_valid_rejects_a_handful(
+    settings: Settings, connection: Connection
+) -> None:
+    """The same few at every start: positions do not move, and the topic is not rejected start by start."""
+    limited = changed(settings, "input", max_consecutive_dead_letters=30)
+    produce(connection, settings.input.topic, records(100))
+    wrong = limited.model_copy(update={"points": PointsConfig(dimension=7)})
+    for _ in range(3):
+        with pytest.raises(ConfigurationError, match="30 records in a row"), Running(wrong, connection) as running:
+            running.wait_until(lambda: False)
+    assert places(connection, settings) == sorted([*range(HANDFUL)] * 3)
+
+
+def test_letters_wait_for_the_first_valid_row(settings: Settings, connection: Connection) -> None:
+    """A handful is sent at once, a restart begins with the same records, and with a valid row each has its letter."""
+    produce(connection, settings.input.topic, rejected(20))
+    for _ in range(2):
+        with Running(settings, connection) as running:
+            running.wait_until(lambda: running.value("streamsvm_dead_letters_total", reason="malformed_json") == 20)
+            running.wait_until(lambda: "15 more letters wait" in str(running.health.ready()[1]["waiting_for"]))
+    assert places(connection, settings) == sorted([*range(HANDFUL)] * 2)
+    produce(connection, settings.input.topic, records(40))
+    run_until(settings, connection, 40)
+    assert set(places(connection, settings)) == set(range(20))
 
 
 def test_a_large_share_of_bad_records_stops_the_trainer(settings: Settings, connection: Connection) -> None:

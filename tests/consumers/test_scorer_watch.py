@@ -48,9 +48,10 @@ def committed_dead_letters(connection: Connection, settings: Settings) -> int:
 
 
 def test_a_wrong_topic_stops_the_scorer(connection: Connection, settings: Settings, trainer: Trainer) -> None:
-    """Points of another dimension end it, at every start, and the batch that passes the limit is not committed."""
+    """Points of another dimension end it, at every start, and its position does not move while nothing was scored."""
     trainer.publish(version_of(1))
     produce(connection, settings.scoring.topic, points(range(60), dimension=3))
+    settings = limited(settings, batch_records=7)
     for _ in range(2):
         with (
             pytest.raises(ConfigurationError, match=r"30 records in a row .*wrong_dimension") as raised,
@@ -58,11 +59,28 @@ def test_a_wrong_topic_stops_the_scorer(connection: Connection, settings: Settin
         ):
             eventually(running.ended, "the scorer ends")
         assert "scoring.max_consecutive_dead_letters" in str(raised.value.remedy)
-    assert committed_dead_letters(connection, settings) < 60
+    assert committed_dead_letters(connection, settings) == 0
     produce(connection, settings.scoring.topic, points(range(4)))
     with Running(limited(settings, max_consecutive_dead_letters=0), connection) as running:
         eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "the good ones are scored")
         eventually(lambda: committed_dead_letters(connection, settings) == 60, "each bad one has one letter")
+
+
+def test_what_was_rejected_waits_for_the_first_that_is_scored(
+    connection: Connection, settings: Settings, trainer: Trainer
+) -> None:
+    """Then each has its letter, once; until then none is committed, and the scorer is not ready and says why."""
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(20), dimension=3))
+    with Running(limited(settings, batch_records=7), connection) as running:
+        eventually(
+            lambda: "could be scored yet" in str(running.health.ready()[1]["waiting_for"].get("input")), "it says why"
+        )
+        assert committed_dead_letters(connection, settings) == 0
+        produce(connection, settings.scoring.topic, points(range(4)))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 4, "the good ones are scored")
+        assert "input" not in running.health.ready()[1]["waiting_for"]
+    assert committed_dead_letters(connection, settings) == 20
 
 
 def test_the_share_is_limited_too(connection: Connection, settings: Settings, trainer: Trainer) -> None:

@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig
+from consumers.streams.dead_letters import HANDFUL
 from consumers.trainer.workers.crew import owner, plain
 from consumers.trainer.workers.messages import newest_of, rows_of
 from consumers.trainer.workers.process import NEWEST_ROWS, NewestRows
 from streamsvm.config import CoresetConfig, PointsConfig
 from streamsvm.errors import ConfigurationError, TransientError
+from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.learner import Learner
@@ -116,6 +118,23 @@ def test_workers_write_dead_letters(settings: Settings, connection: Connection) 
     assert sorted(map(int, letters)) == sorted(bad * PARTITIONS)
     assert running.value("streamsvm_input_rows_total", outcome="rejected") == len(letters)
     assert running.board.snapshot is not None
+
+
+def test_workers_under_a_wrong_configuration_reject_a_handful(settings: Settings, connection: Connection) -> None:
+    """Of each worker; the next start begins with the same records."""
+    wrong = settings.model_copy(
+        update={
+            "points": PointsConfig(dimension=7),
+            "input": settings.input.model_copy(update={"max_consecutive_dead_letters": 30}),
+        }
+    )
+    fill(connection, settings.input.topic)
+    for _ in range(2):
+        with pytest.raises(ConfigurationError, match="30 records in a row"), Running(wrong, connection) as running:
+            running.wait_until(lambda: False)
+    letters = [deadletter.decode(one.value, one.headers) for one in topic(connection, settings.input.dead_letters)]
+    assert len(letters) <= 2 * 2 * HANDFUL
+    assert max(letter.offset for letter in letters) < HANDFUL
 
 
 def test_a_stream_goes_on_through_restarts_and_changes_of_the_number_of_workers(

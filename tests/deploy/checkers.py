@@ -8,6 +8,7 @@ mistake. The operators' kinds are checked by the schemas beside this file.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -45,10 +46,13 @@ def tool(name: str) -> Path:
 
 
 def program(name: str, package: str) -> str:
-    """Return a program of this machine, or skip the test."""
+    """Return a program of this machine, or skip the test; where the continuous integration runs it, fail."""
     path = shutil.which(name)
     if path is None:
-        pytest.skip(f"{name} is not on PATH ({package})")
+        missing = f"{name} is not on PATH ({package})"
+        if os.environ.get("CI"):
+            pytest.fail(missing, pytrace=False)
+        pytest.skip(missing)
     return path
 
 
@@ -70,8 +74,7 @@ def hadolint(deploy: Path) -> str:
 
 
 def prometheus(deploy: Path) -> str:
-    promtool = program("promtool", "Debian: apt install prometheus")
-    return said(promtool, "check", "config", deploy / "prometheus" / "prometheus.yml")
+    return said(promtool(), "check", "config", deploy / "prometheus" / "prometheus.yml")
 
 
 def manifests(deploy: Path) -> str:
@@ -94,6 +97,10 @@ def rendered(deploy: Path) -> str:
         done = subprocess.run([kubectl(), "kustomize", folder], capture_output=True, text=True, check=False)
         found += [done.stderr] if done.returncode else faults([one for one in yaml.safe_load_all(done.stdout) if one])
     return "\n".join(found)
+
+
+def promtool() -> str:
+    return program("promtool", "Debian: apt install prometheus")
 
 
 def kubectl() -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from consumers.metrics import PROCESS, SCORER, TRAINER, Definition
+from tests.deploy.checkers import promtool
 from tests.deploy.files import (
     DASHBOARDS,
     DEPLOY,
@@ -140,11 +140,8 @@ def test_datasource_is_provisioned_where_compose_runs_it() -> None:
 
 def test_queries_parse(tmp_path: Path) -> None:
     """Prometheus's own parser takes every query."""
-    promtool = shutil.which("promtool")
-    if promtool is None:
-        pytest.skip("promtool is not on PATH (Debian: apt install prometheus)")
     rules = tmp_path / "queries.json"
     recorded = [{"record": f"query:{index}", "expr": query.runnable} for index, query in enumerate(queries())]
     rules.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": recorded}]}))
-    checked = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    checked = subprocess.run([promtool(), "check", "rules", rules], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr

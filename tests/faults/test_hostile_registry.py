@@ -19,7 +19,7 @@ from consumers.host.runtime import configure_logging
 from consumers.settings import LogConfig, RegistryConfig, Settings
 from consumers.verify.verify import verify
 from streamsvm.config import PointsConfig
-from streamsvm.errors import InvalidPoint
+from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.ingest.avro import AvroReader, AvroWriter
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry, TopicSpec
 from streamsvm.kafka.schema_registry import LARGEST_ANSWER, MOST_KEPT
@@ -221,6 +221,27 @@ def test_nobody_is_sent_elsewhere(registry: HostileRegistry, client: Client) -> 
     assert set(registry.credentials) == {"Bearer hush"}
 
 
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("first", [text(POINT), plain(b'{"error_code": 40403, "message": "Schema not found"}', 404)])
+def test_credentials_that_were_accepted_are_tried_again(
+    registry: HostileRegistry, client: Client, first: Answer, status: int
+) -> None:
+    """At first a refusal is an error; once there was an answer it may pass, as a registry that is away."""
+    refusal = plain(b'{"error_code": %d, "message": "Unauthorized"}' % status, status)
+    schemas = client(registry.url, token="hush")
+    registry.answer = refusal
+    with pytest.raises(ConfigurationError, match="Unauthorized"):
+        schemas.schema(1)
+    registry.answer = first
+    assert schemas.schema(1) in (POINT, None)
+    registry.answer = refusal
+    with pytest.raises(RegistryUnavailable, match="accepted these credentials before") as refused:
+        schemas.schema(2)
+    assert "registry.token" in refused.value.remedy
+    registry.answer = text(POINT)
+    assert schemas.schema(2) == POINT
+
+
 def test_another_authority_or_name_is_not_trusted(tmp_path: Path, client: Client) -> None:
     """Over https nothing is asked of whoever is not vouched for, by this name."""
     try:
@@ -232,8 +253,9 @@ def test_another_authority_or_name_is_not_trusted(tmp_path: Path, client: Client
         assert client(right.url, ca_file=ours.ca).schema(1) == POINT
         with pytest.raises(RegistryUnavailable, match="certificate verify failed"):
             client(right.url, ca_file=theirs.ca, token="hush").schema(1)
-        with pytest.raises(RegistryUnavailable, match="certificate verify failed"):
+        with pytest.raises(RegistryUnavailable, match="certificate verify failed") as unknown:
             client(right.url, token="hush").schema(1)
+        assert "registry.ca_file" in unknown.value.remedy
         assert right.credentials == [""]
     with hostile_registry(text(POINT), "127.0.0.2", certificate) as misnamed:
         with pytest.raises(RegistryUnavailable, match=r"certificate verify failed.*127\.0\.0\.2"):

@@ -141,6 +141,11 @@ class Adopting:
         return False
 
     @property
+    def nothing_valid(self) -> bool:
+        """Workers that found nothing valid publish nothing that could be adopted."""
+        return False
+
+    @property
     def newest_rejected(self) -> RejectedRecord | None:
         """Not known here: workers show it."""
         return None

@@ -31,8 +31,10 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
+from consumers.trainer.intake import NothingValid
 from consumers.trainer.workers.messages import (
     ERRORS,
+    NOTHING_VALID,
     Assign,
     Channel,
     Failed,
@@ -296,6 +298,17 @@ class Crew:
         return False
 
     @property
+    def nothing_valid(self) -> bool:
+        """Whether rows were rejected and none of any worker was ever valid, so that no position may be kept."""
+        told = [one.progress for one in self._told if one.progress is not None]
+        return any(one.nothing_valid for one in told) and not self._valid
+
+    @property
+    def _valid(self) -> bool:
+        told = [one.progress for one in self._told if one.progress is not None]
+        return any(one.valid for one in told)
+
+    @property
     def _combiner(self) -> Combiner:
         assert isinstance(self._pipeline.learner, Combiner)
         return self._pipeline.learner
@@ -376,6 +389,8 @@ class Crew:
 
         Raises
         ------
+        NothingValid
+            If no worker found a valid row.
         TransientError
             If one does not in time.
         """
@@ -397,6 +412,8 @@ class Crew:
                 )
         if self._late is not None:
             late, self._late = self._late, None
+            if late.what == NOTHING_VALID:
+                raise NothingValid(late.what)
             raise TransientError(late.what, late.remedy)
 
     def show_progress(self) -> None:
@@ -422,8 +439,9 @@ class Crew:
     def _ask(self, *, settle: bool, timeout_s: float) -> None:
         self._ticket += 1
         self._asked_at, self._answers, self._late = self._monotonic(), {}, None
+        valid = self._valid or self._pipeline.points_accepted() > 0
         for hand in self._hands.all:
-            hand.send(Report(self._ticket, settle, timeout_s))
+            hand.send(Report(self._ticket, settle, timeout_s, valid))
 
     def _assign(self, *, ends: bool) -> None:
         state, base, read_to = self._pipeline.learner.state().partitions, self._pipeline.base, self._pipeline.read_to

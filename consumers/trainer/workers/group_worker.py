@@ -24,6 +24,7 @@ import structlog
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from consumers.streams.abandonable import Stopped, heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.streams.ports import Stop
@@ -65,10 +66,6 @@ SHOW_EVERY_S: Final = 5.0
 """Between two commits of group offsets, for observers."""
 NEVER: Final = 1 << 62
 """Leaves after which a cut falls due in a worker: cuts are the trainer's."""
-
-
-class _StoppedEarly(Exception):
-    """The worker was told to stop before it had begun."""
 
 
 class NewestRows:
@@ -180,7 +177,7 @@ class GroupWorker:
             self._health.require("start", "starting")
             try:
                 self._begin(stack)
-            except _StoppedEarly:
+            except Stopped:
                 log.info("stopped", remedy="the worker stopped before it owned a partition; nothing was written")
                 return
             self._health.require("start", "")
@@ -204,7 +201,7 @@ class GroupWorker:
     def _begin(self, stack: ExitStack) -> None:
         settings, cluster = self._settings, self._cluster
         stack.enter_context(limited(self._config.svm))
-        source = cluster.describe(settings.input.topic)
+        source = heeding(self._stop, self._health.beat, lambda: cluster.describe(settings.input.topic))
         check_input(source)
         coresets, letters = self._made(settings.coresets_topic), self._made(settings.input.dead_letters)
         check_topic(coresets, len(source.partitions), cluster.max_message_bytes)
@@ -230,7 +227,7 @@ class GroupWorker:
 
         Raises
         ------
-        _StoppedEarly
+        Stopped
             If told to stop meanwhile.
         """
         told = False
@@ -239,7 +236,7 @@ class GroupWorker:
                 return self._cluster.describe(topic)
             except TopicMissing as missing:
                 if self._stop.wait(LOOK_AGAIN_S if told else POLL_S):
-                    raise _StoppedEarly from None
+                    raise Stopped from None
                 self._health.beat()
                 self._health.require("start", missing.what)
                 if not told:
@@ -564,6 +561,8 @@ class GroupWorker:
         if not partitions or self._reading is None or self._intake is None:
             return
         reading, intake = self._reading, self._intake
+        if intake.nothing_valid:  # positions stay: a better configuration is to read all of it again
+            return
         try:
             intake.flush(FLUSH_TIMEOUT_S if at_once else FLUSH_TIMEOUT_S / 6)
         except TransientError as error:

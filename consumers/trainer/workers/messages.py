@@ -115,12 +115,20 @@ class Assign(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     ends: bool
 
 
+NOTHING_VALID: Final = "no row was valid yet"
+"""What a worker says in `Late` whose letters wait for the first valid row."""
+
+
 class Report(msgspec.Struct, frozen=True, tag=True):
-    """To a worker: hand over what was learned; with `settle`, once its dead letters are stored."""
+    """To a worker: hand over what was learned; with `settle`, once its dead letters are stored.
+
+    Where no row of any worker was valid, one that rejected rows does not hand over, and answers `NOTHING_VALID`.
+    """
 
     ticket: int
     settle: bool
     timeout_s: float
+    valid: bool = False
 
 
 class Show(msgspec.Struct, frozen=True, tag=True):
@@ -187,6 +195,10 @@ class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
         Whether the newest poll brought nothing.
     waiting_for : dict of str to str
         Conditions of readiness that do not hold, and why.
+    valid : bool
+        Whether a row of its partitions was ever valid.
+    nothing_valid : bool
+        Whether rows were rejected, and none was ever valid; False where no limit stops the trainer.
     """
 
     positions: dict[int, tuple[int, int]]
@@ -201,6 +213,8 @@ class Progress(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     counted: list[Counted]
     newest: list[Newest]
     rejected: Rejected | None
+    valid: bool = False
+    nothing_valid: bool = False
 
 
 class States(msgspec.Struct, frozen=True, tag=True, kw_only=True):

@@ -34,6 +34,7 @@ from consumers.trainer import kernels
 from consumers.trainer.intake import Intake
 from consumers.trainer.workers.messages import (
     ERRORS,
+    NOTHING_VALID,
     Assign,
     Channel,
     Counted,
@@ -323,6 +324,8 @@ class Work:
                 counted=self._metrics.changes(),
                 newest=self._newest.take(),
                 rejected=_rejected(intake),
+                valid=reading.points_accepted() > 0,
+                nothing_valid=intake.nothing_valid,
             )
         )
 
@@ -335,6 +338,10 @@ class Work:
         reading, intake = self._reading, self._intake
         if reading is None or intake is None:
             self._channel.send(Late(message.ticket, "the worker is not assigned yet", ""))
+            return
+        if message.settle and intake.nothing_valid and not message.valid:
+            self._tell(at_once=True)
+            self._channel.send(Late(message.ticket, NOTHING_VALID, ""))
             return
         try:
             if message.settle:

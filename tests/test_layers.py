@@ -52,8 +52,7 @@ DAEMONS: list[set[str]] = [
         "consumers.help_texts",
     },
     {"consumers.host"},
-    {"consumers.on_demand"},
-    {"consumers.streams"},
+    {"consumers.on_demand", "consumers.streams"},
     {"consumers.page", "consumers.served"},
     {
         "consumers.trainer",

@@ -28,7 +28,12 @@ OFTEN: Final = (
     "scoring__topic",
 )
 """What one gives at a first start: a trainer has six of them, a scorer three."""
-SHORT: Final = {"training__workers": "--workers", "worker__ordinal": "--ordinal", "worker__of": "--of"}
+SHORT: Final = {
+    "training__workers": "--workers",
+    "worker__ordinal": "--ordinal",
+    "worker__of": "--of",
+    "scoring__reasons": "--reasons",
+}
 """Shorter flags, beside the full ones, of options that are given by hand."""
 
 

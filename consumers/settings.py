@@ -651,6 +651,13 @@ class ScoringConfig(Section):
         "`card.country,items[0].sku`. Null where an event has no such field. Scores grow by them. Default: none.",
     )
 
+    reasons: Annotated[int, Field(ge=0, le=100)] = Field(
+        default=0,
+        description="Say in each score, under `reasons`, which so many fields add most to the decision value, and what "
+        "the others add together; the baseline is the mean row. Of linear versions of two labels; a scorer ends on any "
+        "other version. 0: none.",
+    )
+
     shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
         default="",
         description="Score another version on the same records, and say in each score, under `shadow`, what that one "

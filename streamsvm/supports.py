@@ -109,6 +109,7 @@ FOLLOWING: Final = "an option of `[points]` that follows from `[features]`"
 TOPICS_APART: Final = "scores of other points than the labels'"
 ERASURE: Final = "erasure of rows"
 CERTIFICATE: Final = "a certificate"
+REASONS: Final = "reasons of a score"
 STRETCH: Final = "a version of a stretch of the past"
 SERVED: Final = "quality as served"
 GRAPH_OF_EVENTS: Final = "an ONNX graph of events"
@@ -123,6 +124,7 @@ PHRASES: Final[Mapping[str, str]] = {
     TOPICS_APART: "{value}",
     ERASURE: "{value}",
     CERTIFICATE: "a certificate was asked for",
+    REASONS: "reasons of the scores of {value} were asked for",
     STRETCH: "{name} is of a stretch of the past",
     SERVED: "the quality as served was asked for",
     GRAPH_OF_EVENTS: "a graph of events was asked for",
@@ -222,6 +224,7 @@ _ERASURE: Final = "Erasure"
 _GATE: Final = "Shadow gate"
 _BOUNDS: Final = "Bounds and certificates"
 _SERVED: Final = "Quality as served"
+_REASONS: Final = "Reasons of a score"
 _ONNX: Final = "ONNX"
 _ACCESS: Final = "Access"
 _EVALUATE: Final = "streamsvm evaluate"
@@ -745,6 +748,26 @@ def _bounds() -> Iterator[Row]:
         yield Row(axis=_BOUNDS, feature=given(CERTIFICATE), without=term, why=why, remedy=remedy, kind=kind)
 
 
+def _reasons() -> Iterator[Row]:
+    yield Row(
+        axis=_REASONS,
+        feature=given(REASONS),
+        without=other("svm.kernel", "linear"),
+        why="a kernel's decision value does not split into one part for each field",
+        remedy="Train a linear version, with buckets and crosses in [features] for what bends; or ask how much each "
+        "field matters, by permutation, over loaded.decision_function. A scorer: set scoring.reasons = 0.",
+        kind="nature",
+    )
+    yield Row(
+        axis=_REASONS,
+        feature=given(REASONS),
+        without=MORE_LABELS,
+        why="reasons are of the one decision value of two labels",
+        remedy="Train a model for each label against the others. A scorer: set scoring.reasons = 0.",
+        kind="not built",
+    )
+
+
 def _served() -> Iterator[Row]:
     yield Row(
         axis=_SERVED,
@@ -974,6 +997,7 @@ ROWS: Final[tuple[Row, ...]] = tuple(
         _gate,
         _bounds,
         _served,
+        _reasons,
         _onnx,
         _access,
         _evaluate,

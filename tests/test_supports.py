@@ -32,6 +32,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
+from streamsvm.model.reasons import Explainer
 from streamsvm.model.version import Built
 from streamsvm.registry import onnx_copy
 from streamsvm.supports import ROWS, UNKNOWN_TO_ONNX, Row, Unsupported, given, markdown, require, without_effect
@@ -278,6 +279,8 @@ VERSIONS: Final[Mapping[str, Callable[[], object]]] = {
     "a certificate / `svm.kernel` other than `linear`": certified(2, kernel="rbf"),
     "a certificate / a version of a stretch of the past": lambda: certifier_of(version(built=STRETCH), 1_000),
     "a certificate / `coreset.memory` other than `all`": lambda: certifier_of(version(memory="adaptive"), 1_000),
+    "reasons of a score / `svm.kernel` other than `linear`": lambda: Explainer(golden.handmade("rbf")),
+    "reasons of a score / more than two labels": lambda: Explainer(golden.handmade("linear-classes")),
     "an ONNX graph of events / no `[features]`": lambda: onnx_copy.export(golden.handmade("linear"), events=True),
     f"an ONNX graph of events / {UNKNOWN_TO_ONNX}": lambda: onnx_copy.export(
         dataclasses.replace(golden.handmade("linear"), recipe=payments()), events=True

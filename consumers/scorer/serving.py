@@ -93,6 +93,7 @@ class Serving:
             passed=scoring.pass_fields,
             format_=scoring.format,
             envelope=scoring.envelope,
+            reasons=scoring.reasons,
             shadow=None if beside is None else beside.version,
         )
 

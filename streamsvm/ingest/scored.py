@@ -5,9 +5,10 @@ own `id` (null if it has none), the decision value, the label it means, and the 
 valid points that it covers. Of a version with probabilities it has one more, ``"probability": 0.83``: that of the
 second of the version's labels, whichever label the score means. Of a version of more than two labels `score`, and
 `probability`, are lists: a number for each label, in their order. With `scoring.pass_fields` it repeats fields of its
-event, too: ``"passed": {"card.country": "DE"}``. An array of points (a JSON or Avro array, any Arrow record) gives an
-array of scores in the same order, each with its `row`, the index of its point in the array, because rejected rows are
-left out (they go to the dead-letter topic).
+event, too: ``"passed": {"card.country": "DE"}``. With `scoring.reasons` it says which fields add most to the decision
+value: ``"reasons": {"baseline": -0.4, "fields": [{"field": "amount", "adds": 1.5}], "rest": 0.15}``. An array of points
+(a JSON or Avro array, any Arrow record) gives an array of scores in the same order, each with its `row`, the index of
+its point in the array, because rejected rows are left out (they go to the dead-letter topic).
 
 The record keeps its input's key. Headers: ``streamsvm.source`` (topic/partition/offset of the input: unique to a reader
 of committed records, and the same for every copy where the broker has no transactions), ``streamsvm.model.sha256`` and
@@ -40,6 +41,7 @@ from streamsvm.ingest.events import NO_ABSENCES, Absences
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread
 from streamsvm.model.classes import AnyModel, ClassModel
+from streamsvm.model.reasons import Explainer, Reasons
 from streamsvm.model.version import Version
 from streamsvm.points import Features, Rows
 
@@ -80,7 +82,7 @@ class Shadow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct, frozen=True, kw_only=True):
-    """One score; `probability` only of a version that has one, `passed` only if asked for, `row` only in an array.
+    """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
 
     `shadow` only where another version is scored beside it.
     """
@@ -93,6 +95,7 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     points: int
     probability: float | list[float] | msgspec.UnsetType = msgspec.UNSET
     passed: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    reasons: Reasons | msgspec.UnsetType = msgspec.UNSET
     row: int | msgspec.UnsetType = msgspec.UNSET
     shadow: Shadow | msgspec.UnsetType = msgspec.UNSET
 
@@ -182,6 +185,14 @@ def points_config(
         ) from None
 
 
+@dataclass(frozen=True, slots=True)
+class _Extra:
+    """What is said of the rows of a record beside their scores, if it is asked for."""
+
+    shadows: Sequence[Decided] | None
+    reasons: Sequence[Reasons] | None
+
+
 class BatchScorer:
     """Scores batches of records with one version.
 
@@ -204,11 +215,15 @@ class BatchScorer:
         What is around an event. Default: what the version's recipe says.
     shadow : Version, optional
         Another version that is scored on the same rows; see `shadow_fault`.
+    reasons : int
+        How many reasons a score has; 0: it says nothing of them.
 
     Raises
     ------
     InvalidMessage
         If no point can be valid to this version.
+    Unsupported
+        If reasons are asked for, and the version has none.
     """
 
     def __init__(
@@ -225,8 +240,11 @@ class BatchScorer:
         format_: PointsFormat = "auto",
         envelope: Envelope | None = None,
         shadow: Version | None = None,
+        reasons: int = 0,
     ) -> None:
         self._shadow = shadow
+        self._reasons = reasons
+        self._explainer = Explainer(version) if reasons else None
         self._passed = {written: path_of(written) for written in passed}
         self._version = version
         self._sha256 = sha256.encode()
@@ -269,13 +287,14 @@ class BatchScorer:
         for rows in decoded.rows:
             decided = _decide(self._version, rows)
             beside = None if self._shadow is None else _decide(self._shadow, rows)
+            why = None if self._explainer is None else _explain(self._explainer, rows, self._reasons)
             for start, end in _records(rows):
                 at = rows.partition, int(rows.offset[start])
                 ids = decoded.ids[base + start : base + end]
                 accepted = rows.accepted[start:end].tolist()
-                shadows = None if beside is None else beside[start:end]
+                extra = _Extra(None if beside is None else beside[start:end], None if why is None else why[start:end])
                 self._score_record(
-                    sources[at], decided[start:end], shadows, ids, accepted, rejections.get(at, ()), scored
+                    sources[at], decided[start:end], extra, ids, accepted, rejections.get(at, ()), scored
                 )
             base += len(rows)
         return scored
@@ -284,7 +303,7 @@ class BatchScorer:
         self,
         source: SourceRecord,
         decided: Sequence[Decided],
-        shadows: Sequence[Decided] | None,
+        extra: _Extra,
         ids: Sequence[str | int | None],
         accepted: Sequence[bool],
         known: tuple[Rejection, ...],
@@ -296,7 +315,7 @@ class BatchScorer:
             if accepted[row] and not math.isfinite(_greatest(score)):
                 bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
         good = [row for row in range(len(decided)) if accepted[row] and row not in bad]
-        record = self._encode(source, [(row, ids[row], decided[row]) for row in good], shadows) if good else None
+        record = self._encode(source, [(row, ids[row], decided[row]) for row in good], extra) if good else None
         if record is not None and (needed := _message_bytes(record)) > self._max_message_bytes:
             what = f"the record's scores take {needed} bytes; the output topic allows {self._max_message_bytes}"
             bad |= {row: Rejection(row, "too_many_rows", what) for row in good}
@@ -314,7 +333,7 @@ class BatchScorer:
         self,
         source: SourceRecord,
         rows: Sequence[tuple[int, str | int | None, Decided]],
-        shadows: Sequence[Decided] | None,
+        extra: _Extra,
     ) -> ScoreRecord:
         many = self._decoder.is_array(source)
         passed = self._fields_of(source) if self._passed else None
@@ -324,7 +343,8 @@ class BatchScorer:
                 decided,
                 row if many else None,
                 passed[row] if passed else msgspec.UNSET,
-                msgspec.UNSET if shadows is None else self._shadow_of(shadows[row]),
+                msgspec.UNSET if extra.reasons is None else extra.reasons[row],
+                msgspec.UNSET if extra.shadows is None else self._shadow_of(extra.shadows[row]),
             )
             for row, identity, decided in rows
         ]
@@ -361,6 +381,7 @@ class BatchScorer:
         decided: Decided,
         row: int | None,
         passed: dict[str, Any] | msgspec.UnsetType,
+        reasons: Reasons | msgspec.UnsetType,
         shadow: Shadow | msgspec.UnsetType,
     ) -> Score:
         version, (score, probability) = self._version, decided
@@ -373,9 +394,16 @@ class BatchScorer:
             points=version.stream.points,
             probability=msgspec.UNSET if probability is None else probability,
             passed=passed,
+            reasons=reasons,
             row=msgspec.UNSET if row is None else row,
             shadow=shadow,
         )
+
+
+def _explain(explainer: Explainer, rows: Rows, most: int) -> list[Reasons]:
+    """Return the reasons of each row; meaningless where the row was rejected."""
+    with np.errstate(all="ignore"):
+        return explainer.reasons(np.asarray(rows.points.X), most)
 
 
 def shadow_fault(serving: Version, shadow: Version) -> str:

@@ -25,10 +25,11 @@ from streamsvm.model.certified import Certified
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
-from streamsvm.model.features import features_of_either, features_of_events
+from streamsvm.model.features import check_decided, features_of_either, features_of_events
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, current_key, pin_key
+from streamsvm.model.reasons import Explainer, Reasons
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
 from streamsvm.registry.aliases import AliasTable, models_there
@@ -194,6 +195,20 @@ class Loaded:
             As `decision_function` does.
         """
         return self.version.model.predict_proba(self._rows(X))
+
+    def explain(self, X: Any, k: int) -> list[Reasons]:
+        """Return for each row, raw events or features as for `predict`, the `k` fields that add most to its score.
+
+        Raises
+        ------
+        Unsupported
+            If the version has a kernel, or more than two labels: a `ConfigurationError` that says what to use instead.
+        InvalidFeatures
+            As `decision_function` does.
+        """
+        explainer, rows = Explainer(self.version), self._rows(X)
+        check_decided(self.version.model.decision_function(rows))
+        return explainer.reasons(rows, k)
 
     def _rows(self, X: Any) -> Any:
         return X if self.columns is None else features_of_either(self.columns, X)

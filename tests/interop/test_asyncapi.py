@@ -113,10 +113,15 @@ def read(headers: Any) -> dict[str, str]:
     return {name: content.decode() for name, content in headers}
 
 
-def scored(value: bytes) -> Any:
+def scored(value: bytes, reasons: int = 0) -> Any:
     """Return what the scorer makes of one record."""
     scorer = BatchScorer(
-        version_of(2), "ab" * 32, max_record_bytes=10_000, max_rows_per_record=9, max_message_bytes=99_999
+        version_of(2),
+        "ab" * 32,
+        max_record_bytes=10_000,
+        max_rows_per_record=9,
+        max_message_bytes=99_999,
+        reasons=reasons,
     )
     return scorer.score([Record("points", 3, 7, b"k", value, (), 1_700_000_000_000, None)])
 
@@ -173,7 +178,7 @@ def real_messages() -> dict[str, list[Any]]:
         build={},
         links=(),
     )
-    score, scores = scored(one), scored(many)
+    score, scores, reasoned = scored(one), scored(many), scored(one, reasons=2)
     (bad,) = scored(b"not json").rejected
     letter = deadletter.encode("points", bad, b"k", (), model="m")
     headers = events.headers(version, digest, datetime(2026, 1, 1, tzinfo=UTC), {})
@@ -190,7 +195,7 @@ def real_messages() -> dict[str, list[Any]]:
         ],
         "challenge": [json.loads(encode_challenge(one)) for one in challenges()],
         "owner": [json.loads(encode_owner(Owner("s", "2026-01-01T00:00:00+00:00")))],
-        "scores": [json.loads(made.records[0].value) for made in (score, scores)],
+        "scores": [json.loads(made.records[0].value) for made in (score, scores, reasoned)],
         "scoreHeaders": [read(score.records[0].headers)],
         "modelHeaders": [read(headers)],
         "onnxHeaders": [read(onnx_codec.headers(version, b"graph", digest, datetime(2026, 1, 1, tzinfo=UTC)))],

@@ -108,7 +108,7 @@ def evaluator(language: str, directory: Path) -> list[str]:
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])
 def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> None:
-    """Within 1e-12 of what a decision value is summed of; what one rejects the other does, too."""
+    """Within 1e-12 of what a decision value is summed of, and its reasons; what one rejects the other does, too."""
     made = version()
     events = [payment(index) for index in range(EVENTS)]
     for index in range(0, EVENTS, 97):  # what is wrong, in turns
@@ -117,14 +117,14 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         events[index] |= UNUSUAL[index // 89 % len(UNUSUAL)]
     (tmp_path / "model.json").write_bytes(codec.encode(made))
     (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl"), "3"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(answers) == EVENTS
     loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
     machine, scaler = made.model.machine, made.model.scaler
     assert isinstance(machine, LinearMachine)
-    rejected = 0
+    rejected, scored = 0, list[tuple[dict[str, Any], dict[str, Any], float]]()
     for event, answer in zip(events, answers, strict=True):
         try:
             (x,) = loaded.features([event])
@@ -136,7 +136,17 @@ def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> N
         assert answer["decision"] == pytest.approx(loaded.score(event).score, rel=0, abs=1e-12 * max(1.0, summed)), (
             event
         )
+        scored.append((event, answer, 1e-12 * max(1.0, summed)))
     assert rejected == len(range(0, EVENTS, 97))
+    reasons = loaded.explain([event for event, _, _ in scored], 3)
+    for (event, answer, allowed), why in zip(scored, reasons, strict=True):
+        told = answer["reasons"]
+        assert [one["field"] for one in told["fields"]] == [one.field for one in why.fields], event
+        assert told["baseline"] == why.baseline
+        added = [*(one["adds"] for one in told["fields"]), told["rest"]]
+        expected = [*(one.adds for one in why.fields), why.rest]
+        assert np.abs(np.subtract(added, expected)).max() <= allowed, event
+        assert abs(sum(added) + told["baseline"] - answer["decision"]) <= allowed, event
 
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])

@@ -1,8 +1,9 @@
 // What a version's recipe makes of raw events, in Java with Jackson: the part `recipe` of a message.
 //
-//     javac -d classes -cp 'jars/*' Features.java Message.java && java -cp 'classes:jars/*' Features MODEL.json EVENTS.jsonl
+//     javac -d classes -cp 'jars/*' Features.java Message.java && java -cp 'classes:jars/*' Features MODEL.json EVENTS.jsonl [K]
 // prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
-// the columns of the message's examples, and ends with status 1 if one is another.
+// the columns of the message's examples, and ends with status 1 if one is another. With K each line has the reasons, too:
+// the K fields that add most to the decision value, and what the others add together.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.DoubleNode;
@@ -36,10 +37,14 @@ public final class Features {
     interface Kind { double[] of(List<JsonNode> values); }
 
     private final Map<String, Part> parts = new LinkedHashMap<>();
+    /** The field of each feature, or both of a cross; and, once an event was evaluated, of each column. */
+    private final Map<String, String> named = new HashMap<>();
+    private List<String> fields;
 
     Features(JsonNode recipe) {
         for (JsonNode feature : recipe.get("features")) {
             boolean crosses = feature.get("as").asText().equals("cross");
+            named.put(feature.get("name").asText(), crosses ? named.get(feature.get("of").get(0).asText()) + " x " + named.get(feature.get("of").get(1).asText()) : shown(feature.get("field")));
             parts.put(feature.get("name").asText(), crosses ? crossed(feature) : ofFields(feature, recipe.path("zones")));
         }
     }
@@ -48,7 +53,42 @@ public final class Features {
     double[] columns(JsonNode event) {
         Map<String, double[]> made = new LinkedHashMap<>();
         parts.forEach((name, part) -> made.put(name, part.of(event, made)));
+        if (fields == null) {
+            fields = new ArrayList<>();
+            made.forEach((name, columns) -> fields.addAll(Collections.nCopies(columns.length, named.get(name))));
+        }
         return made.values().stream().flatMapToDouble(Arrays::stream).toArray();
+    }
+
+    /** Return a path as text: card.country, items[0].price. */
+    static String shown(JsonNode path) {
+        StringBuilder text = new StringBuilder();
+        for (JsonNode step : path) text.append(step.isInt() ? "[" + step.asInt() + "]" : "." + step.asText());
+        return text.length() > 0 && text.charAt(0) == '.' ? text.substring(1) : text.toString();
+    }
+
+    /** Why a decision value is what it is: the fields that add most to that of the mean row, and what the others add. */
+    record Reasons(double baseline, List<Map<String, Object>> fields, double rest) {}
+
+    /** Return the reasons of columns; fields has the field of each. Without a recipe it is the feature's name, or x[j]. */
+    static Reasons reasons(Message message, double[] x, List<String> fields, int most) {
+        JsonNode model = message.get("model");
+        Message.must(model.get("kernel").asText().equals("linear") && model.get("intercepts").size() == 1,
+            "reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
+        JsonNode mean = message.get("features").get("mean"), scale = message.get("features").get("scale"), weights = model.get("coefficients").get(0);
+        Map<String, Double> adds = new LinkedHashMap<>();
+        for (int j = 0; j < x.length; j++)
+            adds.merge(fields.get(j), (x[j] - mean.get(j).asDouble()) / scale.get(j).asDouble() * weights.get(j).asDouble(), Double::sum);
+        List<Map.Entry<String, Double>> sorted = new ArrayList<>(adds.entrySet());
+        sorted.sort(Comparator.comparingDouble(one -> -Math.abs(one.getValue())));
+        List<Map<String, Object>> largest = new ArrayList<>();
+        double rest = 0;
+        for (int i = 0; i < sorted.size(); i++) {
+            double value = sorted.get(i).getValue();
+            if (i >= most) rest += value;
+            else if (value != 0) largest.add(Map.of("field", sorted.get(i).getKey(), "adds", value));
+        }
+        return new Reasons(model.get("intercepts").get(0).asDouble(), largest, rest);
     }
 
     /** Return the recipe of a message, which makes of the message's examples the columns that they should have; or refuse. */
@@ -316,6 +356,7 @@ public final class Features {
         Message message = Message.opened(JSON.readTree(new File(args[0])));
         JsonNode model = message.get("model");
         Features features = checked(message);
+        int most = args.length > 2 ? Integer.parseInt(args[2]) : 0;
         double[] mean = array(message.get("features").get("mean")), scale = array(message.get("features").get("scale"));
         double[] coefficients = array(model.get("coefficients").get(0));
         for (String line : Files.readAllLines(Path.of(args[1]))) {
@@ -324,7 +365,7 @@ public final class Features {
                 double[] x = features.columns(JSON.readTree(line));
                 double sum = model.get("intercepts").get(0).asDouble();
                 for (int i = 0; i < x.length; i++) sum += (x[i] - mean[i]) / scale[i] * coefficients[i];
-                told = Map.of("decision", sum);
+                told = most == 0 ? Map.of("decision", sum) : Map.of("decision", sum, "reasons", reasons(message, x, features.fields, most));
             } catch (IllegalArgumentException rejection) {
                 told = Map.of("error", rejection.getMessage());
             }

@@ -1,8 +1,9 @@
 // What a version's recipe makes of raw events, in Node.js without packages: the part `recipe` of a message.
 //
-//     node features.mjs MODEL.json EVENTS.jsonl
+//     node features.mjs MODEL.json EVENTS.jsonl [K]
 // prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
-// the columns of the message's examples, and ends with status 1 if one is another.
+// the columns of the message's examples, and ends with status 1 if one is another. With K each line has the reasons, too:
+// the K fields that add most to the decision value, and what the others add together.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
@@ -122,6 +123,9 @@ const KINDS = {
 };
 const oneOf = (width, at, value = 1) => Object.assign(Array(width).fill(0), { [at]: value });
 
+/** Return a path as text: card.country, items[0].price. */
+const shown = (path) => path.map((step) => (typeof step === "number" ? `[${step}]` : `.${step}`)).join("").replace(/^\./, "");
+
 /** Return a function from an event to its columns, as an array; it throws where the recipe rejects the event. */
 export function columnsOf({ features, zones = {} }) {
   const compiled = features.map((feature) => {
@@ -140,11 +144,29 @@ export function columnsOf({ features, zones = {} }) {
       return missing === "indicator" ? [...own, Number(gone)] : own;
     };
   });
-  return (event) => {
+  const named = {}; // the field of each feature, or both of a cross
+  for (const { name, of, field } of features) named[name] = of ? of.map((one) => named[one]).join(" x ") : shown(field);
+  const columns = (event) => {
     const made = {};
     features.forEach(({ name }, i) => (made[name] = compiled[i](event, made)));
+    columns.fields ??= features.flatMap(({ name }) => made[name].map(() => named[name])); // of each column, once known
     return features.flatMap(({ name }) => made[name]);
   };
+  return columns;
+}
+
+/**
+ * Return why the columns x have their decision value: the fields that add most to that of the mean row, and the rest.
+ * `fields` has the field of each column; without a recipe it is the feature's name, or x[j].
+ */
+export function reasonsOf({ model, features: { mean, scale } }, x, fields, most) {
+  must(model.kernel === "linear" && model.intercepts.length === 1,
+    "reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
+  const adds = new Map(fields.map((field) => [field, 0]));
+  x.forEach((value, j) => adds.set(fields[j], adds.get(fields[j]) + ((value - mean[j]) / scale[j]) * model.coefficients[0][j]));
+  const sorted = [...adds].map(([field, adds]) => ({ field, adds })).sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));
+  const rest = sorted.splice(most).reduce((sum, { adds }) => sum + adds, 0);
+  return { baseline: model.intercepts[0], fields: sorted.filter(({ adds }) => adds !== 0), rest };
 }
 
 /** Return `columnsOf` the part `recipe`, which makes the columns of its own examples as the message has them; or refuse. */
@@ -166,13 +188,14 @@ export function checkedColumns({ recipe, examples }, { names }) {
 }
 
 if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [model, events] = process.argv.slice(2).map((file) => readFileSync(file, "utf8"));
-  const { model: { coefficients: [weights], intercepts: [intercept] }, features, parts } = opened(JSON.parse(model));
+  const [model, events] = process.argv.slice(2, 4).map((file) => readFileSync(file, "utf8")), most = Number(process.argv[4] ?? 0);
+  const message = opened(JSON.parse(model)), { model: { coefficients: [weights], intercepts: [intercept] }, features, parts } = message;
   const columns = checkedColumns(parts.recipe, features), { mean, scale } = features;
   const lines = events.trimEnd().split("\n").map((line) => {
     try {
       const x = columns(JSON.parse(line));
-      return { decision: x.reduce((sum, value, j) => sum + ((value - mean[j]) / scale[j]) * weights[j], intercept) };
+      const decision = x.reduce((sum, value, j) => sum + ((value - mean[j]) / scale[j]) * weights[j], intercept);
+      return most ? { decision, reasons: reasonsOf(message, x, columns.fields, most) } : { decision };
     } catch (error) {
       return { error: error.message };
     }

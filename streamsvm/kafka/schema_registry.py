@@ -2,8 +2,8 @@
 
 A schema of an id, or of a GUID, never changes, so each is asked for once, while it is among those kept. What the
 registry plainly says does not exist is told apart from whatever else goes wrong on the way to it: that may pass, and
-nothing is decided by it. So may a refusal of credentials that were accepted before: a registry, or a proxy before it, that
-starts again.
+nothing is decided by it. So may a refusal of credentials that were accepted before: a registry, or a proxy before it,
+that starts again.
 
 Invariant: whoever answers in the registry's place cannot cost more than a bounded time and memory. An answer has a
 largest size and a time by which it must have come as a whole, is never unpacked, and leads to no other address.

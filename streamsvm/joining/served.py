@@ -106,7 +106,10 @@ class ServedLabels:
         """Return those of some keys."""
         chosen = [index for index, key in enumerate(self.keys) if key in wanted]
         return ServedLabels(
-            time_ms=self.time_ms[chosen], keys=[self.keys[index] for index in chosen], sign=self.sign[chosen]
+            time_ms=self.time_ms[chosen],
+            last=self.last[chosen],
+            keys=[self.keys[index] for index in chosen],
+            sign=self.sign[chosen],
         )
 
 

@@ -487,7 +487,9 @@ def test_the_time_of_a_score_may_be_any() -> None:
     decoder = ScoreDecoder(PointsConfig(dimension=2), "id", NAME, "points")
     late_ms = (1 << 63) - 1
     scores = decoder.decode([score_record(1, SAID)._replace(timestamp_ms=late_ms)]).scores
-    labels = ServedLabels(time_ms=np.array([late_ms]), keys=[b"a"], sign=np.array([1], np.int8))
+    labels = ServedLabels(
+        time_ms=np.array([late_ms]), last=np.ones(1, np.bool_), keys=[b"a"], sign=np.array([1], np.int8)
+    )
     for settled in (False, True):
         found = served(scores, {0: labels}, horizon_ms=1_000, early_ms=0, settled=settled, absent="negative")
         assert len(found) <= 1

@@ -140,7 +140,8 @@ PASSED_OVER_ROWS: Final = Definition(
     "streamsvm_passed_over_rows",
     "counter",
     "Rows that hold no event and are not rejected, by reason: deletions and other operations of a change log, and "
-    "tombstones, where events.envelope is connect or debezium. They count neither as accepted nor as rejected.",
+    "tombstones, where events.envelope is connect or debezium; and rows of which a field `__deleted` or `__op` says "
+    "that they were deleted. They count neither as accepted nor as rejected.",
     "delete rising: what was learned of deleted rows stays learned. Begin a new incarnation if it must not.",
     ("reason",),
 )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed, without_placeholders
-from streamsvm.features.notations import notation_of, wanted_by
+from streamsvm.features.notations import Parse, number_of_decimal, number_of_text
 from streamsvm.features.paths import Path, picked
 from streamsvm.features.recipe import (
     MISSING,
@@ -289,7 +289,7 @@ Fill = Callable[[Float, Sequence[Any], Faults], None]
 
 def _number_filler(feature: Number, _: Recipe) -> Fill:
     path, clip, unit, edges = feature.field, feature.clip, feature.unit, np.array(feature.buckets)
-    parse, wanted = notation_of(feature), wanted_by(feature)
+    parse, wanted = _notation_of(feature), _wanted_by(feature)
 
     def fill(out: Float, values: Sequence[Any], faults: Faults) -> None:
         v = numbers(values[0] if parse is None else parsed(values[0], parse, path, faults, wanted), path, faults)
@@ -304,6 +304,26 @@ def _number_filler(feature: Number, _: Recipe) -> Fill:
             out[:, 0] = np.copysign(np.log1p(np.abs(v)), v) if feature.log1p else v
 
     return fill
+
+
+def _notation_of(feature: Number) -> Parse | None:
+    """Return what reads a feature's values that are no numbers of JSON; None where it takes these only."""
+    if feature.parse == "text":
+        return number_of_text(feature.decimal, feature.thousands, feature.currency)
+    return number_of_decimal(feature.scale) if feature.parse == "decimal" else None
+
+
+def _wanted_by(feature: Number) -> str:
+    """Say what a value of a feature has to be."""
+    if feature.parse == "text":
+        of = [f"the decimal separator {feature.decimal!r}"]
+        of.append(f"the thousands separator {feature.thousands!r}" if feature.thousands else "no thousands separator")
+        of.append(f"the currency {feature.currency!r}" if feature.currency else "no currency")
+        return f"a number, or a text that writes one with {', '.join(of[:-1])} and {of[-1]}"
+    if feature.parse == "decimal":
+        of_base64 = "" if feature.scale is None else f"base64 of a decimal of scale {feature.scale}, or "
+        return f"a number, or {of_base64}an object of scale and value"
+    return "a number"
 
 
 def _category_filler(feature: Category, _: Recipe) -> Fill:

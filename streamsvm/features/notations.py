@@ -27,7 +27,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final
 
 MOST_CHARACTERS: Final = 64
 MOST_BYTES: Final = 64
@@ -51,36 +51,6 @@ def is_currency(text: str) -> bool:
 
 Parse = Callable[[Any], float | None]
 """Returns the number that a value writes; None if it writes none."""
-
-
-class Notation(Protocol):
-    """What a feature says of how its numbers are written: `streamsvm.features.recipe.Number`."""
-
-    parse: Literal["text", "decimal"] | None
-    decimal: str
-    thousands: str
-    currency: str
-    scale: int | None
-
-
-def notation_of(feature: Notation) -> Parse | None:
-    """Return what reads a feature's values that are no numbers of JSON; None where it takes these only."""
-    if feature.parse == "text":
-        return number_of_text(feature.decimal, feature.thousands, feature.currency)
-    return number_of_decimal(feature.scale) if feature.parse == "decimal" else None
-
-
-def wanted_by(feature: Notation) -> str:
-    """Say what a value of a feature has to be."""
-    if feature.parse == "text":
-        of = [f"the decimal separator {feature.decimal!r}"]
-        of.append(f"the thousands separator {feature.thousands!r}" if feature.thousands else "no thousands separator")
-        of.append(f"the currency {feature.currency!r}" if feature.currency else "no currency")
-        return f"a number, or a text that writes one with {', '.join(of[:-1])} and {of[-1]}"
-    if feature.parse == "decimal":
-        of_base64 = "" if feature.scale is None else f"base64 of a decimal of scale {feature.scale}, or "
-        return f"a number, or {of_base64}an object of scale and value"
-    return "a number"
 
 
 def number_of_text(decimal: str, thousands: str, currency: str) -> Parse:

@@ -648,7 +648,7 @@ def _bare(schema: Any) -> Any:
 
 
 def _scale(schema: Mapping[str, Any]) -> dict[str, int]:
-    """Return the scale of a decimal; nothing if precision and scale are invalid: by the specification it is then bytes."""
+    """Return the scale of a decimal; nothing if it is invalid, and so by the specification bytes."""
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     valid = type(precision) is int and type(scale) is int and 0 <= scale <= precision
     return {DECIMAL_SCALE: scale} if valid else {}

@@ -291,7 +291,7 @@ def _scan(
             continue
         at += skipped[record]
         at_code, depth = start, -1
-        value, real = 0, 0.0
+        value, real = np.int64(0), 0.0
         while True:
             read, then = code[at_code, 0], code[at_code, 2]
             operand = np.int64(code[at_code, 1])

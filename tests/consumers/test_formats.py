@@ -35,12 +35,14 @@ from tests.codec.rows import Raw
 from tests.codec.test_arrow_events import in_arrow
 from tests.codec.test_events import ROW
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
+from tests.faults.hostile_registry import hostile_registry, text
 from tests.features.recipes import payment, payments
-from tests.streams import gaussian, small_config
+from tests.streams import DIMENSION, gaussian, small_config
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")
 Client = Callable[[str], SchemaRegistry]
 N, ROWS_PER_RECORD = 100, 7
+NAMES = tuple(f"f{index}" for index in range(DIMENSION))
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +144,65 @@ def test_a_trainer_publishes_the_same_training_sets_from_every_format(
         assert len(published) == N // 40
         found.append([version.lineage.training_set_sha256 for version in published])
     assert found[0] == found[1] == found[2]
+
+
+def test_a_trainer_reads_each_record_by_what_names_its_schema(broker: TestBroker, tmp_path: Path) -> None:
+    """In the header by GUID or id, or in front of the value; deletions are passed over, and the rest is named."""
+    fields = [{"name": name, "type": "double"} for name in NAMES] + [{"name": "y", "type": "int"}]
+    deleted = {"name": "__deleted", "type": ["null", "string"]}
+    asked = json.dumps({"type": "record", "name": "P", "fields": [*fields, deleted]})
+    guid = b"\1" + bytes(range(16))
+    points = gaussian(N, seed=5)
+    values = [
+        dict(zip(NAMES, x.tolist(), strict=True)) | {"y": int(y)} for x, y in zip(points.X, points.y, strict=True)
+    ]
+    framed = [AvroWriter(asked, 7).encode({**value, "__deleted": "false"}) for value in values]
+    gone = AvroWriter(asked, 7).encode({**values[0], NAMES[0]: 1 / 3, "__deleted": "true"})  # whose first byte is not 0
+    with hostile_registry(text(asked)) as registry:
+        settings = started(broker, tmp_path, registry.url)
+        assert settings.points is not None
+        described = settings.points.model_copy(update={"format": "avro", "feature_names": NAMES})
+        settings = settings.model_copy(update={"points": described})
+        prepare(broker, settings)
+        outbox = Outbox(broker.connection)
+        for at, value in enumerate(framed):
+            header = (guid, b"\0\0\0\0\x07", None)[at % 3]
+            body, headers = (value, ()) if header is None else (value[5:], (("__value_schema_id", header),))
+            outbox.send(Message(settings.input.topic, body, headers=headers, partition=0))
+        for body, headers in (
+            (gone, ()),
+            (gone[5:], (("__value_schema_id", guid),)),
+            (gone[5:], ()),
+            (gone, (("__value_schema_id", b"?"),)),
+        ):
+            outbox.send(Message(settings.input.topic, body, headers=headers, partition=0))
+        outbox.flush(30.0)
+        outbox.close()
+        with Running(settings, broker.connection) as running:
+            running.wait_for_rows(N)
+            running.wait_until(lambda: running.value("streamsvm_passed_over_rows_total", reason="delete") == 2)
+            running.wait_until(lambda: running.value("streamsvm_input_rows_total", outcome="rejected") == 2)
+        paths = {path.partition("?")[0] for path in registry.asked}
+    assert paths == {"/schemas/ids/7", "/schemas/guids/00010203-0405-0607-0809-0a0b0c0d0e0f"}
+    cluster, name = Cluster(broker.connection), settings.input.dead_letters
+    of_each = [cluster.read_to_end(name, one, timeout_s=30.0) for one in sorted(cluster.describe(name).partitions)]
+    letters = [letter for some in of_each for letter in some]
+    rows = [json.loads(dict(one.headers)["streamsvm.deadletter.rows"]) for one in letters]
+    found = {row["reason"]: one.value for (row,), one in zip(rows, letters, strict=True)}
+    assert found == {"unframed": gone[5:], "malformed_schema_id": gone}
+    plain = started(broker, tmp_path / "plain", "")
+    prepare(broker, plain)
+    outbox = Outbox(broker.connection)
+    for x, y in zip(points.X.tolist(), points.y.tolist(), strict=True):
+        outbox.send(Message(plain.input.topic, json.dumps({"x": x, "y": y}).encode(), partition=0))
+    outbox.flush(30.0)
+    outbox.close()
+    run_until(plain, broker.connection, N)
+    made, expected = (
+        [one.lineage.training_set_sha256 for one in versions(broker.connection, of)] for of in (settings, plain)
+    )
+    assert made == expected
+    assert len(made) == N // 40
 
 
 def prepare(broker: TestBroker, settings: Settings) -> None:

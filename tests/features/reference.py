@@ -171,7 +171,8 @@ def is_figures(text: str) -> bool:
 
 def encoded(value: str | dict[str, Any], feature: Mapping[str, Any]) -> Fraction:
     """Return the decimal that base64 of its integer is."""
-    scale, text = feature.get("scale"), value
+    scale: Any = feature.get("scale")
+    text: Any = value
     if isinstance(value, dict):
         scale, text = value.get("scale"), value.get("value")
     if isinstance(scale, bool) or not isinstance(scale, int | float) or scale != int(scale) or abs(scale) > 100:

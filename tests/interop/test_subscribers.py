@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,11 @@ def commands(directory: Path) -> dict[str, list[str]]:
         return {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
     except CannotRun as missing:
         pytest.skip(f"no subscribers in other languages: {missing}")
+
+
+def says(program: Program, what: str) -> bool:
+    """Tell whether a program complained of something."""
+    return what in program.complaints
 
 
 def difference(found: list[float] | list[list[float]], expected: Float) -> float:
@@ -183,7 +189,7 @@ def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Pat
         said = "version 1 was held back, because it knows nothing"
         for name, command in commands(tmp_path).items():
             program = stack.enter_context(running(name, [*command, *given], tmp_path))
-            eventually(lambda program=program: said in program.complaints, said, DEADLINE_S)
+            eventually(partial(says, program, said), said, DEADLINE_S)
         assert "version 1, the newest, was held back, because it knows nothing" in here.missing
 
 

@@ -16,7 +16,6 @@ import typer
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.places import time_of
 from streamsvm.supports import require
 
 if TYPE_CHECKING:
@@ -385,6 +384,7 @@ def _positions(given: list[str]) -> dict[int, list[Position]]:
 def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool) -> None:
     """Print a row for each stretch; one without a point has no coefficients."""
     from consumers.verify.building import Stretch, as_plain, steps_of
+    from streamsvm.places import time_of
 
     since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
     until = asked.until or time_of((builder.last_time_ms + 1) / 1e3)
@@ -470,6 +470,8 @@ def _iso(moment: datetime) -> str:
 
 
 def _shown(time_ms: int) -> str:
+    from streamsvm.places import time_of
+
     time = None if time_ms < 0 else time_of(time_ms / 1e3)
     return "an unknown time" if time is None else f"{time:%Y-%m-%d %H:%M:%S}"
 

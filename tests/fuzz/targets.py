@@ -598,7 +598,8 @@ def _source(case: bytes) -> str:
         )
         assert all(0 <= run.begin < run.end <= 10 for run in runs)
         labels = {0: ServedLabels(time_ms=np.array([INT64 - 1]), keys=[b"a"], sign=np.array([1], np.int8))}
-        served(found.scores, labels, horizon_ms=1_000, early_ms=0, settled=True)
+        if len(found.scores):
+            served(found.scores, labels, horizon_ms=1_000, early_ms=0, settled=True)
         accepted += len(found.scores)
     return "accepted" if accepted else "refused"
 
@@ -631,8 +632,8 @@ def _coresets(case: bytes) -> str:
     words = set()
     for order in (records, records[::-1]):
         found = PartitionLog("m", 1, 2)
-        for offset, (key, value, told) in enumerate(order):
-            found.feed(offset, key, value, told)
+        for offset, record in enumerate(order):
+            found.feed(offset, *record)
         complete = found.highest(100)
         assert complete is None or complete.manifest.at <= Position(100)
         found.garbage()

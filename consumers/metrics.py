@@ -548,7 +548,7 @@ TRAINER: Final = (
     Definition(
         "streamsvm_challenge_scores_left_out",
         "gauge",
-        "What was read of the scores' topic in the open challenge and is no score: records that cannot be read "
+        "What was read of the topic of scores in the open challenge, and does not count: records that cannot be read "
         "(`unreadable`), and scores of records that the input does not have (`nowhere`).",
         "Above 0: another program writes to the topic of the scores; the log names the first such record.",
         ("reason",),

@@ -17,7 +17,6 @@ from consumers.help_texts import Commands
 from consumers.host.untrusted_text import moment, printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.places import time_of
 from streamsvm.supports import require
 
 if TYPE_CHECKING:
@@ -383,6 +382,7 @@ def _positions(given: list[str]) -> dict[int, list[Position]]:
 def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool) -> None:
     """Print a row for each stretch; one without a point has no coefficients."""
     from consumers.verify.building import Stretch, as_plain, steps_of
+    from streamsvm.places import time_of
 
     since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
     until = asked.until or time_of((builder.last_time_ms + 1) / 1e3)

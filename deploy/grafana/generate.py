@@ -624,14 +624,16 @@ DEEP_DIVE: Final[Rows] = (
                     "streamsvm_challenge_difference",
                     "streamsvm_challenge_labels",
                     "streamsvm_challenger_version",
+                    "streamsvm_challenge_scores_left_out",
                 ),
                 (
                     ("{{of}}", f"avg by (of) (streamsvm_challenge_figure{ONE})"),
                     ("difference, {{end}}", f"avg by (end) (streamsvm_challenge_difference{ONE})"),
                     ("labels", f"max(streamsvm_challenge_labels{ONE})"),
                     ("challenger", f"max(streamsvm_challenger_version{ONE})"),
+                    ("left out", f"sum(streamsvm_challenge_scores_left_out{ONE})"),
                 ),
-                right={"labels": "short", "challenger": "short"},
+                right={"labels": "short", "challenger": "short", "left out": "short"},
             ),
             Panel(
                 "Balanced accuracy at the gate",

@@ -701,10 +701,12 @@ class PartitionLog:
     def claimed(self) -> tuple[int, int]:
         """Return the most rows, and the highest offset, that a manifest names which may be complete; (0, -1) of none.
 
-        Nobody has looked whether it is: this only tells whether it is worth looking.
+        Nobody has looked whether it is: this only tells whether it is worth looking. Below one that is, none counts.
         """
         own = self._newest
-        found = [] if own is None else [one.manifest for one in own.manifests.values() if not one.fault]
+        may = [] if own is None else [one for one in own.manifests.values() if not one.fault]
+        least = max((one.manifest.at for one in may if one.complete is not None), default=self._adopted)
+        found = [one.manifest for one in may if one.manifest.at >= least]
         return max((one.rows for one in found), default=0), max((one.at.offset for one in found), default=-1)
 
     def highest(self, end: int | None = None) -> Complete | None:

@@ -8,12 +8,14 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from streamsvm.archive.forgotten import Listed
 from streamsvm.archive.forgotten import encode as encode_forgotten
 from streamsvm.archive.store import Identity
+from streamsvm.checkpoint.coreset_log import FORMAT, Manifest, Opening, Part, place
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import dead_letter as deadletter
@@ -22,6 +24,8 @@ from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.stretches import archived
 from streamsvm.model import message as model_codec
+from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
+from streamsvm.model.erased import Erased, encode_erased
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.model.pointers import (
@@ -158,6 +162,7 @@ def corpora() -> dict[str, list[bytes]]:
         build={"numpy": "2"},
         links=(),
     )
+    erased = Erased(topic="t", topic_id="i", incarnation=2, continues=1, rows=((0, 5, 0, 3), (1, 9, 2, 4)))
     get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
     return {
         "json": [*GOOD * 6, *(value for value, _ in BAD if value and len(value) < 500)],
@@ -184,6 +189,11 @@ def corpora() -> dict[str, list[bytes]]:
         "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1-*.ssvm"))],
         "state-record": state_records(),
         "archive": archives(),
+        "score": scores(),
+        "version-headers": version_headers(),
+        "coresets": coresets(),
+        "challenge": challenges(),
+        "erased": [encode_erased(erased)],
         "http": [
             get,
             b"GET /healthz HTTP/1.0\r\n\r\n",
@@ -191,6 +201,60 @@ def corpora() -> dict[str, list[bytes]]:
             b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
         ],
     }
+
+
+def scores() -> list[bytes]:
+    """Return scores: headers, a line each, and after an empty line the value."""
+    said = {"id": "a", "score": 1.5, "label": 1, "model": "m", "version": 4, "points": 9, "row": 0}
+    shadow = {"shadow": {"version": 5, "score": -0.5, "label": -1, "probability": 0.25}}
+    sources = (b"points/0/5", b"points/999/5", b"elsewhere/0/5")
+    values = [json.dumps(one).encode() for one in (said, [said | shadow, said | {"row": 3}])]
+    return [b"streamsvm.source:" + source + b"\n\n" + value for source in sources for value in values]
+
+
+def version_headers() -> list[bytes]:
+    """Return headers of versions, a line each, and after an empty line the key."""
+    told = {
+        "streamsvm.incarnation": b"3",
+        model_codec.LINKS_HEADER: b"17,12",
+        "ce_time": b"2026-01-31T12:00:00+00:00",
+        "streamsvm.transaction": b"abc~1 2/3 streamsvm/m/models",
+    }
+    lines = [name.encode() + b":" + content for name, content in told.items()]
+    return [b"\n".join(lines) + b"\n\nm@7", b"\n".join(lines[1:]) + b"\n\nm@12"]
+
+
+def coresets() -> list[bytes]:
+    """Return records of a partition of the coresets topic: of each its headers, and its key and value below them."""
+    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-3), seed=11)
+    opening = Opening(
+        format=FORMAT, name="m", incarnation=1, topic="t", topic_id="i", partition=1, base=(0, 0),
+        configuration={"of": "a test"}, configuration_sha256=config.sha256(),
+    )  # fmt: skip
+    where = place(Position(7, 2))
+    rest = Part(f"l/{where}#{'ab' * 32}", 3)
+    manifest = Manifest(position=(7, 2), rows=9, buckets=(), rest=rest, newest=None)
+    records = [
+        (b"", opening.key, opening.encode()),
+        (b"", f"{opening.prefix}{rest.name}/0".encode(), b"xyz"),
+        (b"watermark:9\nread_to:8", f"{opening.prefix}{manifest.key}".encode(), manifest.encode()),
+    ]
+    cases = [headers + b"\n\n" + key + b"\n" + value for headers, key, value in records]
+    return [b"\n---\n".join(cases), cases[0], b"\n---\n".join([cases[0], cases[2], b"\n\n" + opening.key])]
+
+
+def challenges() -> list[bytes]:
+    """Return a challenge that is open, and one that ended."""
+    alias, spans = Alias(7, "ab" * 32, 12), (Span(0, 3, 9),)
+    one = Challenge(
+        number=2, alpha=0.01, spent=0.02, challenger=alias, champion=alias, figure="auc", labels=500, costs=None,
+        since_ms=5, wait_ms=7, scores_topic="s", scored_topic="p", labels_topic="l", scores=spans, told=spans,
+    )  # fmt: skip
+    over = Ended(
+        outcome="worse", labels=5, terms=5, unpaired=0, champion=0.5, challenger=0.25, difference=-0.25, low=-0.5,
+        high=0.125, evidence=0.5, against=1.5, scores=spans, told=spans, time_ms=9,
+    )  # fmt: skip
+    return [encode_challenge(one), encode_challenge(msgspec.structs.replace(one, ended=over))]
 
 
 def archives() -> list[bytes]:

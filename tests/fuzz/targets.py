@@ -34,12 +34,19 @@ from consumers.host.web.access import Access
 from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import Request
 from consumers.host.web.server import _listen, _Loop, _Routes
+from consumers.page.past import _offset_of_parent
+from consumers.served.reading import runs_of
 from consumers.settings import HttpConfig
+from consumers.streams.score_settlement import positions_of
+from consumers.trainer.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
+from streamsvm import places
 from streamsvm.archive import forgotten
 from streamsvm.archive.store import Identity
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
+from streamsvm.checkpoint.coreset_log import PartitionLog
 from streamsvm.config import PointsConfig, PointsFormat, points_of
+from streamsvm.delivery import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Cross, Envelope
@@ -55,8 +62,21 @@ from streamsvm.ingest.decoder import (
 from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.framed import FRAME
 from streamsvm.ingest.label_records import LabelDecoder
+from streamsvm.ingest.score_records import ScoreDecoder
+from streamsvm.ingest.scored import scores_of
+from streamsvm.joining.served import ServedLabels, served
+from streamsvm.kafka import Record
+from streamsvm.kafka.attempts import Stamp
+from streamsvm.model import certified, deciles_header, skill_header
 from streamsvm.model import message as model_codec
+from streamsvm.model.challenge import decode_challenge
+from streamsvm.model.erased import decode_erased
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
+from streamsvm.model.version import version_number
+from streamsvm.points import Position
+from streamsvm.registry.anchoring import _offset
+from streamsvm.registry.loading import _published_at
+from streamsvm.verification.auditor import incarnation_in
 from tests.codec.protobuf_payments import FRAME as PROTOBUF_FRAME
 from tests.codec.protobuf_payments import INSTALLED, PROTOBUF, payment_class
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
@@ -541,6 +561,87 @@ def _dead_letter(value: bytes) -> str:
     return "accepted"
 
 
+def _headers_of(case: bytes) -> tuple[tuple[tuple[str, bytes], ...], bytes]:
+    """Return the headers of a case, its lines up to an empty one, and the rest: its value."""
+    head, _, value = case.partition(b"\n\n")
+    lines = [line.partition(b":")[::2] for line in head.split(b"\n")]
+    return tuple((name.decode("latin-1"), content) for name, content in lines), value
+
+
+INT64: Final = 1 << 63
+
+
+def _part(headers: tuple[tuple[str, bytes], ...]) -> Part:
+    """Return a record of an attempt to write scores."""
+    return Part(
+        attempt="a", number=1, parts=1, topic="scores", partition=0, offset=1, key=b"k", value=b"", headers=headers,
+        visible=True,
+    )  # fmt: skip
+
+
+def _source(case: bytes) -> str:
+    """Read a score of any headers: whatever is made of it fits into the arrays, and the join goes on."""
+    headers, value = _headers_of(case)
+    place = places.source_of(headers)
+    assert place is None or (0 <= place.partition < 1 << 31 and 0 <= place.offset + 1 < INT64)
+    scores_of(value, headers, "points", "m")
+    positions_of([_part(headers)], "points")
+    accepted = 0
+    for by in ("place", "id", "record"):
+        record = Record("scores", 0, 1, b"k", value, headers, INT64 - 1, None)
+        found = ScoreDecoder(LABELED, by, "m", "points").decode([record])
+        assert found.left_out or len(found.scores)
+        assert found.unreadable == len(found.named) <= found.left_out
+        runs, nowhere = runs_of([found.scores], {0: (0, 10)})
+        assert sum(map(len, nowhere)) + sum(len(keys) for run in runs for keys in run.keys.values()) == len(
+            found.scores
+        )
+        assert all(0 <= run.begin < run.end <= 10 for run in runs)
+        labels = {0: ServedLabels(time_ms=np.array([INT64 - 1]), keys=[b"a"], sign=np.array([1], np.int8))}
+        if len(found.scores):
+            served(found.scores, labels, horizon_ms=1_000, early_ms=0, settled=True)
+        accepted += len(found.scores)
+    return "accepted" if accepted else "refused"
+
+
+def _version_headers(case: bytes) -> str:
+    """Read what the headers of a version's record tell: each is in its range, or is none."""
+    headers, key = _headers_of(case)
+    told = dict(headers)
+    number, incarnation = version_number(key, "m"), incarnation_in(told)
+    record = Record("models", 0, 1, key, b"", headers, INT64 - 1, None)
+    parent = _offset_of_parent(record)
+    links = [_offset(text) for text in told.get(model_codec.LINKS_HEADER, b"").split(b",")]
+    assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation, parent, *links))
+    published = _published_at(record)
+    assert published is None or places.time_of(published) is None or math.isfinite(published)
+    found = [skill_header.decode(headers), certified.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
+    return "accepted" if any(one is not None for one in (number, incarnation, parent, published, *found)) else "refused"
+
+
+def _coresets(case: bytes) -> str:
+    """Read records of the coresets topic, each with a key, headers and a value, behind an opening and before it."""
+    records = []
+    for one in case.split(b"\n---\n"):
+        headers, rest = _headers_of(one)
+        key, gone, value = rest.partition(b"\n")
+        told = told_of(Record("c", 0, 1, key, value, headers, None, None))
+        numbers = (number_of(told, READ_TO), number_of(told, WATERMARK))
+        assert all(number is None or 0 <= number < INT64 - 1 for number in numbers)
+        records.append((key, value if gone else None, told))
+    words = set()
+    for order in (records, records[::-1]):
+        found = PartitionLog("m", 1, 2)
+        for offset, record in enumerate(order):
+            found.feed(offset, *record)
+        complete = found.highest(100)
+        assert complete is None or complete.manifest.at <= Position(100)
+        found.garbage()
+        found.rest().feed(0, *order[0])
+        words.add("accepted" if found.opening is not None or found.claimed()[0] else "refused")
+    return "accepted" if "accepted" in words else "refused"
+
+
 class _OfLabels(NamedTuple):
     """A record of a labels topic."""
 
@@ -817,6 +918,25 @@ LETTER_WORDS: Final = (
     b"1_0",
     b"\xff",
 )
+HEADER_WORDS: Final = (
+    b"\nstreamsvm.source:points/0/5",
+    b"/",
+    b"\n\n",
+    b"\n---\n",
+    b"\n",
+    b":",
+    b"-1",
+    b"1_0",
+    b"9223372036854775807",
+    b"9223372036854775806",
+    b"2147483648",
+    b"9" * 20,
+    b"9" * 5_000,
+    "\u0661".encode(),
+    b"\xff",
+    b"9999-12-31T23:59:59-14:00",
+    b"0001-01-01T00:00:00",
+)
 BINARY_WORDS: Final = (
     b"\0" * 8,
     b"\xff" * 8,
@@ -867,6 +987,11 @@ MESSAGES: Final = {
     "retired": (MODEL_WORDS, _plain_record(decode_retired)),
     "letter": (LETTER_WORDS, _dead_letter),
     "label": (JSON_WORDS, _labels),
+    "score": ((*JSON_WORDS, *HEADER_WORDS), _source),
+    "version-headers": ((*MODEL_WORDS, *HEADER_WORDS), _version_headers),
+    "coresets": ((*MODEL_WORDS, *HEADER_WORDS), _coresets),
+    "challenge": (MODEL_WORDS, _plain_record(decode_challenge)),
+    "erased": (MODEL_WORDS, _plain_record(decode_erased)),
     "checkpoint": ((*BINARY_WORDS, *MODEL_WORDS), _checkpoint),
     "state-record": ((*BINARY_WORDS, *MODEL_WORDS), _state_record),
     "archive": (MODEL_WORDS, _archive),

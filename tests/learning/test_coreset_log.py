@@ -384,7 +384,7 @@ def forged_parts(prefix: str, n: int) -> Log:
 
 
 def forged_manifests(prefix: str, n: int) -> Log:
-    made = []
+    made: Log = []
     for row in range(n):
         where = coreset_log.place(Position(399, row))
         rest = coreset_log.Part(f"l/{where}#{'ab' * 32}", 40)
@@ -470,12 +470,12 @@ def test_a_trainer_follows_its_own_opening_only() -> None:
     found.feed(99, forged.key, forged.encode(), {})
     assert found.opening == opening_of(config)
     assert "is at incarnation 1" in found.faults[0].why
-    assert not found.taken_back
-    found.feed(100, opening_of(config).key, None, {})
-    assert found.taken_back
-    assert not found.again
-    found.feed(101, opening_of(config).key, opening_of(config).encode(), {})
-    assert not found.taken_back
+    taken_back = []
+    for value in (b"of another hand", None, opening_of(config).encode()):
+        found.feed(100, opening_of(config).key, value, {})
+        taken_back.append(found.taken_back)
+        assert not found.again
+    assert taken_back == [False, True, False]
     highest = found.highest()
     assert highest is not None
     assert highest.manifest.at == Position(400)

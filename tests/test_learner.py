@@ -481,16 +481,17 @@ def test_what_a_cut_keeps_besides_the_learner_is_counted() -> None:
 
 
 @pytest.mark.parametrize("cut_at", [30, 700, 2_000])
-def test_a_witness_sees_what_is_learned(cut_at: int) -> None:
-    """Valid points within their bounds, each once, in order: of a first leaf, too, open or sealed."""
+def test_a_witness_sees_what_came_and_what_is_learned(cut_at: int) -> None:
+    """Valid points as they came and within their bounds, each once, in order: of a first leaf, too, open or sealed."""
     points = gaussian(cut_at, 5)
     points.X[11, 0], points.X[-5, 1] = 1e9, -1e9
-    held, seen = learner(every=10**6, leaf_rows=200, max_leverage=0.1), list[Points]()
-    held.show({0: lambda some: seen.append(some.take(np.arange(len(some))))})
+    held, seen = learner(every=10**6, leaf_rows=200, max_leverage=0.1), list[tuple[Points, Points]]()
+    held.show({0: lambda came, within: seen.append((Points.union([came]), Points.union([within])))})
     feed(held, rows_of(points), sorted(np.random.default_rng(3).integers(0, cut_at, 9).tolist()))
     moments = held.cut().moments
     held.show_open()
-    shown = Points.union(seen)
+    came, shown = (Points.union(each) for each in zip(*seen, strict=True))
+    assert np.array_equal(came.X, points.X)
     assert np.array_equal(shown.y, points.y)
     assert np.abs(shown.X).max() < 1e6
     untouched = np.abs(points.X).max(axis=1) < 1e8

@@ -401,6 +401,24 @@ def test_totals_of_another_shape_are_refused(field: str) -> None:
         codec.decode(codec.encode(snapshot_of(replace(state, partitions={0: partition}))))
 
 
+@pytest.mark.parametrize("wrong", ["own", "beside", "changed", "moved"])
+def test_totals_of_an_open_leaf_must_fit_its_points(wrong: str) -> None:
+    """A weight for each point, a row that came for each that does not count, and how far these were moved."""
+    state = learner_of(with_outliers(points(500)), config(screening=0.0)).state()
+    partition = state.partitions[0]
+    there = partition.leaf_totals
+    assert there is not None
+    assert there.changed is not None
+    spoilt = {
+        "own": replace(there, own=there.own[1:]),
+        "beside": replace(there, beside=there.beside.take(slice(1, None))),
+        "changed": replace(there, changed=None),
+        "moved": replace(there, changed=replace(there.changed, moved=there.changed.moved[:, 1:])),
+    }[wrong]
+    with pytest.raises(CorruptCheckpoint):
+        codec.decode(codec.encode(snapshot_of(replace(state, partitions={0: replace(partition, leaf_totals=spoilt)}))))
+
+
 def test_an_estimator_says_how_near_it_is() -> None:
     """`certificate_` costs no pass over the rows, survives pickling, and is None where there are no totals."""
     rows = points(4_000, noise=0.2)

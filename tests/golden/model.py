@@ -152,7 +152,7 @@ def _whole(version: Version) -> Lineage:
                 HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
             ),
         ),
-        refined=Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25),
+        refined=Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2),
         labels=LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
         built=Built(
             model="clicks",

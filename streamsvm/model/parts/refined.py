@@ -14,16 +14,10 @@ from streamsvm.model.parts.part import Part
 from streamsvm.model.version import LEAST_KEPT, MOST_KEPT, MOST_READS, Refined, Version
 
 
-class RefinedPart(
-    Refined,
-    frozen=True,
-    forbid_unknown_fields=True,
-    kw_only=True,
-    omit_defaults=True,
-    tag_field="part",
-    tag="info_refined",
-):
-    """A `Refined`, named."""
+class RefinedPart(Refined, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="part", tag="info_refined"):
+    """A `Refined`, named, with all of its fields."""
+
+    bounded: int
 
 
 def encode(version: Version) -> RefinedPart | None:

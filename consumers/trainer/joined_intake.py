@@ -315,7 +315,7 @@ class JoinedIntake(OneProcess):
                 topic=topic,
                 partition=partition,
                 offset=record.offset,
-                timestamp=moment(record.timestamp_ms),
+                record_time=moment(record.timestamp_ms),
                 log_time=moment(record.time_ms),
                 remedy="check the clock, and the unit, of whoever wrote the record: too few of the records after it "
                 "reach its timestamp, so it is joined at the time of the record before it",

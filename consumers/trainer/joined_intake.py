@@ -30,7 +30,7 @@ from streamsvm.errors import ConfigurationError, LogGap, TopicMissing
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.joiner import COUNTED, Joiner, Letter
-from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH
+from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH, Ahead
 from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
 from streamsvm.points import Position
 
@@ -311,15 +311,16 @@ class JoinedIntake(OneProcess):
 
     def _count_ahead(self) -> None:
         """Count records whose timestamp is too far ahead to count, and name one of them now and then."""
-        newest = None
+        newest: tuple[str, int, Ahead] | None = None
         for partition, joiner in self._source.joiners.items():
             for log_, topic in self._source.topics.items():
                 count, found = joiner.ahead(log_)
                 if more := count - self._ahead[log_, partition]:
                     self._ahead[log_, partition] = count
                     self._metrics.increase("streamsvm_join_times_ahead", more, log=log_)
+                    assert found is not None
                     newest = topic, partition, found
-        if newest is None or newest[2] is None:
+        if newest is None:
             return
         now, (topic, partition, record) = self._monotonic(), newest
         if self._ahead_told_at is None or now - self._ahead_told_at >= AHEAD_TOLD_S:
@@ -329,7 +330,7 @@ class JoinedIntake(OneProcess):
                 topic=topic,
                 partition=partition,
                 offset=record.offset,
-                timestamp=moment(record.timestamp_ms),
+                record_time=moment(record.timestamp_ms),
                 log_time=moment(record.time_ms),
                 remedy="check the clock, and the unit, of whoever wrote the record: too few of the records after it "
                 "reach its timestamp, so it is joined at the time of the record before it",
@@ -357,11 +358,12 @@ class JoinedIntake(OneProcess):
         for partition in partitions:
             joiner = self._source.joiners[partition]
             if joiner.waits_at_ms > now_ms + AHEAD_MS:
-                own = "features" if joiner.waits_for == "labels" else "labels"
+                ahead, behind = self._source.topics["features"], self._source.topics["labels"]
+                if joiner.waits_for == "features":
+                    ahead, behind = behind, ahead
                 return (
-                    f"partition {partition} of {self._source.topics[own]} has reached {moment(joiner.waits_at_ms)}, "
-                    f"while it is {moment(now_ms)} here: nothing of it is joined before "
-                    f"{self._source.topics[joiner.waits_for or own]} has reached that time, too"
+                    f"partition {partition} of {ahead} has reached {moment(joiner.waits_at_ms)}, while it is "
+                    f"{moment(now_ms)} here: nothing of it is joined before {behind} has reached that time, too"
                 )
         return ""
 

@@ -69,8 +69,9 @@ def counts(stamps: Sequence[int], place: int, now: int) -> bool | None:
 def merged(features: list[Feature], labels: list[Label]) -> list[tuple[int, Feature | Label]]:
     """Return both logs in the one order, each record with its running time; sorted at once."""
     steps: list[tuple[int, int, int, Feature | Label]] = []
-    for topic, log in enumerate((features, labels)):
-        for time, record in zip(times([record.time_ms for record in log]), log, strict=False):
+    logs: tuple[Sequence[Feature | Label], ...] = (features, labels)
+    for topic, log in enumerate(logs):
+        for time, record in zip(times([one.time_ms for one in log]), log, strict=False):
             steps.append((time, topic, record.offset, record))
     steps.sort(key=lambda step: step[:3])
     return [(time, record) for time, _, _, record in steps]

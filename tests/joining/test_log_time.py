@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from streamsvm.points import Position
 from tests.joining.reference import Feature, Label, times
 from tests.joining.test_joiner import FLOAT, drained, feature_rows, label_rows, rules, told
 
+Log = Literal["features", "labels"]
 MINUTE, HOUR = 60_000, 3_600_000
 NOW = 1_800_000_000_000
 WRONG = NOW * 1_000
@@ -23,7 +25,7 @@ WRONG = NOW * 1_000
 
 def known(stamps: list[int], *, closed: bool = False) -> list[int]:
     """Return the times of records of one row each, read at once."""
-    return decided(np.array(stamps, np.int64), np.ones(len(stamps), np.bool_), -1, closed=closed).time_ms.tolist()
+    return list(decided(np.array(stamps, np.int64), np.ones(len(stamps), np.bool_), -1, closed=closed).time_ms.tolist())
 
 
 STAMPS = st.lists(
@@ -114,10 +116,10 @@ def test_times_beyond_reason_are_bounded_where_they_are_confirmed() -> None:
 N = 1_000
 
 
-@pytest.mark.parametrize("log", ["features", "labels"])
+@pytest.mark.parametrize(("log", "other"), [("features", "labels"), ("labels", "features")])
 @pytest.mark.parametrize("wrong", [NOW + 55 * MINUTE, WRONG])
 @pytest.mark.parametrize("place", [0, 300])
-def test_one_timestamp_ahead_costs_no_label_and_is_named(log: str, wrong: int, place: int) -> None:
+def test_one_timestamp_ahead_costs_no_label_and_is_named(log: Log, other: Log, wrong: int, place: int) -> None:
     """Of a thousand rows whose labels come a minute later all are joined, with a horizon of ten minutes."""
     features = [Feature(i, NOW + 1_000 * i, str(i)) for i in range(N)]
     labels = [Label(i, NOW + MINUTE + 1_000 * i, str(i), 1 if i % 2 else -1) for i in range(N)]
@@ -134,6 +136,5 @@ def test_one_timestamp_ahead_costs_no_label_and_is_named(log: str, wrong: int, p
     assert [(key, sign) for _, _, key, sign in points] == [(str(i), 1 if i % 2 else -1) for i in range(N)]
     assert told(letters) == []
     so_far = (NOW + (log == "labels") * MINUTE) + 1_000 * (place - 1 if place else 1)
-    other = "labels" if log == "features" else "features"
-    assert joiner.ahead(log) == (1, Ahead(place, wrong, so_far))  # type: ignore[arg-type]
-    assert joiner.ahead(other) == (0, None)  # type: ignore[arg-type]
+    assert joiner.ahead(log) == (1, Ahead(place, wrong, so_far))
+    assert joiner.ahead(other) == (0, None)

@@ -33,7 +33,7 @@ from streamsvm.config import JoinConfig
 from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.delivery.reading import Reading
 from streamsvm.errors import StateError
-from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, Letter
+from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, LabelRows, Letter
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
@@ -489,6 +489,14 @@ class _MergesByArrival(Joiner):
         return super().join()
 
 
+class _BelievesEveryClock(Joiner):
+    def add_labels(self, chunk: LabelRows) -> None:
+        log = self._labels
+        log.chunks.append(chunk)
+        log.times.append(np.maximum.accumulate(np.maximum(chunk.time_ms, log.read_ms)))
+        log.read_ms = int(log.times[-1][-1])
+
+
 class _InputPastRetention(ports.Input):
     def _ready(self, partition: int) -> list[tuple[int, Entry]]:
         self._at[partition] = max(self._at[partition], self._broker.log(self._name, partition).first)
@@ -717,6 +725,13 @@ DEFECTS: dict[str, Defect] = {
         NO_CLEAN_JOIN,
         {"kill": 1},
         planted=_planted(joined_source, "Joiner", _MergesByArrival),
+        late_labels=True,
+    ),
+    "one label's clock moves the time of its log": Defect(
+        "the records that confirm a time far ahead",
+        NO_CLEAN_JOIN,
+        {"kill": 1},
+        planted=_planted(joined_source, "Joiner", _BelievesEveryClock),
         late_labels=True,
     ),
     "a row is learned twice": Defect(

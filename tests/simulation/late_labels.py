@@ -1,15 +1,16 @@
 """Worlds whose labels come later: what both logs hold, and what a clean run joins of them.
 
 Both logs hold all that a join decides: labels before their rows, twice, changed, past the horizon, and none; rows of a
-key that is taken; records that only tell the time. What is joined is recomputed from whole logs, twice: by the shipped
-joiner, which never restarts here, and by the plain implementation of the rule, with which it must agree.
+key that is taken; records that only tell the time; in each log a record whose clock is an hour ahead. What is joined is
+recomputed from whole logs, twice: by the shipped joiner, which never restarts here, and by the plain implementation of
+the rule, with which it must agree.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import WATERMARK_HEADER, LabelDecoder, is_watermark, key_of
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining.log_time import CONFIRM, OF
 from streamsvm.kafka import Record
 from streamsvm.points import Position, Rows
 from tests.joining import reference
@@ -27,6 +29,9 @@ LABELS, LABEL_LETTERS = "labels", "labels.dlq"
 HORIZON_MS, EARLY_MS = 500, 100
 RULES: Final = JoinRules(horizon_ms=HORIZON_MS, early_ms=EARLY_MS, absent="negative", most_rows=10_000)
 ROW_MS: Final = 100
+WRONG_CLOCK: Final = 3
+"""Place of the record in each log whose clock is `AHEAD_MS` ahead, where the log is long enough to tell."""
+AHEAD_MS: Final = 3_600_000
 BEGIN_MS: Final = 1_700_000_000_000
 _DELAYS_MS: Final[Mapping[int, tuple[int, ...]]] = {
     0: (-50,),
@@ -37,6 +42,12 @@ _DELAYS_MS: Final[Mapping[int, tuple[int, ...]]] = {
     8: (),
 }
 """By the last digit of a row's number, when its labels come; the second label of 3 is another than its first."""
+
+
+def came_ms(entry: Entry) -> int:
+    """Return when a record was written, by a clock that is right."""
+    assert entry.time_ms is not None
+    return entry.time_ms - AHEAD_MS * (entry.time_ms > BEGIN_MS + AHEAD_MS // 2)
 
 
 def is_rejected(number: int) -> bool:
@@ -56,7 +67,7 @@ def features_log(partition: int, count: int) -> list[Entry]:
         point = {"x": [number + 100.0 * partition], "id": key(number)}
         content = b"bad" if is_rejected(number) else json.dumps(point).encode()
         entries.append(Entry(content, time_ms=BEGIN_MS + ROW_MS * number))
-    return [*entries, _watermark(count)]
+    return _with_a_wrong_clock([*entries, _watermark(count)])
 
 
 def labels_log(count: int) -> list[Entry]:
@@ -68,7 +79,15 @@ def labels_log(count: int) -> list[Entry]:
             timed.append((BEGIN_MS + ROW_MS * number + delay, json.dumps({"id": f"t{number}", "y": y}).encode()))
             if number % 10 == 6:
                 timed.append((BEGIN_MS + ROW_MS * number + delay, b"bad"))
-    return [*(Entry(content, time_ms=time) for time, content in sorted(timed)), _watermark(count)]
+    return _with_a_wrong_clock([*(Entry(content, time_ms=time) for time, content in sorted(timed)), _watermark(count)])
+
+
+def _with_a_wrong_clock(entries: list[Entry]) -> list[Entry]:
+    if len(entries) > WRONG_CLOCK + OF - CONFIRM + 1:
+        entry = entries[WRONG_CLOCK]
+        assert entry.time_ms is not None
+        entries[WRONG_CLOCK] = replace(entry, time_ms=entry.time_ms + AHEAD_MS)
+    return entries
 
 
 def _watermark(count: int) -> Entry:

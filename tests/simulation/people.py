@@ -12,7 +12,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
 from streamsvm.model.pointers import Alias, encode_alias
 from tests.simulation.broker import EndTxn, Entry, Log, Refused
-from tests.simulation.late_labels import LABELS, features_log, labels_log
+from tests.simulation.late_labels import LABELS, came_ms, features_log, labels_log
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def _late_logs(profile: Profile) -> tuple[Queue, Queue]:
     counts = [len(range(partition, profile.records, partitions)) for partition in range(partitions)]
     features = [(p, entry) for p, count in enumerate(counts) for entry in features_log(p, count)]
     labels = [(p, entry) for p, count in enumerate(counts) for entry in labels_log(count)]
-    in_time = [sorted(log, key=lambda one: one[1].time_ms) for log in (features, labels)]
+    in_time = [sorted(log, key=lambda one: came_ms(one[1])) for log in (features, labels)]
     return deque(in_time[0]), deque(in_time[1])
 
 

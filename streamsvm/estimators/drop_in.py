@@ -18,6 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -296,8 +297,6 @@ class DropIn:
         """
         dual, kernel = _dense(self.dual_coef_), self._checked_kernel
         support = self.support_
-        if not (np.isfinite(dual).all() and np.isfinite(self.intercept_).all()):
-            return Recheck(np.inf, np.inf, exact=False)
         with np.errstate(all="ignore"):
             machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_, self._own_centres)
             values = (
@@ -442,6 +441,14 @@ class DropIn:
 
     def _fit_machine(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
         """Train in the place of scikit-learn's call of LIBSVM; see `_ended_by_libsvm` and `_train`."""
+        # Whoever solves, linear algebra has one thread, as inside `Threads`; a callable kernel keeps what it had.
+        with algebra_threads(1) if self._solved_here else nullcontext():
+            self._fit_moved(X, y, sample_weight, seed, train)
+        # What is not finite is an error of scikit-learn's in a moment.
+        if np.isfinite(_dense(self.dual_coef_)).all() and np.isfinite(self.intercept_).all():
+            self._warn_from_fit_status()
+
+    def _fit_moved(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
         if self._solved_here:
             _check_magnitude(X)
         self._offset, self._own_centres, self._boxes_full, self._centred = None, None, 0, None
@@ -457,9 +464,6 @@ class DropIn:
             self.support_vectors_ = _sparse_kind()(rows) if sparse.issparse(X) else rows
         if self.kernel == "linear":
             self._publish(self._all_centres(near.shape[1]))
-        # What is not finite is an error of scikit-learn's in a moment.
-        if np.isfinite(_dense(self.dual_coef_)).all() and np.isfinite(self.intercept_).all():
-            self._warn_from_fit_status()
 
     @property
     def _may_move(self) -> bool:

@@ -105,7 +105,7 @@ class Expanded:
             values[:] = self.intercepts
             return values
         if isinstance(self.kernel, RbfKernel) and near and isinstance(X, np.ndarray):
-            return self.of_kernel_values(_near_rbf(X, self.support_vectors, self.kernel.gamma))
+            return self.of_kernel_values(near_rbf(X, self.support_vectors, self.kernel.gamma))
         for rows, K in pairs.kernel_values(X, self.support_vectors, self.kernel):
             values[rows] = self.of_kernel_values(K)
         return values
@@ -121,6 +121,8 @@ class Expanded:
         """Largest sum of dual variables' magnitudes of a machine, or a number above."""
         sums = np.abs(self.dual)
         if self.counts is None:
+            return float(sums.sum())
+        if len(self.counts) == 2:
             return float(sums.sum())
         ends = np.cumsum(self.counts)
         shares = [sums[:, end - count : end].sum(axis=1) for count, end in zip(self.counts, ends, strict=True)]
@@ -175,7 +177,7 @@ def _dense(rows: Any) -> Float:
     return rows if isinstance(rows, np.ndarray) else rows.toarray()
 
 
-def _near_rbf(A: Float, B: Float, gamma: float) -> Float:
+def near_rbf(A: Float, B: Float, gamma: float) -> Float:
     """Return RBF kernel values by compiled code, of rows near the origin; see `streamsvm.svm.block.rbf_tiles`."""
     factor = gamma * LOG2_E
     K = A @ (2.0 * factor * B).T
@@ -260,9 +262,23 @@ def tube_gap(values: Float, target: Float, b: Float, upper: Float, epsilon: floa
 
 def one_class_gap(values: Float, b: Float, upper: Float) -> float:
     """Return the KKT gap of a one-class machine; parameters as in `tube_gap`."""
-    if not _within(b, upper):
-        return np.inf
-    return _larger(0.0, _most(values, b > 0.0), _least(values, b < AT_BOUND * upper))
+    return float(_one_class_gap(np.ascontiguousarray(values, dtype=np.float64), b, upper))
+
+
+@njit(cache=True, nogil=True)
+def _one_class_gap(values, b, upper):  # type: ignore[no-untyped-def]
+    """Return the gap, infinite where a value is not finite or a variable outside of its box."""
+    top, bottom = -np.inf, np.inf
+    for r in range(len(b)):
+        if not (abs(values[r]) < np.inf and b[r] >= 0.0 and b[r] * AT_BOUND <= upper[r]):
+            return np.inf
+        if b[r] > 0.0:
+            top = max(top, values[r])
+        if b[r] < AT_BOUND * upper[r]:
+            bottom = min(bottom, values[r])
+    # The intercept is one of the two; an extreme that does not exist has no pair.
+    high, low = max(top, 0.0), min(bottom, 0.0)
+    return max(high, -low, top - bottom) if top > -np.inf and bottom < np.inf else max(high, -low)
 
 
 def _within(a: Float, upper: Float) -> bool:

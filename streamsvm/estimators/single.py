@@ -25,7 +25,7 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
-from streamsvm.estimators.recheck import one_class_gap, tube_gap
+from streamsvm.estimators.recheck import near_rbf, one_class_gap, tube_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.single import Expansion, solve_one_class, solve_tube
@@ -35,7 +35,7 @@ LARGEST_TARGET: Final = 1e100
 
 ROUNDING: Final = 32.0 * float(np.finfo(np.float64).eps)
 """Share of its terms within which a value of a one-class machine counts as 0."""
-MOST_COMPARED: Final = 256
+MOST_COMPARED: Final = 64
 """Points, or a few more, whose kernel values say how far apart a one-class machine's values are."""
 MOST_TIGHTENED: Final = 6
 """Solutions of a one-class machine, each with a smaller tolerance, until it fits the values that were found."""
@@ -220,7 +220,10 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
             Of the machine; -infinity where it is not known.
         """
         few = X[:: max(1, X.shape[0] // MOST_COMPARED)]
-        K = next(pairs.kernel_values(few, few, self._own_kernel))[1]
+        if self.kernel == "rbf" and isinstance(few, np.ndarray):
+            K = near_rbf(few, few, float(self._gamma))
+        else:
+            K = next(pairs.kernel_values(few, few, self._own_kernel))[1]
         own = float(np.diagonal(K).mean())
         spread = own - float(K.mean())
         # Points that are all the same lie on the border, and no value is another than theirs.

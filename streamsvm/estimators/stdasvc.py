@@ -39,7 +39,7 @@ FEW_CLASSES: Final = 4
 """Most classes of a problem of few points that LIBSVM tries first; the pairs of more share kernel values here."""
 STEPS_OF_PAIRS: Final = 4
 """Steps for each point of the largest pair that LIBSVM may make, where several classes have small pairs and the kernel
-is not RBF: pairs that need few steps are LIBSVM's."""
+is linear: pairs that need few steps are LIBSVM's. Of other kernels the check of its word would take what it saves."""
 
 
 class STDASVC(DropIn, SVC):  # type: ignore[misc]
@@ -128,7 +128,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
         if rare or (len(sizes) <= FEW_CLASSES and len(y) <= FEW):
             return TRIES * len(y)
         pair = int(sizes[-2:].sum())
-        return STEPS_OF_PAIRS * pair if len(sizes) > 2 and self.kernel != "rbf" and pair <= SMALL else 0
+        return STEPS_OF_PAIRS * pair if len(sizes) > 2 and self.kernel == "linear" and pair <= SMALL else 0
 
     def _given_to_libsvm(self, sample_weight: Float, y: Float) -> Float:
         # Weights that make of SVC's own penalty, C, that of `alpha`.
@@ -150,8 +150,13 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
 
     def _validate_targets(self, y: Any) -> Float:
         labels = column_or_1d(y, warn=True)
-        check_classification_targets(y)
+        # Whole numbers and text are classes, and to look whether they are takes longer than a small training.
+        are_classes = labels.dtype.kind in "biuU"
+        if not are_classes:
+            check_classification_targets(y)
         self.classes_, label = np.unique(labels, return_inverse=True)
+        if are_classes and 2 * len(self.classes_) >= len(labels):
+            check_classification_targets(y)  # it may warn of so many
         if len(self.classes_) < 2:
             raise ValueError(f"The number of classes has to be greater than one; got {len(self.classes_)} class")
         self.class_weight_ = class_weights(self.class_weight, self.classes_, label)

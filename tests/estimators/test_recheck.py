@@ -12,8 +12,10 @@ from scipy import sparse
 from sklearn.datasets import load_iris, make_blobs
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import SVC
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from streamsvm import STDASVC, STDASVR, STDALinearSVC, STDALinearSVR, STDAOneClassSVM
+from streamsvm.estimators.drop_in import DropIn
 
 WIDE = np.longdouble
 AT_BOUND = 1.0 - 1e-14
@@ -297,3 +299,35 @@ def test_indefinite_kernels_that_libsvm_ended_are_optimal_too() -> None:
     assert ours.fit_status_ == 0
     assert ours._gap <= ours.tol
     np.testing.assert_array_equal(ours.decision_function(X), theirs.decision_function(X))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_checks_take_one_thread(kind, monkeypatch) -> None:
+    """Linear algebra has one thread while a small table is trained and checked, and afterwards what it had."""
+    seen = []
+    checked = DropIn._rechecked
+
+    def watched(self, *given):
+        seen.extend(library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas")
+        return checked(self, *given)
+
+    monkeypatch.setattr(DropIn, "_rechecked", watched)
+    X, y = make_blobs(80, 3, centers=2, random_state=0)
+    with threadpool_limits(2):
+        kind(kernel="rbf", nu=0.5).fit(X) if kind is STDAOneClassSVM else kind(kernel="rbf").fit(X, y)
+        after = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    assert set(seen) == {1}
+    assert set(after) == {2}
+
+
+@pytest.mark.parametrize("labels", [np.arange(40) // 2 * 2, np.arange(40), np.arange(40).astype(str)])
+def test_many_classes_are_warned_of_as_svc_does(labels) -> None:
+    """Where half of the rows or more are a class of their own, labels are looked at as SVC looks at them."""
+    X = np.random.default_rng(0).standard_normal((40, 2))
+    said = []
+    for kind in (SVC, STDASVC):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            kind().fit(X, labels)
+        said.append(sorted({str(one.message) for one in warned}))
+    assert said[0] == said[1]

@@ -20,6 +20,8 @@ from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, Workers, divided
 
 VALUES: Final = 1 << 20
 """Kernel values that are made at a time: 8 MB."""
+IN_PLACE: Final = 1 << 14
+"""Values that become a power at a time: 128 kB, which stay in a fast cache."""
 LOG2_E: Final = float(np.log2(np.e))
 DENSE_VALUES: Final = 1 << 22
 """Values of sparse points that are made dense at a time: 32 MB."""
@@ -49,11 +51,17 @@ class PolynomialKernel:
 
     def of_products(self, values: Float) -> Float:
         """Return the kernel values of products, which are overwritten."""
-        if self.gamma != 1.0:
-            values *= self.gamma
-        if self.coef0 != 0.0:
-            values += self.coef0
-        return _power(values, self.degree)
+        lines = values.reshape(-1) if values.flags.c_contiguous else values
+        step = IN_PLACE if lines.ndim == 1 else max(1, IN_PLACE // max(1, lines.shape[1]))
+        for start in range(0, len(lines), step):
+            part = lines[start : start + step]
+            if self.gamma != 1.0:
+                part *= self.gamma
+            if self.coef0 != 0.0:
+                part += self.coef0
+            if self.degree != 1:
+                part[:] = _power(part, self.degree)
+        return values
 
 
 def products(A: Any, B: Any) -> Float:
@@ -219,9 +227,7 @@ class MatrixBlocks:
 
 
 def _power(values: Float, exponent: int) -> Float:
-    """Return a whole power, by squares; `numpy.power` takes ten times as long."""
-    if exponent == 1:
-        return values
+    """Return a whole power, by squares; `numpy.power` takes ten times as long. The values are overwritten."""
     result = np.ones_like(values) if exponent % 2 == 0 else values.copy()
     for bit in range(1, exponent.bit_length()):
         values *= values

@@ -24,6 +24,7 @@ from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.past import letters_of
 from consumers.settings import Settings
+from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
@@ -97,6 +98,7 @@ class ScorerWatch:
         )
         self._scored_records = 0
         self._valid = self._waits = False
+        self._open = OpenTransactions(metrics)
         self._counted: dict[int, int] = {}
         self._window = ScoreWindow(scoring.drift_window) if scoring.drift_window else None
         self._reference: Deciles | None = None
@@ -229,6 +231,7 @@ class ScorerWatch:
             return
         self._look_at = monotonic + LOOK_EVERY_S
         backlog = subscription.backlog()
+        self._open.show(subscription.in_open_transactions())
         self._show_lag(backlog)
         index = self._show_drift()
         self._board.look(

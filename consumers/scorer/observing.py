@@ -193,6 +193,11 @@ class ScorerWatch:
             self._health.require("input", "" if self._valid else why)
         return self._waits and not self._valid
 
+    def wait_is_over(self) -> bool:
+        """Return once whether batches were not committed that are to be, now that one was valid: read them again."""
+        waited, self._waits = self._waits, False
+        return waited
+
     def committed(self, records: Sequence[Record], scored: Scored) -> None:
         """Count a batch whose scores and positions were committed."""
         metrics, now = self._metrics, self._clock()

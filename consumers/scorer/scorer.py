@@ -109,7 +109,6 @@ class Scorer:
         self._claims = Backoff(*CLAIM_AGAIN_S, jitter=0.9)
         self._seat: Seat | None = None
         self._trouble = ""
-        self._passed_by = False
         self._row_bytes = FIRST_ROW_BYTES
         self._unanswered = False
         self._asked_at = -math.inf
@@ -321,10 +320,8 @@ class Scorer:
             self._row_bytes = max(1.0, float(_sizes(records).sum()) / max(1, len(scored.values)))
             self._watch.check(records, scored.rejected)
             if self._watch.waits(scored):
-                self._passed_by = True
                 return True
-            if self._passed_by:  # the configuration is right after all: what was rejected gets its letters
-                self._passed_by = False
+            if self._watch.wait_is_over():  # the configuration is right after all: what was rejected gets its letters
                 seat.subscription.rewind()
                 return False
             if not self._answered(Aside(lambda: self._hand_over(seat, publisher, messages, progress, positions, life))):

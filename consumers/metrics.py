@@ -95,10 +95,22 @@ INPUT_ROWS: Final = Definition(
 INPUT_LAG_RECORDS: Final = Definition(
     "streamsvm_input_lag_records",
     "gauge",
-    "Records between the end of the partition and the position of the trainer, or of the scorer's group. A scorer "
-    "shows the partitions assigned to it.",
+    "Records between the last stable offset of the partition and the position of the trainer, or of the scorer's "
+    "group; those of open transactions are in streamsvm_input_open_transaction_records. A scorer shows the partitions "
+    "assigned to it.",
     "Growing: the daemon is slower than its input. Trainer: check the training time, or use the policy `latest`. "
     "Scorer: start another one in its group.",
+    ("partition",),
+)
+
+INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
+    "streamsvm_input_open_transaction_records",
+    "gauge",
+    "Records between the last stable offset of the partition and its end: those of a producer's open transaction, and "
+    "all that were written after its first. A partition that never had any is not shown.",
+    "Stays: a producer does not end its transaction, and nobody who reads committed records gets past it. Find it with "
+    "`kafka-transactions.sh find-hanging` or `describe-producers`; the broker aborts it after the producer's "
+    "transaction.timeout.ms.",
     ("partition",),
 )
 
@@ -209,6 +221,7 @@ TRAINER: Final = (
     ),
     INPUT_ROWS,
     INPUT_LAG_RECORDS,
+    INPUT_OPEN_TRANSACTION_RECORDS,
     INPUT_MOSTLY_REJECTED,
     Definition(
         "streamsvm_label_records",
@@ -841,6 +854,7 @@ WORKER: Final = (
             "streamsvm_input_rows",
             "streamsvm_input_bytes",
             "streamsvm_input_lag_records",
+            "streamsvm_input_open_transaction_records",
             "streamsvm_input_mostly_rejected",
             "streamsvm_dead_letters",
             "streamsvm_unread_fields",
@@ -860,6 +874,7 @@ SCORER: Final = (
     INPUT_RECORDS,
     INPUT_ROWS,
     INPUT_LAG_RECORDS,
+    INPUT_OPEN_TRANSACTION_RECORDS,
     INPUT_MOSTLY_REJECTED,
     DEAD_LETTERS,
     UNREAD_FIELDS,

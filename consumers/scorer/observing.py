@@ -23,6 +23,7 @@ from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.past import letters_of
 from consumers.settings import Settings
+from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
@@ -96,6 +97,7 @@ class ScorerWatch:
         )
         self._scored_records = 0
         self._valid = self._waits = False
+        self._open = OpenTransactions(metrics)
         self._counted: dict[int, int] = {}
         self._window = ScoreWindow(scoring.drift_window) if scoring.drift_window else None
         self._reference: Deciles | None = None
@@ -181,6 +183,11 @@ class ScorerWatch:
             self._health.require("input", "" if self._valid else why)
         return self._waits and not self._valid
 
+    def wait_is_over(self) -> bool:
+        """Return once whether batches were not committed that are to be, now that one was valid: read them again."""
+        waited, self._waits = self._waits, False
+        return waited
+
     def committed(self, records: Sequence[Record], scored: Scored) -> None:
         """Count a batch whose scores and positions were committed."""
         metrics, now = self._metrics, self._clock()
@@ -219,6 +226,7 @@ class ScorerWatch:
             return
         self._look_at = monotonic + LOOK_EVERY_S
         backlog = subscription.backlog()
+        self._open.show(subscription.in_open_transactions())
         self._show_lag(backlog)
         index = self._show_drift()
         self._board.look(

@@ -26,11 +26,13 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import Final
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from consumers.scorer.components import Components
 from consumers.scorer.life import Life, begin, group_of
@@ -45,6 +47,7 @@ from streamsvm.errors import Fenced, LogGap, StreamsvmError, TransientError
 from streamsvm.ingest.scored import Scored
 from streamsvm.kafka import (
     Backoff,
+    Batch,
     Cluster,
     Message,
     OffsetOutOfRange,
@@ -71,6 +74,13 @@ ASK_EVERY_S: Final = 0.05
 new one to be committed unasked. The next question finds it; the new topic is then scored from its first record."""
 COMPARE_EVERY_S: Final = 1.0
 """The same where the broker gives no ids: there each question reads two records of every partition."""
+PORTION_ROWS: Final = 16_384
+"""About how many rows are scored in one transaction, judged by the portion before: what a row is decoded to, its score
+and the message of that take up to a kilobyte, whatever the record that holds it takes."""
+PORTION_BYTES: Final = 4 << 20
+"""Of values in one transaction, at most, or one record."""
+FIRST_ROW_BYTES: Final = 64.0
+"""What a row takes before one was seen: that of an array."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
 LEAVE_S: Final = 6.0
@@ -99,7 +109,7 @@ class Scorer:
         self._claims = Backoff(*CLAIM_AGAIN_S, jitter=0.9)
         self._seat: Seat | None = None
         self._trouble = ""
-        self._passed_by = False
+        self._row_bytes = FIRST_ROW_BYTES
         self._unanswered = False
         self._asked_at = -math.inf
 
@@ -233,7 +243,10 @@ class Scorer:
         elif records:
             self._claims.reset()
             try:
-                self._deliver(records, seat, seat.publisher, life)
+                for part in portions(records, min(PORTION_BYTES, int(PORTION_ROWS * self._row_bytes))):
+                    if self._stop.is_set() or not self._deliver(part, seat, seat.publisher, life):
+                        break
+                    self._health.beat()
             except Recreated as gap:
                 self._pass(gap, seat, life)
         else:
@@ -294,35 +307,35 @@ class Scorer:
 
     # ---------------------------------------------------------------- deliver
 
-    def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: Life) -> None:
-        """Score a batch and hand it over; one that fails for now is read again."""
+    def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: Life) -> bool:
+        """Score a batch and hand it over; one that fails for now is read again, and what follows it: then False."""
         positions, begun = positions_after(records), time.monotonic()
         metrics = self._components.metrics
         try:
             progress = seat.subscription.progress(positions)
             found = self._score_when_known(records, seat, life)
             if found is None:
-                return
+                return False
             messages, scored = found
+            self._row_bytes = max(1.0, float(_sizes(records).sum()) / max(1, len(scored.values)))
             self._watch.check(records, scored.rejected)
             if self._watch.waits(scored):
-                self._passed_by = True
-                return
-            if self._passed_by:  # the configuration is right after all: what was rejected gets its letters
-                self._passed_by = False
+                return True
+            if self._watch.wait_is_over():  # the configuration is right after all: what was rejected gets its letters
                 seat.subscription.rewind()
-                return
+                return False
             if not self._answered(Aside(lambda: self._hand_over(seat, publisher, messages, progress, positions, life))):
-                return
+                return False
         except (TransientError, Fenced) as error:
             self._put_back(seat, error)
-            return
+            return False
         crash_point("scores.committed")
         self._trouble = ""
         self._watch.committed(records, scored)
         metrics.increase("streamsvm_scored_points", len(scored.values))
         metrics.increase("streamsvm_scored_batches", outcome="committed")
         metrics.observe("streamsvm_scoring_seconds", time.monotonic() - begun)
+        return True
 
     def _score_when_known(
         self, records: Sequence[Record], seat: Seat, life: Life
@@ -434,6 +447,26 @@ class Scorer:
         if seat is not None and not seat.subscription.connected():
             missing = "no broker connection is up"
         self._health.require("broker", missing)
+
+
+def portions(records: Sequence[Record], most_bytes: int) -> Iterator[Sequence[Record]]:
+    """Yield a batch in parts of so many bytes of values at most, or of one record; as it is where it is smaller."""
+    sizes = _sizes(records)
+    if int(sizes.sum()) <= most_bytes:
+        yield records
+        return
+    start = held = 0
+    for at, size in enumerate(sizes.tolist()):
+        if at > start and held + size > most_bytes:
+            yield records[start:at]
+            start, held = at, 0
+        held += size
+    yield records[start:]
+
+
+def _sizes(records: Sequence[Record]) -> NDArray[np.int64]:
+    """Return the bytes of each value."""
+    return records.sizes if isinstance(records, Batch) else np.array([len(r.value or b"") for r in records], np.int64)
 
 
 def positions_after(records: Sequence[Record]) -> dict[int, int]:

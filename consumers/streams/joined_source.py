@@ -290,8 +290,12 @@ class JoinedSource:
         return {p: Position(offset) for p, offset in self._read_to[log].items()}
 
     def high_watermarks(self, log: Log) -> dict[int, int | None]:
-        """Return the offset after each partition's last record, as far as known."""
-        return {partition: self._inputs[log].high_watermark(partition) for partition in self.joiners}
+        """Return the offset after each partition's last record that can be read, as far as known."""
+        return {partition: self._inputs[log].stable_end(partition) for partition in self.joiners}
+
+    def in_open_transactions(self, log: Log) -> dict[int, int]:
+        """Return how many offsets of each partition open transactions withhold."""
+        return self._inputs[log].in_open_transactions()
 
     def connected(self) -> bool:
         """Return whether a broker's connection was up at the last poll of each log."""

@@ -18,6 +18,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.streams.unread_fields import UnreadWatch
@@ -145,6 +146,7 @@ class Intake(OneProcess):
         self._unread = UnreadWatch(settings.input.topic, metrics)
         self._absent = AbsentWatch(settings.input.topic, metrics, clock)
         self._schema_wait = SchemaWait(metrics, health, monotonic)
+        self._open = OpenTransactions(metrics)
         self._undecoded: deque[Sequence[Record]] = deque()
         self._held_since: float | None = None
         self._paused = False
@@ -166,8 +168,8 @@ class Intake(OneProcess):
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
-        """The offset after each partition's last record, as far as known."""
-        return {partition: self._reader.high_watermark(partition) for partition in self._pipeline.learner.positions}
+        """The offset after each partition's last record that can be read, as far as known."""
+        return {partition: self._reader.stable_end(partition) for partition in self._pipeline.learner.positions}
 
     @property
     def ahead(self) -> Mapping[int, int]:
@@ -197,6 +199,7 @@ class Intake(OneProcess):
             # A deleted input is a gap: `input.on_gap` says whether to end or to begin anew.
             raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._reader.connected() else "no broker connection is up")
+        self._open.show(self._reader.in_open_transactions())
         if records:
             self._note(records)
             # Kept as they came: while the registry is away they wait here, and are not read twice.

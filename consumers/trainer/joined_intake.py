@@ -20,6 +20,7 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.joined_source import OF_FEATURES, Came, JoinedSource, Log
+from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
 from streamsvm.checkpoint.snapshot import Joining
@@ -87,6 +88,7 @@ class JoinedIntake(OneProcess):
         self._pipeline, self._source, self._letters = pipeline, source, letters
         self._cluster, self._joining = cluster, joining
         self._health, self._monotonic, self._now = health, monotonic, now
+        self._open = OpenTransactions(metrics)
         self._reader: Reader | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
         self._valid = dict.fromkeys(source.topics, False)
@@ -236,6 +238,7 @@ class JoinedIntake(OneProcess):
         except TopicMissing as missing:
             raise LogGap(missing.what, missing.remedy) from missing
         self._health.require("broker", "" if self._source.connected() else "no broker connection is up")
+        self._open.show(self._source.in_open_transactions("features"))
         for one in came:
             self._note(one)
         if came:

@@ -288,7 +288,9 @@ def begin(
         intake=intake,
         worker=worker,
         quality=quality,
-        versions=VersionPublisher(settings, writer, delivery, quality, clock.now, signer, _origin(started.joining)),
+        versions=VersionPublisher(
+            settings, writer, delivery, quality, clock.now, signer, _origin(started.joining), cluster=cluster
+        ),
         keeper=Keeper(settings, cluster, metrics, clock.now),
         saver=saver,
         identity=TopicIdentity(

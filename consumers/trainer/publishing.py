@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import Gatekeeper
+from consumers.trainer.message_size import narrowest, way_out
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.build import build
 from streamsvm.delivery import publication
@@ -20,7 +21,7 @@ from streamsvm.delivery.events import Published, Refused, Superseded
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
-from streamsvm.kafka import Message, PublishRefused
+from streamsvm.kafka import Cluster, Message, PublishRefused
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, version_of
 from streamsvm.model import message as model_codec
@@ -30,6 +31,10 @@ from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
 from streamsvm.points import Positions
 from streamsvm.registry.signing import Signer
+
+HEADERS_BYTES: Final = 4_096
+"""Room for a version's headers, beside its value."""
+UNLIMITED: Final = 1 << 62
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -57,6 +62,8 @@ class VersionPublisher:
         The time of day, for headers.
     signer : Signer, optional
         Signs every version; by default none is signed.
+    cluster : Cluster
+        Asked for its limits where it refuses a version.
     """
 
     def __init__(
@@ -68,8 +75,11 @@ class VersionPublisher:
         now: Callable[[], datetime],
         signer: Signer | None = None,
         labels: LabelsOrigin | None = None,
+        *,
+        cluster: Cluster,
     ) -> None:
         self._settings = settings
+        self._cluster = cluster
         self._config = settings.models()
         self._topics = topics_of(settings)
         self._writer = writer
@@ -150,10 +160,27 @@ class VersionPublisher:
     def _refused(self, sent: Publication, why: StreamsvmError) -> Refused:
         """Let its entry in the audit trail wait for `write_pending`."""
         size, session = len(sent.value), self._delivery.session
+        if isinstance(why, PublishRefused):
+            why = self._with_limit(why, size)
         entry = publication.refusal(sent.version, size, why.what, session, sent.time, self._topics)
         # Not in the refused transaction, which is aborted, and not at once: the writer may be in doubt just now.
         self._pending_entries.append(entry)
         return Refused(version=sent.version, made=sent.made, value_bytes=size, why=why)
+
+    def _with_limit(self, why: PublishRefused, size: int) -> PublishRefused:
+        """Return a refusal with the limit that a version passes, as a start names it; as it is where it passes none."""
+        for name in self._settings.output.version_topics:
+            try:
+                topic = self._cluster.describe(name)
+            except StreamsvmError:  # why it was refused is said without
+                return why
+            limit, who = narrowest(topic, self._cluster.max_message_bytes, UNLIMITED)
+            if size + HEADERS_BYTES > limit:
+                return PublishRefused(
+                    f"{why.what}: the version takes {size} bytes, and its headers, and {who} allows only {limit}",
+                    way_out(self._config, limit, size + HEADERS_BYTES),
+                )
+        return why
 
     @property
     def has_pending_entries(self) -> bool:

@@ -17,6 +17,7 @@ import structlog
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
+from consumers.trainer.message_size import check_message_size
 from consumers.trainer.session import Session
 from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -37,7 +38,6 @@ from streamsvm.delivery import (
 from streamsvm.delivery.erasure import emptied, obeys
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
-from streamsvm.learning import naming
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
@@ -567,29 +567,4 @@ def unwise_memory(config: ModelConfig, count: int) -> Iterator[tuple[str, str]]:
             "model can be no better than one trained on a reservoir sample of the same memory",
             f"Raise coreset.memory_points to {least * coreset.max_partitions} (or memory_bytes in proportion), or "
             f"lower coreset.max_partitions. {anew}",
-        )
-
-
-def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int) -> None:
-    """Refuse a configuration whose largest model exceeds the message size limit of the topic or the client.
-
-    Raises
-    ------
-    ConfigurationError
-        The remedy names the number of training points that would fit.
-    """
-    largest = naming.largest_bytes(config)
-    takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", largest))}
-    takes["the client (message.max.bytes)"] = client_bytes
-    # The narrower of the two borders is the one to name.
-    who, limit = min(takes.items(), key=lambda one: one[1])
-    if largest > limit:
-        fewer = naming.terms_within(config, limit)
-        option = "coreset.train_points" if config.svm.landmarks is None else "svm.landmarks"
-        instead = f"Lower {option} to {fewer}, or raise" if fewer else "Raise"
-        if config.svm.multiclass == "one_vs_one":
-            instead = f"Set svm.multiclass = one_vs_rest, which takes fewer machines. Or: {instead}"
-        raise ConfigurationError(
-            f"a model may take {largest} bytes, but {who} allows only {limit}",
-            f"{instead} that limit to {largest} or more.",
         )

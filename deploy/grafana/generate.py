@@ -677,8 +677,14 @@ DEEP_DIVE: Final[Rows] = (
             Panel(
                 "Lag by partition",
                 "short",
-                ("streamsvm_input_lag_records",),
-                (("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),),
+                ("streamsvm_input_lag_records", "streamsvm_input_open_transaction_records"),
+                (
+                    ("partition {{partition}}", f"sum by (partition) (streamsvm_input_lag_records{ONE})"),
+                    (
+                        "in open transactions, partition {{partition}}",
+                        f"sum by (partition) (streamsvm_input_open_transaction_records{ONE})",
+                    ),
+                ),
             ),
             Panel(
                 "Records ahead of retention, by partition",

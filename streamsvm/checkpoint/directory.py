@@ -193,7 +193,7 @@ class CheckpointDirectory:
             self._prune(name, snapshot.name)  # fails if the directory was removed since the file was written
         except OSError as error:
             raise TransientError(
-                f"the checkpoint {name} in {self._disk} cannot be written: {error.strerror}",
+                f"the checkpoint {name} in {self._disk} ({len(content):,} bytes) cannot be written: {error.strerror}",
                 "Free space or repair the disk. The previous checkpoints are untouched.",
             ) from None
         crash_point("checkpoint.pruned")

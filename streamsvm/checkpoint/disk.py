@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.private import (
     OWNER_ONLY_DIRECTORY,
     check_directory,
@@ -28,6 +28,8 @@ from streamsvm.private import (
 )
 
 LOCK: Final = "lock"
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What a disk says that takes nothing more for now, rather than from this user."""
 _CHECKPOINTS: Final = "checkpoint-"
 
 
@@ -122,6 +124,11 @@ class FileSystem:
             tighten_files(self._directory, _CHECKPOINTS)
             handle = open_lock(self._directory / LOCK)
         except OSError as error:
+            if error.errno in FULL:
+                raise TransientError(
+                    f"the {self._what} directory {self} cannot be made: {error.strerror}",
+                    f"Free space, or choose a directory on another disk with {self._option}.",
+                ) from None
             raise ConfigurationError(
                 f"the {self._what} directory {self} cannot be written: {error.strerror}",
                 f"Make the directory writable for this user, or choose another with {self._option}.",

@@ -131,6 +131,10 @@ class _Repeated:
 CLIENT_LOG = ClientLog()
 """Where every client of this process logs."""
 
+FOLLOWS_PARTITIONS: dict[str, Option] = {"topic.metadata.refresh.interval.ms": 10_000}
+"""Of members of a group, which learn of new partitions by nothing else: a question to a broker each ten seconds. By the
+client's own default, five minutes, records of new partitions would wait so long, and nothing would say so."""
+
 _LOST_CONNECTION = frozenset({"FAIL", "REQTMOUT"})
 """What the client calls lines about a connection that was lost, or given up for want of an answer."""
 
@@ -165,6 +169,9 @@ class Link:
         self._untrusted: KafkaError | None = None
         self._all_down = False
         self.up = False
+        self.open: dict[tuple[str, int], int] = {}
+        """Of partitions that are fetched: offsets between the last stable one and the end, as of the last second; those
+        of open transactions, and what stands behind them. Partitions without any are left out."""
         self.fatal: KafkaError | None = None
         self.last_trouble = ""
 
@@ -182,10 +189,17 @@ class Link:
             self.last_trouble = text_of(error)
 
     def on_statistics(self, text: str) -> None:
-        """Note whether any broker's connection is up; it comes every second, whatever happens."""
+        """Note whether any broker's connection is up, and what is open; it comes every second, whatever happens."""
         # Statistics come every second even where nothing else happens: the one regular moment that a client offers.
         CLIENT_LOG.summarise()
-        brokers = json.loads(text).get("brokers", {}).values()
+        told = json.loads(text)
+        self.open = {
+            (topic, int(number)): one["hi_offset"] - one["ls_offset"]
+            for topic, found in told.get("topics", {}).items()
+            for number, one in found.get("partitions", {}).items()
+            if 0 <= one.get("ls_offset", -1) < one.get("hi_offset", -1)
+        }
+        brokers = told.get("brokers", {}).values()
         self.up = any(
             # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
             broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal")

@@ -121,10 +121,10 @@ class Input:
         chosen = self._assigned if partitions is None else partitions
         self._consumer.resume([TopicPartition(self._topic, p) for p in chosen])
 
-    def high_watermark(self, partition: int) -> int | None:
-        """Return the offset after the partition's last record, as of the last fetch; never blocks.
+    def stable_end(self, partition: int) -> int | None:
+        """Return the offset after the last record that `poll` can return, as of the last fetch; never blocks.
 
-        None before the first fetch. It counts records of open transactions, which `poll` withholds.
+        None before the first fetch. Behind it are those of `in_open_transactions`.
         """
         tp = TopicPartition(self._topic, partition)
         try:
@@ -132,7 +132,14 @@ class Input:
         except KafkaException:
             return None
         # -1001 stands for what the client does not know.
-        return high if high >= 0 else None
+        return high - self._link.open.get((self._topic, partition), 0) if high >= 0 else None
+
+    def in_open_transactions(self) -> dict[int, int]:
+        """Return how many offsets of each partition `poll` withholds, as of the last second; never blocks.
+
+        They begin with the first record of a transaction that is open. Partitions without any are left out.
+        """
+        return {partition: count for (topic, partition), count in self._link.open.items() if topic == self._topic}
 
     def seen_end(self, partition: int) -> int | None:
         """Return where the partition's end was last met: `poll` returned every committed record before it.

@@ -92,8 +92,8 @@ class Feed:
         timeout_s : float
             Seconds to wait for the first record; 0 takes what is there.
         gather : bool
-            Wait up to 0.1 s for the batch to fill, or to hold about `GATHERED_BYTES`, judged by the batch before
-            (throughput); or return with the first (latency).
+            Wait up to 0.1 s for the batch to fill (throughput); or return with the first (latency). Either takes about
+            `GATHERED_BYTES` at most, judged by the batch before.
         """
         deadline = time.monotonic() + timeout_s
         while True:
@@ -122,7 +122,7 @@ class Feed:
             first = self._consumer.consume(1, wait_s)
             if first and max_records > 1:
                 # The first record ends the wait; what is already there comes along without another.
-                first += self._consumer.consume(max_records - 1, 0)
+                first += self._consumer.consume(min(max_records - 1, self._worth_gathering(max_records)), 0)
             return first
         except KafkaException as error:
             raise self._link.failure(error_of(error), f"read {self._topic}") from error

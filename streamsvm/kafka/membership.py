@@ -26,7 +26,7 @@ from typing import Any, Literal
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka.client import CLOSE_TIMEOUT_S, SLICE_S, Link, close_within, make_consumer
+from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
 from streamsvm.kafka.failures import Recreated, error_of, text_of
@@ -147,7 +147,7 @@ class Subscription:
             connection,
             self._link,
             group,
-            defaults=_LIVELINESS if self._classic else {},
+            defaults={**FOLLOWS_PARTITIONS, **(_LIVELINESS if self._classic else {})},
             fixed={
                 **buffer_of(max_buffered_bytes),
                 # The classic protocol is known to every broker; the embedded one takes seconds for it,
@@ -263,7 +263,7 @@ class Subscription:
     def backlog(self) -> dict[int, int]:
         """Return the records between what was polled and the end, for each partition of this member; never blocks.
 
-        Ends are those of the last fetch, and count records of open transactions. A partition of which nothing was
+        Ends are those of the last fetch, without `in_open_transactions`. A partition of which nothing was
         fetched yet is left out, and so is every one after a `rewind`, until the next `poll` has gone back.
         """
         if self._astray:
@@ -275,6 +275,10 @@ class Subscription:
         found = {tp.partition: self._behind(tp) for tp in placed}
         return {partition: records for partition, records in found.items() if records is not None}
 
+    def in_open_transactions(self) -> dict[int, int]:
+        """Return how many offsets of each partition are withheld; see `Input.in_open_transactions`."""
+        return {partition: count for (topic, partition), count in self._link.open.items() if topic == self._topic}
+
     def _behind(self, tp: TopicPartition) -> int | None:
         """Return the records behind a position; its own, or the end that was met last, past transactions' markers."""
         try:
@@ -282,6 +286,7 @@ class Subscription:
         except KafkaException:
             return None
         at = max(tp.offset, self._feed.ends.get(tp.partition, -1))
+        high -= self._link.open.get((self._topic, tp.partition), 0)
         return max(0, high - at) if high >= 0 and at >= 0 else None
 
     def connected(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Final, Literal, Protocol
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka.client import CLOSE_TIMEOUT_S, SLICE_S, Link, close_within, make_consumer
+from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of
 from streamsvm.kafka.feed import Feed
@@ -75,7 +75,7 @@ class GroupMember:
             connection,
             self._link,
             group,
-            defaults=_LIVELINESS if known["group.protocol"] == "classic" else {},
+            defaults={**FOLLOWS_PARTITIONS, **(_LIVELINESS if known["group.protocol"] == "classic" else {})},
             fixed=known,
         )
         self._feed = Feed(self._consumer, self._link, connection, topic, group=group)

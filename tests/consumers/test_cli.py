@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
@@ -78,6 +79,34 @@ def test_a_start_that_waits_for_a_broker_hears_a_signal(command: list[str], tmp_
             daemon.kill()
     assert daemon.events("stopped")
     assert not daemon.events("fatal")
+
+
+def test_pages_name_options_that_their_command_has() -> None:
+    """Each option behind `streamsvm COMMAND` in a page is one of that command."""
+    root = typer.main.get_command(app)
+    known: dict[str, set[str]] = {}
+
+    def collect(command: Any, path: tuple[str, ...]) -> None:
+        context = command.make_context(" ".join(path), [], resilient_parsing=True)
+        if subcommands := getattr(command, "commands", None):
+            for name, one in subcommands.items():
+                collect(one, (*path, name))
+            return
+        given = command.get_params(context)
+        known[" ".join(path)] = {option for one in given for option in (*one.opts, *one.secondary_opts)}
+
+    collect(root, ())
+    pages = [page for folder in (".", "deploy", "streamsvm") for page in (ROOT / folder).glob("*.md")]
+    found = []
+    for page in pages:
+        for words, rest in re.findall(r"streamsvm ((?:[a-z-]+ ?){1,2})([^`\n|]*)", page.read_text()):
+            first, _, second = words.strip().partition(" ")
+            command = next((name for name in (f"{first} {second}", first) if name in known), None)
+            if command is not None:
+                options = re.findall(r"(?<![\w-])--[a-z][\w-]+", rest)
+                found += [(page.name, command, option) for option in options if option != "--help"]
+    assert len(found) > 50
+    assert [one for one in found if one[2] not in known[one[1]]] == []
 
 
 def test_help_explains_every_option_of_a_trainer() -> None:

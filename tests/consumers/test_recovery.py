@@ -535,6 +535,23 @@ def test_a_wrong_topic_stops_the_trainer_at_every_start(settings: Settings, conn
             running.wait_until(lambda: False)
 
 
+def test_an_open_transaction_of_a_producer_is_shown_as_such(settings: Settings, connection: Connection) -> None:
+    """Not as lag; and once it is committed all of it is learned."""
+    produce(connection, settings.input.topic, records(40))
+    values = [value for value in records(20, seed=1) if value is not None]
+    with (
+        Running(settings, connection) as running,
+        foreign.open_transaction(connection, settings.input.topic, values) as writer,
+    ):
+        produce(connection, settings.input.topic, records(20, seed=2))
+        running.wait_until(lambda: running.value("streamsvm_input_open_transaction_records", partition="0") == 40)
+        running.wait_for_rows(40)
+        running.wait_until(lambda: running.value("streamsvm_input_lag_records", partition="0") == 0)
+        writer.commit_transaction(foreign.TIMEOUT_S)
+        running.wait_for_rows(80)
+        running.wait_until(lambda: running.value("streamsvm_input_open_transaction_records", partition="0") == 0)
+
+
 def test_a_training_that_does_not_end_turns_health_red_until_it_does(
     settings: Settings, connection: Connection
 ) -> None:

@@ -21,7 +21,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.scorer.components import Components
-from consumers.scorer.scorer import Scorer
+from consumers.scorer.scorer import Scorer, portions
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError, FatalError, Fenced, InvalidMessage, TopicMissing, TransientError
@@ -832,6 +832,32 @@ def test_the_outputs_are_created(connection: Connection, settings: Settings, tra
         eventually(lambda: running.health.ready()[0], "it is ready")
         assert len(Cluster(connection).describe(settings.scoring.output_topic).partitions) == 4
         assert Cluster(connection).describe(settings.scoring.dead_letters).partitions
+
+
+def test_a_batch_is_taken_in_portions_of_so_many_bytes() -> None:
+    """Every record once, in order; one that is larger than a portion alone; a small batch as it is."""
+    records = [record_of(b"x" * size, offset=at) for at, size in enumerate([3, 4, 30, 1, 0, 9, 1])]
+    parts = [[len(record.value or b"") for record in part] for part in portions(records, 10)]
+    assert parts == [[3, 4], [30], [1, 0, 9], [1]]
+    assert next(portions(records, 48)) is records
+    assert list(portions([], 10)) == [[]]
+
+
+@pytest.mark.real_broker
+def test_portions_are_scored_once_each(
+    connection: Connection, settings: Settings, trainer: Trainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a transaction of its own, through a stop in their midst, too."""
+    monkeypatch.setattr(scorer_module, "PORTION_BYTES", 200)
+    trainer.publish(version_of(1))
+    produce(connection, settings.scoring.topic, points(range(300)))
+    with Running(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") >= 20, "some are scored")
+    with Running(settings, connection) as running:
+        eventually(lambda: len(scores(connection, settings)) >= 300, "all are scored")
+    ids = [score["id"] for score in scores(connection, settings)]
+    assert sorted(ids) == sorted(set(ids))
+    assert len(ids) == 300
 
 
 @pytest.mark.embedded_broker

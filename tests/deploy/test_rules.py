@@ -51,6 +51,7 @@ def latency(up_to: str) -> str:
 
 
 RECORDS, LAG = trainer("streamsvm_input_records_total"), trainer("streamsvm_input_lag_records", 'partition="0"')
+OPEN = trainer("streamsvm_input_open_transaction_records", 'partition="0"')
 MANIFEST = trainer("streamsvm_coresets_manifest_timestamp_seconds", 'partition="0"')
 HEADROOM = trainer("streamsvm_input_headroom_records", 'partition="0"')
 ACCEPTED = trainer("streamsvm_input_rows_total", 'outcome="accepted"')
@@ -120,6 +121,11 @@ CASES = {
         {RECORDS: "0+6000x60", LAG: "0+3000x60"},
         # far behind and catching up; that is what a restart looks like
         {RECORDS: "0+6000x60", LAG: "500000-3000x60"},
+    ),
+    "StreamsvmOpenTransaction": Case(
+        {OPEN: "0x20 300x40"},
+        # transactions come and go
+        {OPEN: "0 300 " * 31},
     ),
     "StreamsvmRetentionNear": Case(
         {HEADROOM: "100000-1500x60", LAG: "5000x60"},

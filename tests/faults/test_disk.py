@@ -16,6 +16,7 @@ import pytest
 from consumers.settings import CheckpointConfig
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.errors import TransientError
 from streamsvm.kafka import Cluster, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, settings_for
@@ -130,6 +131,19 @@ class FullDisk:
 
     def clear(self) -> None:
         run("umount", "--lazy", str(self._mount))
+
+
+def test_a_start_on_a_full_disk_says_what_is_missing(tmp_path: Path) -> None:
+    """That may pass, so it is tried again (75); who may not write there at all is refused (78)."""
+    full = tmp_path / "full"
+    full.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "nr_inodes=1", "tmpfs", str(full))
+    try:
+        with pytest.raises(TransientError, match=r"directory .*/full/m cannot be made: No space left") as refused:
+            FileSystem(full / "m").lock()
+    finally:
+        run("umount", "--lazy", str(full))
+    assert "Free space, or choose a directory on another disk with --checkpoint-directory" in refused.value.remedy
 
 
 class ReadOnlyDirectory:

@@ -40,6 +40,7 @@ def lower_and_raise(stage: Stage, planted: str = "") -> None:
     (refusal,) = (entry for entry in audit if entry["event"] == "version_refused")
     assert refusal["version"] == 2
     assert "too large" in refusal["why"].lower(), refusal
+    assert planted or f"the topic {models} (max.message.bytes) allows only {TOO_LITTLE}" in refusal["why"], refusal
 
 
 def test_a_limit_that_a_model_may_exceed_is_refused_at_start(stage: Stage) -> None:

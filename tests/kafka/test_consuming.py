@@ -66,8 +66,8 @@ def test_poll_returns_no_more_than_asked_and_nothing_at_the_end(broker: TestBrok
         drain(reader, 3)
         assert reader.poll(2, 0.0) == []
         assert reader.connected()
-        assert reader.high_watermark(0) == 5
-        assert reader.high_watermark(3) is None
+        assert reader.stable_end(0) == 5
+        assert reader.stable_end(3) is None
 
 
 @pytest.mark.real_broker
@@ -91,6 +91,45 @@ def test_the_end_lies_past_markers_and_aborted_records(broker: TestBroker) -> No
         assert [record.offset for record in drain(reader, 1)] == [10]
         reader.assign({0: 10})
         assert reader.seen_end(0) is None
+
+
+@pytest.mark.real_broker
+def test_a_member_reads_partitions_that_are_added(broker: TestBroker) -> None:
+    """From their first record, without a restart, and long before the client's own five minutes are over."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(2))
+    with closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member:
+        read = list[Record]()
+        eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == 2, "what is there is read")
+        foreign.add_partitions(broker.connection, topic, 2)
+        send(broker.connection, [Message(topic, b"new", None, (), partition=1)])
+        eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == 3, "the new partition is read")
+    assert (read[-1].partition, read[-1].offset) == (1, 0)
+
+
+@pytest.mark.real_broker
+def test_an_open_transaction_is_no_lag(broker: TestBroker) -> None:
+    """What it wrote, and what others wrote behind it, is told apart from what can be read; a group's member alike."""
+    topic = broker.topic()
+    send_values(broker.connection, topic, numbers(2))
+    with (
+        closing(Input(broker.connection, topic, group=None)) as reader,
+        closing(Subscription(broker.connection, topic, group=broker.name("g"))) as member,
+        foreign.open_transaction(broker.connection, topic, numbers(3)) as writer,
+    ):
+        send_values(broker.connection, topic, numbers(5))
+        reader.assign({0: 0})
+        assert len(drain(reader, 2)) == 2
+        eventually(lambda: (reader.poll(1, 0.1), reader.in_open_transactions())[1] == {0: 8}, "it is told")
+        assert reader.stable_end(0) == 2
+        read = list[Record]()
+        eventually(lambda: (read.extend(member.poll(9, 0.1)), member.in_open_transactions())[1] == {0: 8}, "it is told")
+        eventually(lambda: (read.extend(member.poll(9, 0.1)), len(read))[1] == 2, "what is committed is read")
+        assert member.backlog() == {0: 0}
+        writer.commit_transaction(foreign.TIMEOUT_S)
+        assert len(drain(reader, 8)) == 8
+        eventually(lambda: (reader.poll(1, 0.1), reader.in_open_transactions())[1] == {}, "it is over")
+        assert reader.stable_end(0) == 11, "with its marker"
 
 
 @pytest.mark.parametrize("offset", [6, 2**40])

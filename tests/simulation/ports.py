@@ -571,8 +571,11 @@ class Input(_Port):
     def resume(self) -> None:
         self._paused = False
 
-    def high_watermark(self, partition: int) -> int | None:
+    def stable_end(self, partition: int) -> int | None:
         return self._broker.log(self._name, partition).end
+
+    def in_open_transactions(self) -> dict[int, int]:
+        return {}
 
     def seen_end(self, partition: int) -> int | None:
         return self._ends.get(partition)

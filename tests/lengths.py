@@ -36,6 +36,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
     "tests/consumers/test_classes.py::test_seven_labels_are_rolled_back_and_named": ("embedded",),
     "tests/consumers/test_onnx.py::test_copies_of_seven_labels_answer_alike": ("real-one_vs_one-linear",),
+    "tests/faults/test_challenges.py::test_equals_challenge_each_other_under_kills": (),
     "tests/faults/test_classes.py::test_kills_at_random_moments_change_nothing": (),
     # The fault matrix: of each row that takes a process and a broker, the shortest form; rows of which none is kept are
     # about what the simulation does to the same code (clocks, kills, frozen and lost processes, lost answers).

@@ -304,13 +304,19 @@ class DropIn:
                 if kernel is None
                 else machine.values(X, near=len(y) <= FEW_IN_PLAY)
             )
-            rounding = machine.rounding(X) if kernel is not None else 0.0
-            found = Recheck(self._gap_of(values, y, weight, support, dual), rounding, exact=False)
-            if rounding > (SLACK - 1.0) * self.tol and self._solved_here and found.gap < np.inf:
-                precise = machine.precise_values(X)
-                if precise is not None:
-                    wrong = float(np.abs(values - precise).max())
-                    found = Recheck(self._gap_of(precise, y, weight, support, dual), wrong, exact=True)
+            exact = kernel is not None and self._solved_here
+            return self._judged(machine, X, values, lambda f: self._gap_of(f, y, weight, support, dual), exact)
+
+    def _judged(
+        self, machine: Expanded, X: Any, values: Float, gap_of: Callable[[Float], float], exact: bool = True
+    ) -> Recheck:
+        """Return what values over the training rows say; in extended precision, if `exact`, where rounding decides."""
+        rounding = machine.rounding(X) if machine.kernel is not None else 0.0
+        found = Recheck(gap_of(values), rounding, exact=False)
+        if exact and rounding > (SLACK - 1.0) * self.tol and found.gap < np.inf:
+            precise = machine.precise_values(X)
+            if precise is not None:
+                return Recheck(gap_of(precise), float(np.abs(values - precise).max()), exact=True)
         return found
 
     def _publish(self, centres: Float | None) -> None:
@@ -516,18 +522,18 @@ class DropIn:
         dense = isinstance(X, np.ndarray) or X.shape[0] * X.shape[1] * X.dtype.itemsize > DENSE_BYTES[self.kernel]
         solved = X if dense else X.toarray()
         self._train(solved, y, weight, random_seed)
-        # Classes far from one another were centred pair by pair; their gaps stand.
-        if self._own_centres is None or not self._counts_classes:
-            self._doubt(solved, y, weight)
+        self._doubt(solved, y, weight)
         if sparse.issparse(X):
             self.dual_coef_ = _as_libsvm_keeps(self.dual_coef_)
         self.fit_status_ = int(self.fit_status_ or self._boxes_full > 0)
 
     def _doubt(self, X: Any, y: Float, weight: Float) -> None:
-        """Set `fit_status_` to 1 where rounding hides that the machine is not optimal."""
+        """Set `fit_status_` to 1 where rounding hides that the machine is not optimal, and a gap that is not known."""
         machine = self._expansion(X[self.support_], self.dual_coef_, self.intercept_, self._own_centres)
         with np.errstate(all="ignore"):
-            if machine.rounding(X) <= (SLACK - 1.0) * self.tol:
+            # Steps that ran out say nothing of how far they came.
+            known = not self.fit_status_ or self._gap > self.tol
+            if known and machine.rounding(X) <= (SLACK - 1.0) * self.tol:
                 return
         support, rows = self.support_, np.flatnonzero(weight > 0.0)
         self.support_ = np.searchsorted(rows, support).astype(np.int32)

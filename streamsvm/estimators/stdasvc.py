@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from streamsvm.estimators import pairs
+from streamsvm.estimators.centring import moved
 from streamsvm.estimators.drop_in import (
     FEW,
     FEW_IN_PLAY,
@@ -30,7 +32,7 @@ from streamsvm.estimators.drop_in import (
     with_parameters_of,
 )
 from streamsvm.estimators.inputs import check_every_class, check_labels, class_weights
-from streamsvm.estimators.recheck import pair_gap
+from streamsvm.estimators.recheck import Expanded, pair_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.small import SMALL
@@ -215,6 +217,40 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
         # Infinity times a weight of 0 is not a number.
         np.multiply(self._penalty(weight), share, out=bound, where=share > 0.0)
         return bound
+
+    def _doubt(self, X: Any, y: Float, weight: Float) -> None:
+        if self._own_centres is None:
+            super()._doubt(X, y, weight)
+            return
+        # Classes far from one another were centred pair by pair, and are looked at so, too.
+        label, upper = y.astype(np.intp), self._bounds(weight, y.astype(np.intp))
+        own = label[self.support_]
+        self._gap = 0.0
+        for at, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
+            rows = np.flatnonzero((upper > 0.0) & ((label == i) | (label == j)))
+            first, second = np.flatnonzero(own == i), np.flatnonzero(own == j)
+            dual = np.concatenate((self.dual_coef_[j - 1, first], self.dual_coef_[i, second]))[None, :]
+            support = self.support_[np.concatenate((first, second))]
+            Z, places = moved(X[rows], self._own_centres[at]), np.searchsorted(rows, support)
+            machine = Expanded(
+                kernel=self._own_kernel,
+                support_vectors=Z[places],
+                counts=np.array([len(first), len(second)], np.int32),
+                dual=dual,
+                intercepts=self.intercept_[at : at + 1],
+            )
+            gap_of = partial(
+                pair_gap,
+                label=(label[rows] == j).astype(np.intp),
+                support=places,
+                dual=dual,
+                upper=upper[rows],
+                classes=2,
+            )
+            with np.errstate(all="ignore"):
+                found = self._judged(machine, Z, machine.values(Z), gap_of)
+            self._gap, self._wrong = max(self._gap, found.gap), max(self._wrong, found.rounding)
+            self.fit_status_ = int(self.fit_status_ or not found.within(self.tol))
 
     def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
         label = y.astype(np.intp)

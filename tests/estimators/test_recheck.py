@@ -15,6 +15,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from streamsvm import STDASVC, STDASVR, STDALinearSVC, STDALinearSVR, STDAOneClassSVM
+from streamsvm.estimators import pairs
 from streamsvm.estimators.drop_in import DropIn
 
 WIDE = np.longdouble
@@ -314,7 +315,7 @@ def test_checks_take_one_thread(kind, monkeypatch) -> None:
     monkeypatch.setattr(DropIn, "_rechecked", watched)
     X, y = make_blobs(80, 3, centers=2, random_state=0)
     with threadpool_limits(2):
-        kind(kernel="rbf", nu=0.5).fit(X) if kind is STDAOneClassSVM else kind(kernel="rbf").fit(X, y)
+        kind(kernel="rbf", nu=0.5).fit(X) if kind is STDAOneClassSVM else kind(kernel="linear").fit(X, y)
         after = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
     assert set(seen) == {1}
     assert set(after) == {2}
@@ -331,3 +332,46 @@ def test_many_classes_are_warned_of_as_svc_does(labels) -> None:
             kind().fit(X, labels)
         said.append(sorted({str(one.message) for one in warned}))
     assert said[0] == said[1]
+
+
+def far_classes(n: int, offset: float):
+    return make_blobs(
+        n, 3, centers=[[0, 0, 0], [2, 0, 0], [offset, offset, offset], [offset + 2, offset, offset]], random_state=0
+    )
+
+
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_pairs_centred_one_by_one_are_looked_at(C, monkeypatch) -> None:
+    """Status 0 of classes far apart is a gap within tol, too; a pair that is moved afterwards is found."""
+    X, y = far_classes(700, 1e6)
+    machine = STDASVC(kernel="linear", C=C, tol=1e-4)
+    said = fitted(machine, X, y)
+    assert machine._centred is not None
+    assert said is not None
+    assert bool(said) == bool(machine.fit_status_)
+    found = machine._gap
+    if not machine.fit_status_:
+        assert found <= 1.01 * machine.tol
+    train = pairs.train
+
+    def moved_intercept(*given):
+        made = train(*given)
+        made.intercepts[0] += 0.5
+        return made
+
+    monkeypatch.setattr(pairs, "train", moved_intercept)
+    assert any("KKT gap is" in one for one in fitted(machine, X, y))
+    assert machine.fit_status_ == 1
+    assert machine._gap > 0.1
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_the_gap_of_steps_that_ran_out_is_stated(kernel) -> None:
+    """Never a gap of 0, or within tol, beside the word that it was not met."""
+    X, y = load_iris(return_X_y=True)
+    machine = STDASVC(kernel=kernel, C=1e3, tol=1e-9, max_iter=3)
+    said = fitted(machine, X, y)
+    assert machine.fit_status_ == 1
+    assert any("KKT gap is" in one for one in said)
+    assert machine._gap > machine.tol
+    assert machine._gap == pytest.approx(exact_gap(machine, X, y), rel=0.3)

@@ -361,6 +361,7 @@ ALL = 1_000
         ("labels", 1_000 * BEGUN_MS),
         ("features", 1_000 * BEGUN_MS),
     ],
+    ids=["labels, by 55 minutes", "labels, in microseconds", "features, in microseconds"],
 )
 def test_one_timestamp_ahead_costs_no_row_its_label_and_is_named(
     real_broker: TestBroker, tmp_path: Path, wrong: str, timestamp_ms: int

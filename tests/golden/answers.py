@@ -66,8 +66,14 @@ def of_model(kind: str) -> dict[str, Any]:
 def scores() -> dict[str, Any]:
     """Return a record of scores: its value and headers as text."""
     version = codec.decode(path_of("linear").read_bytes())
-    limits = {"max_record_bytes": 10_000, "max_rows_per_record": 9, "max_message_bytes": 99_999}
-    scorer = BatchScorer(version, "ab" * 32, reasons=REASONS, **limits)
+    scorer = BatchScorer(
+        version,
+        "ab" * 32,
+        max_record_bytes=10_000,
+        max_rows_per_record=9,
+        max_message_bytes=99_999,
+        reasons=REASONS,
+    )
     (record,) = scorer.score([Record("points", 3, 7, b"k", SCORED, (), 1_700_000_000_000, None)]).records
     headers = {name: content.decode() for name, content in record.headers}
     return {"value": record.value.decode(), "headers": headers}

@@ -58,6 +58,7 @@ def node_program(name: str, directory: Path, *, with_packages: bool = True) -> l
         with contextlib.suppress(FileExistsError):
             (directory / "node_modules").symlink_to(packages, target_is_directory=True)
     install_node_reader(directory)
+    assert not (NODE_READER / name).exists(), "the program would replace a module of the reader"
     shutil.copy(NODE / name, directory)
     return ["node", str(directory / name)]
 
@@ -100,12 +101,17 @@ class Program:
     def wait_for(self, version: int, timeout_s: float) -> None:
         """Wait until it has served this version, or fail with what it said."""
         while not self.lines or self.lines[-1]["version"] < version:
-            try:
-                line = self._printed.get(timeout=timeout_s)
-            except queue.Empty:
-                line = None
-            assert line is not None, f"{self.language}: version {version} was not served\n{self.complaints}"
-            self.lines.append(json.loads(line))
+            self.next(timeout_s, f"version {version}")
+
+    def next(self, timeout_s: float, what: str = "another line") -> dict[str, Any]:
+        """Wait for its next line and return it, or fail with what it said."""
+        try:
+            line = self._printed.get(timeout=timeout_s)
+        except queue.Empty:
+            line = None
+        assert line is not None, f"{self.language}: {what} was not printed\n{self.complaints}"
+        self.lines.append(json.loads(line))
+        return self.lines[-1]
 
     @property
     def complaints(self) -> str:

@@ -4,7 +4,7 @@
 //     Subscriber --check POINTS.json MODEL.json...                           a line for each file: an answer for each point
 //     Subscriber --events MODEL.json EVENTS.jsonl [K]                        a line for each event, with K reasons
 //     Subscriber --scores BOOTSTRAP TOPIC COUNT                              a line for each record of scores
-//     Subscriber --produce BOOTSTRAP TOPIC COMPRESSION VALUE                 writes one record
+//     Subscriber --produce BOOTSTRAP TOPIC COMPRESSION FILE                  writes one record
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.streamsvm.reader.Answer;
@@ -116,10 +116,10 @@ public class Subscriber {
         }
     }
 
-    static void produce(String bootstrap, String topic, String compression, String value) throws Exception {
+    static void produce(String bootstrap, String topic, String compression, String file) throws Exception {
         Map<String, Object> options = Map.of("bootstrap.servers", bootstrap, "compression.type", compression);
         try (var producer = new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer())) {
-            producer.send(new ProducerRecord<>(topic, 0, null, value.getBytes())).get();
+            producer.send(new ProducerRecord<>(topic, 0, null, Files.readAllBytes(Path.of(file)))).get();
         }
     }
 

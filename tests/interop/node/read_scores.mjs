@@ -1,4 +1,4 @@
-// Reads records of scores with kafkajs: `node scores.mjs BOOTSTRAP TOPIC` prints a line of JSON for each.
+// Reads records of scores with kafkajs: `node read_scores.mjs BOOTSTRAP TOPIC` prints a line of JSON for each.
 import { randomUUID } from "node:crypto";
 import { readScores } from "streamsvm-reader";
 import kafkajs from "streamsvm-reader/kafkajs";

@@ -8,7 +8,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint bench requirements sbom audit clean test-deploy
+.PHONY: wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint bench requirements sbom audit clean test-deploy readers
 
 env: $(STAMP)
 
@@ -79,6 +79,13 @@ wheel: env
 reader-wheel: env
 	cd deploy/reader && $(CURDIR)/$(BIN)/hatchling build --target wheel --directory $(CURDIR)/dist
 
+# The readers in other languages (Maven and Java 17, Node.js 20 with npm): built and tested against tests/golden, then each
+# used as its page says, in an empty folder with a broker. The first run fetches what they need.
+readers: env
+	cd deploy/node && npm ci --ignore-scripts --no-audit --no-fund && npm run types && npm test
+	mvn -B -q -f deploy/java/pom.xml verify
+	STREAMSVM_TEST_READERS=1 $(BIN)/pytest -s tests/interop/test_packages.py
+
 requirements: env
 	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
@@ -110,4 +117,4 @@ audit: $(TOOLS_STAMP)
 
 clean:
 	find streamsvm -name '*.nb[ci]' -delete
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build deploy/java/target deploy/node/node_modules

@@ -156,6 +156,11 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Subscribers in other languages: the linear machine.
     "tests/interop/test_subscribers.py::test_every_language_follows_and_agrees": ("linear",),
     "tests/interop/test_subscribers.py::test_every_language_refuses_what_no_trusted_key_signed": (),
+    "tests/interop/test_packages.py::test_node_reads_every_compression": (
+        "librdkafka-zstd",
+        "librdkafka-snappy",
+        "Java-lz4",
+    ),
     # A session of commands after one another: what each does has tests of its own.
     "tests/consumers/test_first_hour.py::test_the_first_hour_goes_as_its_page_says": (),
     # Large files: a smaller one, or the other format.

@@ -3,11 +3,9 @@
 //     node reader.mjs BOOTSTRAP TOPIC...
 // Each time it joins its group it begins anew, for it commits nothing, and says so: {"joined": true}.
 import { createHash, randomUUID } from "node:crypto";
-import { decompress } from "fzstd";
-import kafkajs from "./committed.mjs";
+import kafkajs from "streamsvm-reader/kafkajs";
 
 const [bootstrap, ...topics] = process.argv.slice(2);
-kafkajs.CompressionCodecs[kafkajs.CompressionTypes.ZSTD] = () => ({ decompress: async (b) => Buffer.from(decompress(b)) });
 const kafka = new kafkajs.Kafka({ brokers: bootstrap.split(","), logLevel: kafkajs.logLevel.NOTHING });
 const consumer = kafka.consumer({ groupId: `histories-${randomUUID()}`, maxWaitTimeInMs: 100, sessionTimeout: 60000 });
 const say = (line) => process.stdout.write(JSON.stringify(line) + "\n");

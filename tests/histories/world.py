@@ -23,7 +23,7 @@ from tests.histories.operators import Operator
 from tests.histories.processes import Daemon, Unit
 from tests.histories.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
 from tests.histories.scores import source_of_headers
-from tests.interop.programs import NODE, SHARED, node_packages
+from tests.interop.programs import install_node_reader, node_packages
 
 MODELS: Final = "models"
 GROUP: Final = "scorers"
@@ -306,8 +306,8 @@ class World:
         except CannotRun as missing:
             self.skipped.append(f"no reader in Node.js: {missing}")
             return
-        for program in (Path(__file__).with_name("reader.mjs"), *(NODE / name for name in SHARED)):
-            shutil.copy(program, self.directory)
+        install_node_reader(self.directory)
+        shutil.copy(Path(__file__).with_name("reader.mjs"), self.directory)
         topics = [MODELS, f"{MODELS}.aliases", f"{MODELS}.audit", SCORES]
         command = ["node", str(self.directory / "reader.mjs"), self.brokers.direct, *topics]
         self._readers.append(Follower("node", command, self.recorder))

@@ -18,6 +18,7 @@ from rich.table import Table
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest.scored import label_of
 from streamsvm.model import message as model_codec
+from streamsvm.model.classes import AnyModel, ClassModel
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import Model
 from streamsvm.model.threshold import Threshold
@@ -50,7 +51,7 @@ POINTS: Final[Mapping[str, str]] = {
 """Points as JSON, the features' names being `NAMES`."""
 
 Answer = list[dict[str, Any]]
-"""Of one version: of each point `decision` and `label`, or the `error` for which it has none."""
+"""Of one version: of each point `decision`, `label` and maybe `probability`, or the `error` for which it has none."""
 Answers = dict[str, Answer]
 
 
@@ -98,7 +99,8 @@ def answers_to_each(
         file.write_bytes(value)
     (directory / "points.json").write_text(f"[{','.join(points.values())}]")
     given = ["--check", str(directory / "points.json"), *map(str, files)]
-    programs = {"Node.js": node_program("subscriber.mjs", directory), "Java": java_program("Subscriber", directory)}
+    node = node_program("answers.mjs", directory, with_packages=False)
+    programs = {"Node.js": node, "Java": java_program("Subscriber", directory)}
     found = {"Python": [in_python(value, points) for value in values]}
     for language, command in programs.items():
         ran = subprocess.run([*command, *given], capture_output=True, text=True, timeout=300, check=False)
@@ -124,9 +126,17 @@ def in_python(value: bytes, points: Mapping[str, str]) -> Answer | str:
             X = loaded.features([point]) if is_event else point if isinstance(point, dict) else [point]
             decision = machine.decision_function(X).tolist()[0]
             found.append({"decision": decision, "label": label_of(decision, version.labels, machine.border)})
+            found[-1] |= probability_of(machine, X)
         except InvalidFeatures as error:
             found.append({"error": str(error)})
     return found
+
+
+def probability_of(machine: AnyModel, X: Any) -> dict[str, Any]:
+    """Return the probability of the second of two labels, or of each of more, under its name; nothing without one."""
+    if isinstance(machine, ClassModel):
+        return {} if machine.probabilities is None else {"probability": machine.predict_proba(X)[0].tolist()}
+    return {} if machine.probability is None else {"probability": float(machine.predict_proba(X)[0, 1])}
 
 
 def main() -> None:

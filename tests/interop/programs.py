@@ -1,7 +1,8 @@
-"""Programs in other languages: what they need is fetched once into a cache, and they run until they are told to stop.
+"""Programs in other languages, of the readers in deploy/java and deploy/node: they run until they are told to stop.
 
-Node's packages come by npm, at the versions that `node/package.json` names, and no script of theirs is run; Java's are
-the jars of the test broker, which hold the client and Jackson. Where something is missing a test skips and says what.
+What they need is fetched once into a cache. Node's packages come by npm, at the versions that `node/package.json`
+names, and no script of theirs is run; Java's are the jars of the test broker, which hold the client and Jackson. Where
+something is missing a test skips and says what.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tests.npm import packages
 HERE = Path(__file__).parent
 NODE = HERE / "node"
 JAVA = HERE / "java"
-SHARED = ("committed.mjs", "features.mjs", "message.mjs")
-"""The client library as readers need it, what a recipe makes of events, and how a message is read."""
+DEPLOY = HERE.parents[1] / "deploy"
+NODE_READER = DEPLOY / "node"
+JAVA_READER = DEPLOY / "java" / "src" / "main" / "java"
 INSTALL_TIMEOUT_S = 300.0
 COMPILE_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 20.0
@@ -41,23 +43,33 @@ def node_packages() -> Path:
     return packages(NODE / "package.json", "interop", INSTALL_TIMEOUT_S)
 
 
-def node_program(name: str, directory: Path) -> list[str]:
-    """Return the command that runs a program of `node/`, put beside its packages in `directory`."""
-    packages = node_packages()
-    with contextlib.suppress(FileExistsError):
-        (directory / "node_modules").symlink_to(packages, target_is_directory=True)
-    for source in (name, *SHARED):
-        shutil.copy(NODE / source, directory)
+def install_node_reader(directory: Path) -> None:
+    """Put the reader's files into a directory; programs there can import `streamsvm-reader`: a package finds itself."""
+    for file in (NODE_READER / "package.json", *NODE_READER.glob("*.mjs")):
+        shutil.copy(file, directory)
+
+
+def node_program(name: str, directory: Path, *, with_packages: bool = True) -> list[str]:
+    """Return the command that runs a program of `node/`, put beside the reader, and its packages, in `directory`."""
+    if shutil.which("node") is None:
+        raise CannotRun("node is not installed")
+    if with_packages:
+        packages = node_packages()
+        with contextlib.suppress(FileExistsError):
+            (directory / "node_modules").symlink_to(packages, target_is_directory=True)
+    install_node_reader(directory)
+    assert not (NODE_READER / name).exists(), "the program would replace a module of the reader"
+    shutil.copy(NODE / name, directory)
     return ["node", str(directory / name)]
 
 
 def java_program(name: str, directory: Path) -> list[str]:
-    """Return the command that runs a class of `java/`, compiled into `directory`."""
+    """Return the command that runs a class of `java/`, compiled with the reader into `directory`."""
     if shutil.which("javac") is None:
         raise CannotRun("javac is not installed")
     classes, jars = directory / "classes", str(kafka_jars() / "*")
     if not classes.exists():
-        sources = map(str, sorted(JAVA.glob("*.java")))
+        sources = map(str, sorted([*JAVA.glob("*.java"), *JAVA_READER.rglob("*.java")]))
         subprocess.run(["javac", "-d", str(classes), "-cp", jars, *sources], check=True, timeout=COMPILE_TIMEOUT_S)
     return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", name]
 
@@ -89,12 +101,17 @@ class Program:
     def wait_for(self, version: int, timeout_s: float) -> None:
         """Wait until it has served this version, or fail with what it said."""
         while not self.lines or self.lines[-1]["version"] < version:
-            try:
-                line = self._printed.get(timeout=timeout_s)
-            except queue.Empty:
-                line = None
-            assert line is not None, f"{self.language}: version {version} was not served\n{self.complaints}"
-            self.lines.append(json.loads(line))
+            self.next(timeout_s, f"version {version}")
+
+    def next(self, timeout_s: float, what: str = "another line") -> dict[str, Any]:
+        """Wait for its next line and return it, or fail with what it said."""
+        try:
+            line = self._printed.get(timeout=timeout_s)
+        except queue.Empty:
+            line = None
+        assert line is not None, f"{self.language}: {what} was not printed\n{self.complaints}"
+        self.lines.append(json.loads(line))
+        return self.lines[-1]
 
     @property
     def complaints(self) -> str:

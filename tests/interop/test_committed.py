@@ -15,7 +15,7 @@ from confluent_kafka import Producer
 from streamsvm.kafka import Cluster
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, die_with_parent
-from tests.interop.programs import NODE, node_packages
+from tests.interop.programs import install_node_reader, node_packages
 from tests.test_subscriber import eventually
 
 TIMEOUT_S = 60.0
@@ -38,7 +38,7 @@ def packages(tmp_path: Path) -> Path:
         (tmp_path / "node_modules").symlink_to(node_packages(), target_is_directory=True)
     except CannotRun as missing:
         pytest.skip(f"no Node.js here: {missing}")
-    (tmp_path / "committed.mjs").write_bytes((NODE / "committed.mjs").read_bytes())
+    install_node_reader(tmp_path)
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def producer_of(broker: TestBroker, transactional_id: str) -> Producer:
 @contextmanager
 def printed(directory: Path, library: str, *given: str) -> Iterator[queue.Queue[str]]:
     """Run a reader, and give what it prints."""
-    program = directory / f"reader-{library.strip('./').partition('.')[0]}.mjs"
+    program = directory / f"reader-{library.replace('/', '-')}.mjs"
     program.write_text(READER % library)
     command = ["node", str(program), *given]
     lines: queue.Queue[str] = queue.Queue()
@@ -80,7 +80,7 @@ def _read(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
 
 @pytest.mark.parametrize(
     ("library", "gives"),
-    [("./committed.mjs", ["last"]), ("kafkajs", ["of the first", "last"])],
+    [("streamsvm-reader/kafkajs", ["last"]), ("kafkajs", ["of the first", "last"])],
     ids=["mended", "shipped"],
 )
 def test_of_overlapping_aborted_transactions_nothing_is_given_out(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ from tests.brokers.jvm import CannotRun
 from tests.features.recipes import payment, payments
 from tests.features.test_notations import CELLS
 from tests.golden import model as golden
-from tests.interop.programs import NODE, java_program
+from tests.interop.programs import java_program, node_program
 
 EVENTS = 10_000
 WRONG: list[dict[str, Any]] = [
@@ -98,12 +97,10 @@ def evaluator(language: str, directory: Path) -> list[str]:
     """Return the command that scores raw events, or skip with the reason why there is none."""
     try:
         if language == "Java":
-            return java_program("Features", directory)
+            return [*java_program("Subscriber", directory), "--events"]
+        return [*node_program("answers.mjs", directory, with_packages=False), "--events"]
     except CannotRun as missing:
-        pytest.skip(f"no reader in Java: {missing}")
-    if shutil.which("node") is None:
-        pytest.skip("there is no node")
-    return ["node", str(NODE / "features.mjs")]
+        pytest.skip(f"no reader in {language}: {missing}")
 
 
 @pytest.mark.parametrize("language", ["Node.js", "Java"])

@@ -176,6 +176,13 @@ def told_by(said: Said, language: str) -> dict[str, Answer | str]:
     return said[language]
 
 
+def decided(answer: Answer | str) -> Any:
+    """Return an answer without probabilities: a planted list of parts may be without theirs."""
+    if isinstance(answer, str):
+        return answer
+    return [{name: told for name, told in one.items() if name != "probability"} for one in answer]
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_message_is_refused_by_the_name_of_its_fault(said: Said, name: str, language: str) -> None:
@@ -183,7 +190,8 @@ def test_a_planted_message_is_refused_by_the_name_of_its_fault(said: Said, name:
     planted, told = PLANTED[name], told_by(said, language)
     answer = told[name]
     if not planted.named or (planted.but_read and language != "Python"):
-        assert answer == told[planted.kind]
+        assert isinstance(answer, list), answer
+        assert decided(answer) == decided(told[planted.kind])
     else:
         assert isinstance(answer, str), answer
         assert planted.named in answer
@@ -201,7 +209,8 @@ def test_every_golden_message_is_read(said: Said, kind: str, language: str) -> N
         assert one.keys() == expected.keys()
         if "decision" in expected:
             assert one["label"] == expected["label"]
-            assert one["decision"] == pytest.approx(expected["decision"], rel=1e-12, abs=1e-12)
+            for number in expected.keys() - {"label"}:
+                assert one[number] == pytest.approx(expected[number], rel=1e-12, abs=1e-12), number
 
 
 def test_every_part_that_answers_depend_on_is_planted() -> None:

@@ -1,256 +1,133 @@
-// A subscriber of the model topic in Java (kafka-clients, Jackson): it follows `current`, or the pin if there is one,
-// takes no version whose SHA-256, probes or signature are wrong, and prints one line of JSON for each that it serves.
+// What the tests run of the reader in Java (deploy/java): each mode prints lines of JSON.
 //
-//     javac -d classes -cp 'jars/*' Subscriber.java Features.java Message.java
-//     java -cp 'classes:jars/*' Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]
-// With public keys (Ed25519) it takes only versions that one of them signed.
-// POINTS.json is an array of raw feature vectors, or of raw events where versions have recipes; each line has the decision
-// value of each.
-//
-//     java -cp 'classes:jars/*' Subscriber --check POINTS.json MODEL.json...
-// prints a line of JSON for each value of a version's record: what it makes of each point, which may be an object of names,
-// too, or why nothing; or why the value is refused. Of more than two labels each decision is an array, a value for each.
+//     Subscriber BOOTSTRAP MODELS_TOPIC NAME POINTS.json [PUBLIC_KEYS.pem]   a line for each version that it serves
+//     Subscriber --check POINTS.json MODEL.json...                           a line for each file: an answer for each point
+//     Subscriber --events MODEL.json EVENTS.jsonl [K]                        a line for each event, with K reasons
+//     Subscriber --scores BOOTSTRAP TOPIC COUNT                              a line for each record of scores
+//     Subscriber --produce BOOTSTRAP TOPIC COMPRESSION FILE                  writes one record
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import io.streamsvm.reader.Answer;
+import io.streamsvm.reader.InvalidFeatures;
+import io.streamsvm.reader.Model;
+import io.streamsvm.reader.ModelSubscriber;
+import io.streamsvm.reader.Reasons;
+import io.streamsvm.reader.RefusedMessage;
+import io.streamsvm.reader.Scores;
+import io.streamsvm.reader.TrustedKeys;
 import java.io.File;
-import java.nio.*;
-import java.nio.file.*;
-import java.security.*;
-import java.security.spec.X509EncodedKeySpec;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
-import java.util.*;
-import java.util.function.Function;
-import org.apache.kafka.clients.consumer.*;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 public class Subscriber {
     static final ObjectMapper JSON = new ObjectMapper();
 
     public static void main(String[] args) throws Exception {
-        if (args[0].equals("--check")) {
-            for (String file : Arrays.asList(args).subList(2, args.length))
-                System.out.println(JSON.writeValueAsString(answers(JSON.readTree(new File(file)), JSON.readTree(new File(args[1])))));
-            return;
+        switch (args[0]) {
+            case "--check" -> {
+                JsonNode points = JSON.readTree(new File(args[1]));
+                for (String file : Arrays.asList(args).subList(2, args.length)) say(answers(Files.readAllBytes(Path.of(file)), points));
+            }
+            case "--events" -> events(args);
+            case "--scores" -> scores(args[1], args[2], Integer.parseInt(args[3]));
+            case "--produce" -> produce(args[1], args[2], args[3], args[4]);
+            default -> follow(args);
         }
-        String models = args[1], name = args[2], serving = "";
+    }
+
+    static void follow(String[] args) throws Exception {
         JsonNode points = JSON.readTree(new File(args[3]));
-        List<PublicKey> keys = args.length > 4 ? keys(Files.readString(Path.of(args[4]))) : null;
-        Map<String, Object> options = Map.of("bootstrap.servers", args[0], "isolation.level", "read_committed");
-        TopicPartition versions = new TopicPartition(models, 0), aliases = new TopicPartition(models + ".aliases", 0);
-        Map<String, JsonNode> named = new HashMap<>();
-        try (Consumer<byte[], byte[]> follower = reader(options, aliases); Consumer<byte[], byte[]> fetcher = reader(options, versions)) {
-            follower.seekToBeginning(List.of(aliases));
-            while (true) {
-                boolean newer = false;
-                for (var record : follower.poll(Duration.ofMillis(100))) {
-                    named.put(new String(record.key()), record.value() == null ? null : JSON.readTree(record.value()));
-                    newer |= new String(record.key()).equals(name + "@head");
-                }
-                JsonNode pin = named.get(name + "@current#pin"), wanted = pin != null ? pin : named.get(name + "@current");
-                JsonNode head = named.get(name + "@head"); // says of the newest version why it is not current
-                if (wanted == null && newer && head != null && head.hasNonNull("gate"))
-                    System.err.println("waiting for " + name + "@current: version " + head.get("number") + " was held back, because " + head.get("gate").get("why").asText());
-                if (wanted == null || follower.currentLag(aliases).orElse(1) > 0 || wanted.get("sha256").asText().equals(serving)) continue;
-                fetcher.seek(versions, wanted.get("offset").asLong());
-                for (var record : fetcher.poll(Duration.ofSeconds(5))) {
-                    if (record.offset() != wanted.get("offset").asLong()) continue;
-                    serving = wanted.get("sha256").asText();
-                    try {
-                        serve(record, wanted, name, points, keys);
-                    } catch (Message.Refusal refusal) {
-                        System.err.println("refused " + name + "@" + wanted.get("number") + ": " + refusal.getMessage());
-                    }
-                }
+        TrustedKeys keys = args.length > 4 ? TrustedKeys.of(Path.of(args[4])) : null;
+        var listener = new ModelSubscriber.Listener() {
+            @Override
+            public void serves(Model model) {
+                List<Object> decision = new ArrayList<>();
+                for (JsonNode point : points) decision.add(answer(model, point).get("decision"));
+                say(Map.of("version", model.version(), "sha256", model.sha256(), "decision", decision));
             }
+        };
+        try (var subscriber = new ModelSubscriber(Map.of("bootstrap.servers", args[0]), args[2], args[1], keys, listener)) {
+            Thread.sleep(Long.MAX_VALUE);
         }
     }
 
-    static Consumer<byte[], byte[]> reader(Map<String, Object> options, TopicPartition partition) {
-        var consumer = new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer());
-        consumer.assign(List.of(partition));
-        return consumer;
-    }
-
-    static List<PublicKey> keys(String pems) throws Exception {
-        List<PublicKey> keys = new ArrayList<>();
-        for (String part : pems.split("-----END PUBLIC KEY-----")) {
-            String[] body = part.split("-----BEGIN PUBLIC KEY-----");
-            if (body.length == 2) keys.add(KeyFactory.getInstance("Ed25519").generatePublic(
-                new X509EncodedKeySpec(Base64.getMimeDecoder().decode(body[1]))));
-        }
-        return keys;
-    }
-
-    /** Tell whether one of the keys signed a version of this key and SHA-256. */
-    static boolean signed(ConsumerRecord<byte[], byte[]> record, String key, String sha256, List<PublicKey> keys) throws Exception {
-        var header = record.headers().lastHeader("streamsvm.signature");
-        byte[] signature = header == null ? new byte[64] : Base64.getDecoder().decode(header.value());
-        for (PublicKey one : keys) {
-            Signature verifier = Signature.getInstance("Ed25519");
-            verifier.initVerify(one);
-            verifier.update(("streamsvm.model.signature/1\n" + key + "\n" + sha256 + "\n").getBytes());
-            if (signature.length == 64 && verifier.verify(signature)) return true;
-        }
-        return false;
-    }
-
-    /** Print the scores of a version that is what the alias names and scores its own probes as it says. */
-    static void serve(ConsumerRecord<byte[], byte[]> record, JsonNode alias, String name, JsonNode points, List<PublicKey> keys)
-            throws Exception {
-        String found = HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(record.value()));
-        String header = new String(record.headers().lastHeader("streamsvm.sha256").value());
-        Message.must(found.equals(alias.get("sha256").asText()) && found.equals(header), "the SHA-256 is " + found);
-        String key = name + "@" + alias.get("number");
-        Message.must(keys == null || signed(record, key, found, keys), "it is signed by none of the trusted keys");
-        Message message = Message.opened(JSON.readTree(record.value()));
-        Message.must(message.get("name").asText().equals(name) && message.get("version").equals(alias.get("number")), "it is not what was asked for");
-        Function<double[], double[]> machine = probed(message);
-        Features recipe = message.part("recipe") != null ? Features.checked(message) : null;
-        List<Object> decision = new ArrayList<>();
-        for (JsonNode point : points) {
-            try {
-                decision.add(told(machine.apply(columns(point, message, recipe))));
-            } catch (IllegalArgumentException rejection) {
-                decision.add(null);
-            }
-        }
-        System.out.println(JSON.writeValueAsString(Map.of("version", message.get("version"), "sha256", found, "decision", decision)));
-    }
-
-    /** Return the score of each point, or why it has none; or why the value is refused. */
-    static Object answers(JsonNode value, JsonNode points) throws Exception {
+    static Object answers(byte[] value, JsonNode points) {
         try {
-            Message message = Message.opened(value);
-            Function<double[], double[]> machine = probed(message);
-            Features recipe = message.part("recipe") != null ? Features.checked(message) : null;
+            Model model = Model.read(value);
             List<Object> answers = new ArrayList<>();
-            for (JsonNode x : points) answers.add(answer(x, message, machine, recipe));
+            for (JsonNode point : points) answers.add(answer(model, point));
             return answers;
-        } catch (Message.Refusal refusal) {
+        } catch (RefusedMessage refusal) {
             return Map.of("refused", refusal.getMessage());
         }
     }
 
-    static Object answer(JsonNode x, Message message, Function<double[], double[]> machine, Features recipe) {
+    static Map<String, Object> answer(Model model, JsonNode point) {
         try {
-            double[] decision = machine.apply(columns(x, message, recipe));
-            return Map.of("decision", told(decision), "label", label(message, decision));
-        } catch (IllegalArgumentException rejection) {
+            Answer answer = model.score(point);
+            Map<String, Object> told = new HashMap<>(Map.of("decision", told(answer.decision()), "label", answer.label()));
+            if (answer.probability() != null) told.put("probability", told(answer.probability()));
+            return told;
+        } catch (InvalidFeatures rejection) {
             return Map.of("error", rejection.getMessage());
         }
     }
 
-    /** Return the label of a decision: the second one above the threshold, where there is that part; or that of the greatest. */
-    static JsonNode label(Message message, double[] decision) {
-        double threshold = message.part("threshold") == null ? 0 : message.part("threshold").get("value").asDouble();
-        int greatest = 0;
-        for (int k = 1; k < decision.length; k++) if (decision[k] > decision[greatest]) greatest = k;
-        return message.get("labels").get(decision.length > 1 ? greatest : decision[0] > threshold ? 1 : 0);
+    static Object told(double[] values) {
+        return values.length > 1 ? values : values[0];
     }
 
-    /** Return a decision as it is printed: a number of two labels, an array of more. */
-    static Object told(double[] decision) {
-        return decision.length > 1 ? decision : decision[0];
-    }
-
-    /** Return the machine of a message that scores its own probes as it says. */
-    static Function<double[], double[]> probed(Message message) throws Exception {
-        Function<double[], double[]> machine = machine(message);
-        JsonNode probes = message.get("probes");
-        double[][] x = JSON.convertValue(probes.get("x"), double[][].class);
-        for (int i = 0; i < x.length; i++) {
-            double[] found = machine.apply(x[i]), given = Features.array(probes.get("decision").get(i)), allowed = Features.array(probes.get("tolerance").get(i));
-            for (int k = 0; k < found.length; k++)
-                Message.must(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
+    static void events(String[] args) throws Exception {
+        Model model = Model.read(Files.readAllBytes(Path.of(args[1])));
+        for (String line : Files.readAllLines(Path.of(args[2]))) {
+            JsonNode event = JSON.readTree(line);
+            Map<String, Object> told = answer(model, event);
+            if (args.length > 3 && told.containsKey("decision")) told.put("reasons", told(model.reasons(event, Integer.parseInt(args[3]))));
+            say(told);
         }
-        int labels = message.get("labels").size();
-        JsonNode classes = message.part("classes");
-        return classes != null && classes.get("scheme").asText().equals("one_vs_one") ? point -> labelValues(machine.apply(point), labels) : machine;
     }
 
-    /** Return the decision values of the labels by those of the machines of one against one: votes, and less than a third of one. */
-    static double[] labelValues(double[] values, int labels) {
-        double[] votes = new double[labels], sums = new double[labels];
-        for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
-            votes[values[m] > 0 ? j : i]++;
-            sums[j] += values[m];
-            sums[i] -= values[m];
+    static Object told(Reasons reasons) {
+        return Map.of("baseline", reasons.baseline(), "fields", reasons.fields(), "rest", reasons.rest());
+    }
+
+    static void scores(String bootstrap, String topic, int count) {
+        Map<String, Object> options = Map.of("bootstrap.servers", bootstrap, "isolation.level", "read_committed");
+        try (var consumer = new KafkaConsumer<>(options, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.assign(List.of(new TopicPartition(topic, 0)));
+            consumer.seekToBeginning(consumer.assignment());
+            for (int seen = 0; seen < count; )
+                for (var record : consumer.poll(Duration.ofMillis(200))) {
+                    say(Scores.read(record));
+                    seen++;
+                }
         }
-        for (int k = 0; k < labels; k++) votes[k] += sums[k] / (3 * Math.abs(sums[k]) + 3);
-        return votes;
     }
 
-    /** Return the columns of a raw event where the version has a recipe, else a point's features. */
-    static double[] columns(JsonNode x, Message message, Features recipe) {
-        return recipe != null && x.isObject() ? recipe.columns(x) : ordered(x, message.get("features"));
-    }
-
-    /** Return a point's features in the model's order, given as an array or as an object of names. */
-    static double[] ordered(JsonNode x, JsonNode features) {
-        List<String> names = new ArrayList<>(), missing = new ArrayList<>(), unknown = new ArrayList<>();
-        features.get("names").forEach(name -> names.add(name.asText()));
-        List<JsonNode> values = new ArrayList<>();
-        if (x.isObject()) {
-            if (names.isEmpty()) throw new IllegalArgumentException("the version names no features: give an array");
-            for (String name : names) if (x.has(name)) values.add(x.get(name)); else missing.add(name);
-            x.fieldNames().forEachRemaining(name -> { if (!names.contains(name)) unknown.add(name); });
-            if (!missing.isEmpty() || !unknown.isEmpty())
-                throw new IllegalArgumentException("the names are not the version's features: missing " + missing + ", unknown " + unknown);
-        } else x.forEach(values::add);
-        double[] found = new double[values.size()];
-        for (int i = 0; i < found.length; i++) {
-            if (values.get(i).isNumber()) found[i] = values.get(i).asDouble();
-            if (!values.get(i).isNumber() || !Double.isFinite(found[i]))
-                throw new IllegalArgumentException((names.isEmpty() ? "x[" + i + "]" : i < names.size() ? names.get(i) : "x[" + i + "]")
-                    + " is " + values.get(i) + ", and a feature must be a finite number");
+    static void produce(String bootstrap, String topic, String compression, String file) throws Exception {
+        Map<String, Object> options = Map.of("bootstrap.servers", bootstrap, "compression.type", compression);
+        try (var producer = new KafkaProducer<>(options, new ByteArraySerializer(), new ByteArraySerializer())) {
+            producer.send(new ProducerRecord<>(topic, 0, null, Files.readAllBytes(Path.of(file)))).get();
         }
-        return found;
     }
 
-    /** Return the decision function of a message: raw features in, a number for each machine out. */
-    static Function<double[], double[]> machine(Message message) throws Exception {
-        JsonNode features = message.get("features"), model = message.get("model");
-        double[] mean = JSON.convertValue(features.get("mean"), double[].class), scale = JSON.convertValue(features.get("scale"), double[].class);
-        boolean linear = model.get("kernel").asText().equals("linear");
-        boolean half = message.part("half_precision") != null;
-        double[] intercepts = Features.array(model.get("intercepts")), support = linear ? null : floats(model, "support_vectors", half ? 16 : 64);
-        double gamma = linear ? 0 : model.get("gamma").asDouble();
-        int width = linear ? mean.length : support.length / mean.length;
-        double[][] weights = new double[intercepts.length][];
-        double[] dual = linear ? null : floats(model, "dual_coefficients", half ? 32 : 64);
-        Message.must(linear || support.length == width * mean.length && dual.length == width * intercepts.length,
-            "model.support_vectors do not fit model.dual_coefficients");
-        for (int k = 0; k < weights.length; k++)
-            weights[k] = linear ? Features.array(model.get("coefficients").get(k)) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
-        return x -> {
-            if (x.length != mean.length) throw new IllegalArgumentException(mean.length + " features expected, " + x.length + " given");
-            for (double value : x) if (!Double.isFinite(value)) throw new IllegalArgumentException("a feature is " + value);
-            double[] sums = intercepts.clone();
-            for (int i = 0; i < width; i++) {
-                double distance = 0;
-                for (int j = 0; !linear && j < mean.length; j++) distance += Math.pow((x[j] - mean[j]) / scale[j] - support[i * mean.length + j], 2);
-                double term = linear ? (x[i] - mean[i]) / scale[i] : Math.exp(-gamma * distance);
-                for (int k = 0; k < sums.length; k++) sums[k] += weights[k][i] * term;
-            }
-            return sums;
-        };
-    }
-
-    /** Return the numbers of so many bits that a field of the model has in base64, little-endian. */
-    static double[] floats(JsonNode model, String field, int bits) throws Exception {
-        ByteBuffer bytes = ByteBuffer.wrap(model.get(field).binaryValue()).order(ByteOrder.LITTLE_ENDIAN);
-        Message.must(bytes.remaining() % (bits / 8) == 0, "model." + field + " has " + bytes.remaining() + " bytes, which are not numbers of " + bits + " bits");
-        double[] values = new double[bytes.remaining() / (bits / 8)];
-        for (int i = 0; i < values.length; i++)
-            values[i] = bits == 16 ? half(bytes.getShort() & 0xffff) : bits == 32 ? bytes.getFloat() : bytes.getDouble();
-        return values;
-    }
-
-    /** Return the number of the 16 bits of a float16. */
-    static double half(int bits) {
-        int exponent = bits >> 10 & 31, rest = bits & 1023;
-        double size = exponent > 0 ? Math.scalb(1 + rest / 1024.0, exponent - 15) : Math.scalb((double) rest, -24);
-        return bits >> 15 > 0 ? -size : size;
+    static synchronized void say(Object what) {
+        try {
+            System.out.println(JSON.writeValueAsString(what));
+        } catch (com.fasterxml.jackson.core.JsonProcessingException impossible) {
+            throw new AssertionError(impossible);
+        }
     }
 }

@@ -1,6 +1,10 @@
 // The value of a version's record in Java with Jackson: a fixed trunk and named parts, as deploy/FORMATS.md says.
+package io.streamsvm.reader;
+
 import com.fasterxml.jackson.databind.JsonNode;
-import java.util.*;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.stream.StreamSupport;
 
 /** A message whose shape is checked as far as a score needs it; `parts` has those that answers depend on, by their names. */
@@ -19,14 +23,9 @@ record Message(JsonNode trunk, Map<String, JsonNode> parts) {
         "recipe", fields("part recipe examples"),
         "threshold", fields("part value figure asked chosen met points positives precision recall alarm_rate cost"));
 
-    /** A message must not be served; the text says why. */
-    static final class Refusal extends RuntimeException {
-        Refusal(String why) { super(why); }
-    }
-
     /** Throw a refusal unless something holds. */
     static void must(boolean holds, String otherwise) {
-        if (!holds) throw new Refusal(otherwise);
+        if (!holds) throw new RefusedMessage(otherwise);
     }
 
     /** Return a message whose every shape that a score needs is checked, or refuse it. */

@@ -1,27 +1,33 @@
-// What a version's recipe makes of raw events, in Java with Jackson: the part `recipe` of a message.
-//
-//     javac -d classes -cp 'jars/*' Features.java Message.java && java -cp 'classes:jars/*' Features MODEL.json EVENTS.jsonl [K]
-// prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
-// the columns of the message's examples, and ends with status 1 if one is another. With K each line has the reasons, too:
-// the K fields that add most to the decision value, and what the others add together.
+// What a version's recipe makes of raw events: the part `recipe` of a message.
+package io.streamsvm.reader;
+
 import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.DoubleNode;
 import com.fasterxml.jackson.databind.node.MissingNode;
-import java.io.File;
 import java.math.BigInteger;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.*;
-import java.security.*;
-import java.time.*;
-import java.util.*;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.time.DateTimeException;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 import java.util.function.UnaryOperator;
-import java.util.regex.*;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.IntStream;
 
-public final class Features {
-    static final ObjectMapper JSON = new ObjectMapper();
+/** Makes the columns of raw events. Thread-safe: nothing of it changes once it is made. */
+final class Recipe {
     static final long MICROS = 1_000_000, DAY = 86_400, FIRST = -62_135_596_800L, END = 253_402_300_800L;
     /** What Debezium writes for a column that an update of its row did not bring along: a missing value. */
     static final String UNAVAILABLE = "__debezium_unavailable_value";
@@ -37,26 +43,36 @@ public final class Features {
     interface Kind { double[] of(List<JsonNode> values); }
 
     private final Map<String, Part> parts = new LinkedHashMap<>();
-    /** The field of each feature, or both of a cross; and, once an event was evaluated, of each column. */
-    private final Map<String, String> named = new HashMap<>();
-    private List<String> fields;
+    private final List<String> fields = new ArrayList<>();
 
-    Features(JsonNode recipe) {
+    Recipe(JsonNode recipe) {
+        Map<String, String> named = new HashMap<>();
+        Map<String, Integer> widths = new HashMap<>();
         for (JsonNode feature : recipe.get("features")) {
+            String name = feature.get("name").asText();
             boolean crosses = feature.get("as").asText().equals("cross");
-            named.put(feature.get("name").asText(), crosses ? named.get(feature.get("of").get(0).asText()) + " x " + named.get(feature.get("of").get(1).asText()) : shown(feature.get("field")));
-            parts.put(feature.get("name").asText(), crosses ? crossed(feature) : ofFields(feature, recipe.path("zones")));
+            if (crosses) {
+                String first = feature.get("of").get(0).asText(), second = feature.get("of").get(1).asText();
+                named.put(name, named.get(first) + " x " + named.get(second));
+                widths.put(name, widths.get(first) * widths.get(second));
+            } else {
+                named.put(name, shown(feature.get("field")));
+                widths.put(name, width(feature) + (feature.path("missing").asText().equals("indicator") ? 1 : 0));
+            }
+            parts.put(name, crosses ? crossed(feature) : ofFields(feature, recipe.path("zones")));
+            fields.addAll(Collections.nCopies(widths.get(name), named.get(name)));
         }
     }
 
-    /** Return the columns of an event; IllegalArgumentException says why the recipe rejects it. */
+    /** Return the field of each column, or both fields of a cross. */
+    List<String> fields() {
+        return List.copyOf(fields);
+    }
+
+    /** Return the columns of an event; InvalidFeatures says why the recipe rejects it. */
     double[] columns(JsonNode event) {
         Map<String, double[]> made = new LinkedHashMap<>();
         parts.forEach((name, part) -> made.put(name, part.of(event, made)));
-        if (fields == null) {
-            fields = new ArrayList<>();
-            made.forEach((name, columns) -> fields.addAll(Collections.nCopies(columns.length, named.get(name))));
-        }
         return made.values().stream().flatMapToDouble(Arrays::stream).toArray();
     }
 
@@ -67,43 +83,19 @@ public final class Features {
         return text.length() > 0 && text.charAt(0) == '.' ? text.substring(1) : text.toString();
     }
 
-    /** Why a decision value is what it is: the fields that add most to that of the mean row, and what the others add. */
-    record Reasons(double baseline, List<Map<String, Object>> fields, double rest) {}
-
-    /** Return the reasons of columns; fields has the field of each. Without a recipe it is the feature's name, or x[j]. */
-    static Reasons reasons(Message message, double[] x, List<String> fields, int most) {
-        JsonNode model = message.get("model");
-        Message.must(model.get("kernel").asText().equals("linear") && model.get("intercepts").size() == 1,
-            "reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
-        JsonNode mean = message.get("features").get("mean"), scale = message.get("features").get("scale"), weights = model.get("coefficients").get(0);
-        Map<String, Double> adds = new LinkedHashMap<>();
-        for (int j = 0; j < x.length; j++)
-            adds.merge(fields.get(j), (x[j] - mean.get(j).asDouble()) / scale.get(j).asDouble() * weights.get(j).asDouble(), Double::sum);
-        List<Map.Entry<String, Double>> sorted = new ArrayList<>(adds.entrySet());
-        sorted.sort(Comparator.comparingDouble(one -> -Math.abs(one.getValue())));
-        List<Map<String, Object>> largest = new ArrayList<>();
-        double rest = 0;
-        for (int i = 0; i < sorted.size(); i++) {
-            double value = sorted.get(i).getValue();
-            if (i >= most) rest += value;
-            else if (value != 0) largest.add(Map.of("field", sorted.get(i).getKey(), "adds", value));
-        }
-        return new Reasons(model.get("intercepts").get(0).asDouble(), largest, rest);
-    }
-
     /** Return the recipe of a message, which makes of the message's examples the columns that they should have; or refuse. */
-    static Features checked(Message message) {
+    static Recipe checked(Message message) {
         try {
-            Features features = new Features(message.part("recipe").get("recipe"));
+            Recipe features = new Recipe(message.part("recipe").get("recipe"));
             List<String> names = new ArrayList<>();
             message.get("features").get("names").forEach(name -> names.add(name.asText()));
             int index = 0;
             for (JsonNode example : message.part("recipe").get("examples")) features.check(index++, example, names);
             return features;
-        } catch (Message.Refusal refusal) {
+        } catch (RefusedMessage refusal) {
             throw refusal;
         } catch (RuntimeException fault) { // its features are of any shape
-            throw new Message.Refusal("the part 'recipe' cannot be evaluated: " + fault);
+            throw new RefusedMessage("the part 'recipe' cannot be evaluated: " + fault);
         }
     }
 
@@ -270,7 +262,7 @@ public final class Features {
 
     static long[][] zone(JsonNode feature, JsonNode zones) {
         String name = feature.path("zone").asText("UTC");
-        return name.equals("UTC") ? new long[][] {{0, 0}} : JSON.convertValue(zones.get(name), long[][].class);
+        return name.equals("UTC") ? new long[][] {{0, 0}} : Model.JSON.convertValue(zones.get(name), long[][].class);
     }
 
     static String format(JsonNode feature) {
@@ -348,28 +340,7 @@ public final class Features {
         }
     }
 
-    static IllegalArgumentException rejected(String what) {
-        return new IllegalArgumentException(what);
-    }
-
-    public static void main(String[] args) throws Exception {
-        Message message = Message.opened(JSON.readTree(new File(args[0])));
-        JsonNode model = message.get("model");
-        Features features = checked(message);
-        int most = args.length > 2 ? Integer.parseInt(args[2]) : 0;
-        double[] mean = array(message.get("features").get("mean")), scale = array(message.get("features").get("scale"));
-        double[] coefficients = array(model.get("coefficients").get(0));
-        for (String line : Files.readAllLines(Path.of(args[1]))) {
-            Map<String, Object> told;
-            try {
-                double[] x = features.columns(JSON.readTree(line));
-                double sum = model.get("intercepts").get(0).asDouble();
-                for (int i = 0; i < x.length; i++) sum += (x[i] - mean[i]) / scale[i] * coefficients[i];
-                told = most == 0 ? Map.of("decision", sum) : Map.of("decision", sum, "reasons", reasons(message, x, features.fields, most));
-            } catch (IllegalArgumentException rejection) {
-                told = Map.of("error", rejection.getMessage());
-            }
-            System.out.println(JSON.writeValueAsString(told));
-        }
+    static InvalidFeatures rejected(String what) {
+        return new InvalidFeatures(what);
     }
 }

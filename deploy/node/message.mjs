@@ -1,4 +1,4 @@
-// The value of a version's record in Node.js, without packages: a fixed trunk and named parts, as deploy/FORMATS.md says.
+// The value of a version's record in Node.js: a fixed trunk and named parts, as deploy/FORMATS.md says.
 
 const FORMAT = "streamsvm.model/1";
 const MACHINES = { one_vs_one: (labels) => (labels * (labels - 1)) / 2, one_vs_rest: (labels) => labels };
@@ -15,12 +15,19 @@ const PARTS = {
   threshold: ["part", "value", "figure", "asked", "chosen", "met", "points", "positives", "precision", "recall", "alarm_rate", "cost"],
 };
 
-/** A message that must not be served; its text says why. */
-export class Refusal extends Error {}
+/** A version, or another record, must not be used; the text says why. */
+export class RefusedMessage extends Error {
+  name = "RefusedMessage";
+}
+
+/** A point or a raw event that a version cannot score; the text has the name of the feature or the field. */
+export class InvalidFeatures extends RangeError {
+  name = "InvalidFeatures";
+}
 
 /** Throw a refusal unless something holds. */
 export function must(holds, otherwise) {
-  if (!holds) throw new Refusal(otherwise);
+  if (!holds) throw new RefusedMessage(otherwise);
 }
 
 /** Refuse what is not an object of exactly these fields. */

@@ -1,17 +1,10 @@
-// What a version's recipe makes of raw events, in Node.js without packages: the part `recipe` of a message.
-//
-//     node features.mjs MODEL.json EVENTS.jsonl [K]
-// prints a line of JSON for each event: the decision value of a linear version, or why the event is rejected. It first makes
-// the columns of the message's examples, and ends with status 1 if one is another. With K each line has the reasons, too:
-// the K fields that add most to the decision value, and what the others add together.
+// What a version's recipe makes of raw events: the part `recipe` of a message.
 import { createHash } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { pathToFileURL } from "node:url";
-import { Refusal, must, opened } from "./message.mjs";
+import { InvalidFeatures, RefusedMessage, must } from "./message.mjs";
 
 const DAY = 86_400n, MICROS = 1_000_000n, MINUTES = 1440n;
 const floorDiv = (a, b) => a / b - (a % b < 0n ? 1n : 0n), floorMod = (a, b) => ((a % b) + b) % b;
-const rejected = (what) => { throw new RangeError(what); };
+const rejected = (what) => { throw new InvalidFeatures(what); };
 const isNumber = (value) => typeof value === "number" && Math.abs(value) <= 1e100;
 
 /** What Debezium writes for a column that an update of its row did not bring along: a missing value. */
@@ -128,10 +121,13 @@ const shown = (path) => path.map((step) => (typeof step === "number" ? `[${step}
 
 /** Return a function from an event to its columns, as an array; it throws where the recipe rejects the event. */
 export function columnsOf({ features, zones = {} }) {
+  const widths = {}; // how many columns each feature has
   const compiled = features.map((feature) => {
+    widths[feature.name] = feature.as === "cross" ? feature.of.reduce((product, one) => product * widths[one], 1) : 0;
     if (feature.as === "cross")
       return (event, made) => made[feature.of[0]].flatMap((x) => made[feature.of[1]].map((z) => x * z));
     const { missing = "reject", field, since } = feature, [width, evaluate] = KINDS[feature.as](feature, zones);
+    widths[feature.name] = width + (missing === "indicator" ? 1 : 0);
     return (event) => {
       let values = [field, ...(since ? [since] : [])].map((path) => follow(event, path));
       const gone = values.includes(undefined);
@@ -149,24 +145,10 @@ export function columnsOf({ features, zones = {} }) {
   const columns = (event) => {
     const made = {};
     features.forEach(({ name }, i) => (made[name] = compiled[i](event, made)));
-    columns.fields ??= features.flatMap(({ name }) => made[name].map(() => named[name])); // of each column, once known
     return features.flatMap(({ name }) => made[name]);
   };
+  columns.fields = features.flatMap(({ name }) => Array(widths[name]).fill(named[name])); // of each column
   return columns;
-}
-
-/**
- * Return why the columns x have their decision value: the fields that add most to that of the mean row, and the rest.
- * `fields` has the field of each column; without a recipe it is the feature's name, or x[j].
- */
-export function reasonsOf({ model, features: { mean, scale } }, x, fields, most) {
-  must(model.kernel === "linear" && model.intercepts.length === 1,
-    "reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
-  const adds = new Map(fields.map((field) => [field, 0]));
-  x.forEach((value, j) => adds.set(fields[j], adds.get(fields[j]) + ((value - mean[j]) / scale[j]) * model.coefficients[0][j]));
-  const sorted = [...adds].map(([field, adds]) => ({ field, adds })).sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));
-  const rest = sorted.splice(most).reduce((sum, { adds }) => sum + adds, 0);
-  return { baseline: model.intercepts[0], fields: sorted.filter(({ adds }) => adds !== 0), rest };
 }
 
 /** Return `columnsOf` the part `recipe`, which makes the columns of its own examples as the message has them; or refuse. */
@@ -183,22 +165,6 @@ export function checkedColumns({ recipe, examples }, { names }) {
     });
     return columns;
   } catch (error) { // its features are of any shape
-    throw error instanceof Refusal ? error : new Refusal(`the part 'recipe' cannot be evaluated: ${error.message}`);
+    throw error instanceof RefusedMessage ? error : new RefusedMessage(`the part 'recipe' cannot be evaluated: ${error.message}`);
   }
-}
-
-if (process.argv[1] && import.meta.url === pathToFileURL(process.argv[1]).href) {
-  const [model, events] = process.argv.slice(2, 4).map((file) => readFileSync(file, "utf8")), most = Number(process.argv[4] ?? 0);
-  const message = opened(JSON.parse(model)), { model: { coefficients: [weights], intercepts: [intercept] }, features, parts } = message;
-  const columns = checkedColumns(parts.recipe, features), { mean, scale } = features;
-  const lines = events.trimEnd().split("\n").map((line) => {
-    try {
-      const x = columns(JSON.parse(line));
-      const decision = x.reduce((sum, value, j) => sum + ((value - mean[j]) / scale[j]) * weights[j], intercept);
-      return most ? { decision, reasons: reasonsOf(message, x, columns.fields, most) } : { decision };
-    } catch (error) {
-      return { error: error.message };
-    }
-  });
-  console.log(lines.map((line) => JSON.stringify(line)).join("\n"));
 }

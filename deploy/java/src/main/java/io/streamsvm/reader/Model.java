@@ -1,0 +1,320 @@
+package io.streamsvm.reader;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.HexFormat;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.IntStream;
+
+/** A version that scores its own probes as it says. Thread-safe: nothing of it changes once it is read. */
+public final class Model {
+    static final ObjectMapper JSON = new ObjectMapper();
+    private static final double LEAST = 1e-9;
+    private static final double PROBABILITY_TOLERANCE = 1e-8;
+
+    private final Message message;
+    private final String sha256;
+    private final Machines machines;
+    private final Recipe recipe;
+    private final List<String> names;
+    private final List<String> fields;
+
+    private Model(Message message, String sha256) throws IOException {
+        this.message = message;
+        this.sha256 = sha256;
+        names = texts(message.get("features").get("names"));
+        machines = Machines.of(message);
+        checkProbes();
+        recipe = message.part("recipe") == null ? null : Recipe.checked(message);
+        fields = recipe != null ? recipe.fields() : IntStream.range(0, machines.mean.length).mapToObj(this::named).toList();
+    }
+
+    /**
+     * Read the value of a version's record.
+     *
+     * @throws RefusedMessage if it is not a version of format 1, or scores its own probes otherwise here
+     */
+    public static Model read(byte[] value) {
+        try {
+            JsonNode trunk = JSON.readTree(value);
+            if (trunk == null || !trunk.isObject()) throw new RefusedMessage("the value is not a JSON object");
+            return new Model(Message.opened(trunk), sha256(value));
+        } catch (IOException fault) {
+            throw new RefusedMessage("the value cannot be read: " + fault.getMessage());
+        }
+    }
+
+    /** The name of the model. */
+    public String name() {
+        return message.get("name").asText();
+    }
+
+    /** The number of the version. */
+    public int version() {
+        return message.get("version").asInt();
+    }
+
+    /** The SHA-256 of the version's value, in hexadecimal. */
+    public String sha256() {
+        return sha256;
+    }
+
+    /** The labels, as the records have them. */
+    public List<JsonNode> labels() {
+        List<JsonNode> labels = new ArrayList<>();
+        message.get("labels").forEach(labels::add);
+        return labels;
+    }
+
+    /** The names of the features; empty where they have none. Of a version with a recipe: the columns. */
+    public List<String> featureNames() {
+        return names;
+    }
+
+    /** Whether the version learned raw events: an object is then an event. */
+    public boolean takesEvents() {
+        return recipe != null;
+    }
+
+    /** Score the features of a point, in the version's order; throws {@link InvalidFeatures}. */
+    public Answer score(double... features) {
+        return answer(machines.values(features));
+    }
+
+    /**
+     * Score a point: an array of its features or an object with their names; or a raw event where the version takes events.
+     *
+     * @throws InvalidFeatures if it cannot be scored
+     */
+    public Answer score(JsonNode point) {
+        return score(columns(point));
+    }
+
+    /**
+     * Return the {@code most} fields that add most to the decision value of a point or a raw event.
+     *
+     * @throws UnsupportedOperationException if the version has a kernel, or more than two labels
+     * @throws InvalidFeatures if the point cannot be scored
+     */
+    public Reasons reasons(JsonNode point, int most) {
+        if (machines.support != null || machines.intercepts.length > 1)
+            throw new UnsupportedOperationException("reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
+        double[] x = columns(point);
+        machines.values(x); // which refuses what cannot be scored
+        Map<String, Double> adds = new LinkedHashMap<>();
+        for (int j = 0; j < x.length; j++)
+            adds.merge(fields.get(j), (x[j] - machines.mean[j]) / machines.scale[j] * machines.weights[0][j], Double::sum);
+        List<Map.Entry<String, Double>> sorted = new ArrayList<>(adds.entrySet());
+        sorted.sort(Comparator.comparingDouble(one -> -Math.abs(one.getValue())));
+        List<Reasons.Field> largest = new ArrayList<>();
+        double rest = 0;
+        for (int i = 0; i < sorted.size(); i++) {
+            double value = sorted.get(i).getValue();
+            if (i >= most) rest += value;
+            else if (value != 0) largest.add(new Reasons.Field(sorted.get(i).getKey(), value));
+        }
+        return new Reasons(machines.intercepts[0], List.copyOf(largest), rest);
+    }
+
+    /** Return the columns of a raw event where the version has a recipe, else a point's features. */
+    private double[] columns(JsonNode point) {
+        return recipe != null && point.isObject() ? recipe.columns(point) : ordered(point);
+    }
+
+    /** Return a point's features in the model's order, given as an array or as an object of names. */
+    private double[] ordered(JsonNode point) {
+        List<JsonNode> values = new ArrayList<>();
+        if (point.isObject()) byName(point, values);
+        else if (point.isArray()) point.forEach(values::add);
+        else throw new InvalidFeatures(machines.mean.length + " features expected, " + point + " given");
+        double[] found = new double[values.size()];
+        for (int j = 0; j < found.length; j++) {
+            JsonNode value = values.get(j);
+            found[j] = value.isNumber() ? value.doubleValue() : Double.NaN;
+            if (!Double.isFinite(found[j])) throw new InvalidFeatures(named(j) + " is " + value + ", and a feature must be a finite number");
+        }
+        return found;
+    }
+
+    private void byName(JsonNode point, List<JsonNode> values) {
+        List<String> missing = new ArrayList<>(), unknown = new ArrayList<>();
+        if (names.isEmpty()) throw new InvalidFeatures("the version has no names of features: give an array");
+        for (String name : names) if (point.has(name)) values.add(point.get(name)); else missing.add(name);
+        point.fieldNames().forEachRemaining(name -> { if (!names.contains(name)) unknown.add(name); });
+        if (!missing.isEmpty() || !unknown.isEmpty())
+            throw new InvalidFeatures("the names are not the version's features: missing " + missing + ", unknown " + unknown);
+    }
+
+    private String named(int j) {
+        return j < names.size() ? names.get(j) : "x[" + j + "]";
+    }
+
+    private Answer answer(double[] values) {
+        JsonNode threshold = message.part("threshold"), labels = message.get("labels");
+        double[] decision = message.part("classes") == null ? values : labelValues(values);
+        double border = threshold == null ? 0 : threshold.get("value").asDouble();
+        int greatest = 0;
+        for (int k = 1; k < decision.length; k++) if (decision[k] > decision[greatest]) greatest = k;
+        JsonNode label = labels.get(decision.length > 1 ? greatest : decision[0] > border ? 1 : 0);
+        return new Answer(decision, label, message.part("probability") == null ? null : probabilities(values));
+    }
+
+    private boolean oneVsOne() {
+        JsonNode classes = message.part("classes");
+        return classes != null && classes.get("scheme").asText().equals("one_vs_one");
+    }
+
+    /** Return the decision values of the labels by those of the machines. One against one: votes, and less than a third of one. */
+    private double[] labelValues(double[] values) {
+        if (!oneVsOne()) return values;
+        int labels = message.get("labels").size();
+        double[] votes = new double[labels], sums = new double[labels];
+        for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
+            votes[values[m] > 0 ? j : i]++;
+            sums[j] += values[m];
+            sums[i] -= values[m];
+        }
+        for (int k = 0; k < labels; k++) votes[k] += sums[k] / (3 * Math.abs(sums[k]) + 3);
+        return votes;
+    }
+
+    /** Return the probability of each label, or of the second of two, at the decision values of the machines. */
+    private double[] probabilities(double[] values) {
+        JsonNode functions = message.part("probability").get("functions");
+        double[] each = new double[values.length];
+        for (int m = 0; m < values.length; m++) each[m] = likely(functions.get(m), values[m]);
+        if (message.part("classes") == null) return each;
+        if (oneVsOne()) each = coupled(each, message.get("labels").size());
+        double total = Arrays.stream(each).sum();
+        for (int k = 0; k < each.length; k++) each[k] = total > 0 ? each[k] / total : 1.0 / each.length;
+        return each;
+    }
+
+    /** Return the shares of the labels, not yet of sum 1, by the probabilities of the pairs. */
+    private static double[] coupled(double[] pairs, int labels) {
+        double[] inverse = new double[labels];
+        Arrays.fill(inverse, 2 - labels);
+        for (int i = 0, m = 0; i < labels; i++) for (int j = i + 1; j < labels; j++, m++) {
+            double r = Math.min(Math.max(pairs[m], LEAST), 1 - LEAST);
+            inverse[j] += 1 / r;
+            inverse[i] += 1 / (1 - r);
+        }
+        return Arrays.stream(inverse).map(sum -> 1 / sum).toArray();
+    }
+
+    /** Return the probability of the second label at a decision value. */
+    private static double likely(JsonNode function, double f) {
+        if (function.get("method").asText().equals("sigmoid"))
+            return 1 / (1 + Math.exp(function.get("a").asDouble() * f + function.get("b").asDouble()));
+        JsonNode x = function.get("x"), y = function.get("y");
+        int i = 0, knots = x.size(); // i: the first knot beyond f
+        while (i < knots && x.get(i).asDouble() <= f) i++;
+        if (i == 0 || i == knots) return y.get(Math.max(0, i - 1)).asDouble();
+        double left = x.get(i - 1).asDouble(), low = y.get(i - 1).asDouble();
+        return low + (f - left) / (x.get(i).asDouble() - left) * (y.get(i).asDouble() - low);
+    }
+
+    /** Refuse a version whose probes get other decision values or probabilities here. */
+    private void checkProbes() {
+        JsonNode probes = message.get("probes"), probability = message.part("probability");
+        for (int i = 0; i < probes.get("x").size(); i++) {
+            double[] found = machines.values(Recipe.array(probes.get("x").get(i)));
+            double[] given = Recipe.array(probes.get("decision").get(i)), allowed = Recipe.array(probes.get("tolerance").get(i));
+            for (int k = 0; k < found.length; k++)
+                Message.must(Math.abs(found[k] - given[k]) <= allowed[k], "probe " + i + " is scored otherwise");
+            if (probability == null) continue;
+            double[] shares = probabilities(given), expected = Recipe.array(probability.get("probes").get(i));
+            for (int k = 0; k < shares.length; k++)
+                Message.must(Math.abs(shares[k] - expected[k]) <= PROBABILITY_TOLERANCE, "probe " + i + " has another probability in the part 'probability'");
+        }
+    }
+
+    static String sha256(byte[] value) {
+        try {
+            return HexFormat.of().formatHex(MessageDigest.getInstance("SHA-256").digest(value));
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new AssertionError(impossible);
+        }
+    }
+
+    private static List<String> texts(JsonNode values) {
+        List<String> found = new ArrayList<>();
+        values.forEach(value -> found.add(value.asText()));
+        return List.copyOf(found);
+    }
+
+    @Override
+    public String toString() {
+        return "Model(" + name() + "@" + version() + ", " + machines.mean.length + " features, " + (machines.support == null ? "linear" : "rbf") + ")";
+    }
+
+    /** What makes a decision value for each machine from raw features; {@code support} is null of linear machines. */
+    private record Machines(double[] mean, double[] scale, double[] intercepts, double[][] weights, double[] support, double gamma) {
+        static Machines of(Message message) throws IOException {
+            JsonNode features = message.get("features"), model = message.get("model");
+            double[] mean = Recipe.array(features.get("mean")), intercepts = Recipe.array(model.get("intercepts"));
+            double[][] weights = new double[intercepts.length][];
+            boolean linear = model.get("kernel").asText().equals("linear"), half = message.part("half_precision") != null;
+            double[] support = linear ? null : floats(model, "support_vectors", half ? 16 : 64);
+            double[] dual = linear ? null : floats(model, "dual_coefficients", half ? 32 : 64);
+            int width = linear ? mean.length : support.length / mean.length;
+            Message.must(linear || support.length == width * mean.length && dual.length == width * intercepts.length,
+                "model.support_vectors do not fit model.dual_coefficients");
+            for (int k = 0; k < weights.length; k++)
+                weights[k] = linear ? Recipe.array(model.get("coefficients").get(k)) : Arrays.copyOfRange(dual, k * width, (k + 1) * width);
+            return new Machines(mean, Recipe.array(features.get("scale")), intercepts, weights, support, linear ? 0 : model.get("gamma").asDouble());
+        }
+
+        double[] values(double[] x) {
+            if (x.length != mean.length) throw new InvalidFeatures(mean.length + " features expected, " + x.length + " given");
+            double[] scaled = new double[x.length], sums = intercepts.clone();
+            for (int j = 0; j < x.length; j++) {
+                if (!Double.isFinite(x[j])) throw new InvalidFeatures("x[" + j + "] is " + x[j] + ", and a feature must be a finite number");
+                scaled[j] = (x[j] - mean[j]) / scale[j];
+            }
+            for (int i = 0; i < weights[0].length; i++) {
+                double term = support == null ? scaled[i] : kernel(scaled, i * mean.length);
+                for (int k = 0; k < sums.length; k++) sums[k] += weights[k][i] * term;
+            }
+            return sums;
+        }
+
+        private double kernel(double[] scaled, int at) {
+            double distance = 0;
+            for (int j = 0; j < scaled.length; j++) {
+                double difference = scaled[j] - support[at + j];
+                distance += difference * difference;
+            }
+            return Math.exp(-gamma * distance);
+        }
+
+        /** Return the numbers of so many bits that a field of the model has in base64, little-endian. */
+        private static double[] floats(JsonNode model, String field, int bits) throws IOException {
+            byte[] raw = model.get(field).binaryValue();
+            Message.must(raw != null, "model." + field + " is not text in base64");
+            Message.must(raw.length % (bits / 8) == 0, "model." + field + " has " + raw.length + " bytes, which are not numbers of " + bits + " bits");
+            ByteBuffer bytes = ByteBuffer.wrap(raw).order(ByteOrder.LITTLE_ENDIAN);
+            double[] values = new double[raw.length / (bits / 8)];
+            for (int i = 0; i < values.length; i++)
+                values[i] = bits == 16 ? half(bytes.getShort() & 0xffff) : bits == 32 ? bytes.getFloat() : bytes.getDouble();
+            return values;
+        }
+
+        /** Return the number of the 16 bits of a float16. */
+        private static double half(int bits) {
+            int exponent = bits >> 10 & 31, rest = bits & 1023;
+            double size = exponent > 0 ? Math.scalb(1 + rest / 1024.0, exponent - 15) : Math.scalb((double) rest, -24);
+            return bits >> 15 > 0 ? -size : size;
+        }
+    }
+}

@@ -1,0 +1,171 @@
+// A version as a model: it scores points and raw events, and says why.
+import { createHash } from "node:crypto";
+import { InvalidFeatures, RefusedMessage, must, opened } from "./message.mjs";
+import { checkedColumns } from "./recipe.mjs";
+
+const LEAST = 1e-9, PROBABILITY_TOLERANCE = 1e-8;
+
+/** Return the SHA-256 of bytes, in hexadecimal. */
+export const sha256 = (bytes) => createHash("sha256").update(bytes).digest("hex");
+
+const isObject = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
+
+/** Return the number of the 16 bits of a float16. */
+const half = (bits, exponent = (bits >> 10) & 31, rest = bits & 1023) =>
+  (bits >> 15 ? -1 : 1) * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -24 * rest);
+
+/** Return the numbers of so many bits that a field of the model has in base64, little-endian, as an array of float64. */
+function floats(model, field, bits) {
+  const { buffer } = new Uint8Array(Buffer.from(`${model[field]}`, "base64"));
+  must(buffer.byteLength % (bits / 8) === 0, `model.${field} has ${buffer.byteLength} bytes, which are not numbers of ${bits} bits`);
+  if (bits === 16) return Float64Array.from(new Uint16Array(buffer), (one) => half(one));
+  return bits === 32 ? Float64Array.from(new Float32Array(buffer)) : new Float64Array(buffer);
+}
+
+/** Return the pairs of K labels that machines of one against one are of. */
+const pairsOf = (K) => Array.from({ length: K }, (_, i) => Array.from({ length: K - 1 - i }, (_, j) => [i, i + 1 + j])).flat();
+
+/** Return a function from columns to a value for each machine. */
+function machinesOf({ features: { mean, scale }, model, parts }) {
+  const { intercepts } = model, scaled = (x) => x.map((value, j) => (value - mean[j]) / scale[j]);
+  const sum = (terms, weights, k) => terms.reduce((total, term, i) => total + term * weights[i], intercepts[k]);
+  if (model.kernel === "linear")
+    return (x) => {
+      const z = scaled(x);
+      return intercepts.map((_, k) => sum(z, model.coefficients[k], k));
+    };
+  const [wide, narrow] = parts.half_precision ? [32, 16] : [64, 64];
+  const support = floats(model, "support_vectors", narrow), dual = floats(model, "dual_coefficients", wide), d = mean.length, s = support.length / d;
+  must(Number.isInteger(s) && dual.length === s * intercepts.length, "model.support_vectors do not fit model.dual_coefficients");
+  return (x) => {
+    const z = scaled(x), kernels = Array.from({ length: s }, (_, i) => {
+      let distance = 0;
+      for (let j = 0; j < d; j++) distance += (z[j] - support[i * d + j]) ** 2;
+      return Math.exp(-model.gamma * distance);
+    });
+    return intercepts.map((_, k) => sum(kernels, dual.subarray(k * s, (k + 1) * s), k));
+  };
+}
+
+/** Return the decision values of the labels, by those of the machines; of two labels the one value, a number. */
+function labelValues({ parts: { classes }, labels }, values) {
+  if (!classes) return values[0];
+  if (classes.scheme === "one_vs_rest") return values;
+  const votes = labels.map(() => 0), sums = labels.map(() => 0);
+  pairsOf(labels.length).forEach(([i, j], m) => {
+    votes[values[m] > 0 ? j : i] += 1;
+    sums[j] += values[m];
+    sums[i] -= values[m];
+  });
+  return votes.map((won, k) => won + sums[k] / (3 * Math.abs(sums[k]) + 3));
+}
+
+/** Return the probability of the second label at a decision value f; i is the first knot beyond it. */
+const likely = ({ method, a, b, x, y }, f, i = x?.findIndex((knot) => knot > f)) =>
+  method === "sigmoid" ? 1 / (1 + Math.exp(a * f + b)) : i < 0 ? y.at(-1) : i === 0 ? y[0]
+    : y[i - 1] + ((f - x[i - 1]) / (x[i] - x[i - 1])) * (y[i] - y[i - 1]);
+
+/** Return the probability of each label, or of the second of two, at the decision values of the machines. */
+function probabilities({ parts: { probability, classes }, labels }, f) {
+  let each = probability.functions.map((one, m) => likely(one, f[m]));
+  if (!classes) return each;
+  if (classes.scheme === "one_vs_one") {
+    const inverse = labels.map(() => 2 - labels.length);
+    pairsOf(labels.length).forEach(([i, j], m) => {
+      const r = Math.min(Math.max(each[m], LEAST), 1 - LEAST);
+      inverse[j] += 1 / r;
+      inverse[i] += 1 / (1 - r);
+    });
+    each = inverse.map((sum) => 1 / sum);
+  }
+  const total = each.reduce((sum, p) => sum + p, 0);
+  return each.map((p) => (total > 0 ? p / total : 1 / each.length));
+}
+
+/** Refuse a version whose probes get other decision values or probabilities here. */
+function checkProbes(message, machines) {
+  const { x, decision, tolerance } = message.probes, { probability } = message.parts;
+  x.forEach((probe, i) => {
+    const shares = probability ? probabilities(message, decision[i]) : [];
+    must(machines(probe).every((f, k) => Math.abs(f - decision[i][k]) <= tolerance[i][k]), `probe ${i} is scored otherwise`);
+    must(shares.every((p, k) => Math.abs(p - probability.probes[i][k]) <= PROBABILITY_TOLERANCE), `probe ${i} has another probability in the part 'probability'`);
+  });
+}
+
+export class Model {
+  #message; #machines; #recipe; #fields;
+
+  /** Use `Model.read`. */
+  constructor(message, digest) {
+    this.#message = message;
+    this.#machines = machinesOf(message);
+    checkProbes(message, this.#machines);
+    const { features: { names, dimension }, parts: { recipe } } = message;
+    this.#recipe = recipe && checkedColumns(recipe, message.features);
+    this.#fields = this.#recipe?.fields ?? Array.from({ length: dimension }, (_, j) => names[j] ?? `x[${j}]`);
+    this.name = message.name;
+    this.version = message.version;
+    this.sha256 = digest;
+    this.labels = message.labels;
+    this.featureNames = names;
+    this.takesEvents = Boolean(recipe);
+    Object.freeze(this);
+  }
+
+  /** Read the value of a version's record, or refuse it. */
+  static read(value) {
+    let message;
+    try {
+      message = JSON.parse(value);
+    } catch (error) {
+      throw new RefusedMessage(`the value is not JSON: ${error.message}`);
+    }
+    return new Model(opened(message), sha256(value));
+  }
+
+  /** Score a point (an array, or an object of the features' names), or a raw event where the version takes events. */
+  score(point) {
+    const message = this.#message, values = this.#machines(this.columns(point)), score = labelValues(message, values);
+    const { labels, parts: { threshold, probability } } = message, several = Array.isArray(score);
+    const label = several ? labels[score.indexOf(Math.max(...score))] : labels[score > (threshold?.value ?? 0) ? 1 : 0];
+    if (!probability) return { score, label };
+    const shares = probabilities(message, values);
+    return { score, label, probability: several ? shares : shares[0] };
+  }
+
+  /** Return the `most` fields that add most to the decision value of a point or an event, and what the others add. */
+  reasons(point, most) {
+    const { model, features: { mean, scale } } = this.#message;
+    if (model.kernel !== "linear" || model.intercepts.length !== 1)
+      throw new TypeError("reasons are of linear versions of two labels; for a kernel ask how much each field matters by permutation");
+    const adds = new Map(this.#fields.map((field) => [field, 0]));
+    this.columns(point).forEach((value, j) => {
+      const field = this.#fields[j];
+      adds.set(field, adds.get(field) + ((value - mean[j]) / scale[j]) * model.coefficients[0][j]);
+    });
+    const sorted = [...adds].map(([field, adds]) => ({ field, adds })).sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));
+    const rest = sorted.splice(most).reduce((sum, { adds }) => sum + adds, 0);
+    return { baseline: model.intercepts[0], fields: sorted.filter(({ adds }) => adds !== 0), rest };
+  }
+
+  /** Return the features of a point, in the version's order, or the columns of a raw event; or throw. */
+  columns(point) {
+    return this.#recipe && isObject(point) ? this.#recipe(point) : ordered(point, this.#message.features);
+  }
+}
+
+/** Return a point's features in the model's order, given as an array or as an object of names; or throw. */
+function ordered(x, { names, dimension }) {
+  if (isObject(x)) {
+    if (!names.length) throw new InvalidFeatures("the version has no names of features: give an array");
+    const missing = names.filter((one) => !Object.hasOwn(x, one)), unknown = Object.keys(x).filter((one) => !names.includes(one));
+    if (missing.length || unknown.length)
+      throw new InvalidFeatures(`the names are not the version's features: missing [${missing}], unknown [${unknown}]`);
+    x = names.map((one) => x[one]);
+  }
+  if (!Array.isArray(x) || x.length !== dimension)
+    throw new InvalidFeatures(`${dimension} features expected, ${Array.isArray(x) ? x.length : "no array"} given`);
+  const bad = x.findIndex((value) => !Number.isFinite(value)); // text and null are not, either
+  if (bad >= 0) throw new InvalidFeatures(`${names[bad] ?? `x[${bad}]`} is ${typeof x[bad] === "string" ? `"${x[bad]}"` : x[bad]}, and a feature must be a finite number`);
+  return x;
+}

@@ -1,0 +1,268 @@
+"""The readers as packages: pinned, of one version, and used as their pages say; what they share with no other test."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.pointers import Alias
+from streamsvm.model.version import Version
+from streamsvm.registry.loading import Loaded
+from tests.brokers.fixtures import TestBroker
+from tests.brokers.jvm import CannotRun, JvmBroker, kafka_jars
+from tests.golden import answers
+from tests.interop.programs import DEPLOY, NODE, NODE_READER, java_program, node_program
+from tests.interop.test_subscribers import running
+from tests.test_subscriber import NAME, Trainer, eventually, version_of
+
+ROOT: Final = DEPLOY.parent
+JAVA: Final = DEPLOY / "java"
+FOLDERS: Final = (JAVA, NODE_READER)
+LANGUAGES: Final = ("Java", "Node.js")
+TIMEOUT_S: Final = 60.0
+PAGE_TIMEOUT_S: Final = 500.0
+SCORE: Final = {"id": 1, "score": 0.5, "label": 1, "model": "m", "version": 1, "points": 9}
+PASSED: Final = {"id": "µ" * 300, "x": [round(0.37 * i, 2) for i in range(60_000)]}
+"""More than one block of every compression, with repetitions near and far."""
+
+
+def pinned_in_java() -> dict[str, str]:
+    """Return the version of each dependency and plugin of the module."""
+    pom = ElementTree.parse(JAVA / "pom.xml").getroot()
+    space = {"m": "http://maven.apache.org/POM/4.0.0"}
+    found = [*pom.iterfind(".//m:dependency", space), *pom.iterfind(".//m:plugin", space)]
+    return {one.findtext("m:artifactId", "", space): one.findtext("m:version", "", space) for one in found}
+
+
+def test_both_have_the_version_of_the_whole() -> None:
+    """What pages name is what is built."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    package = json.loads((NODE_READER / "package.json").read_text())
+    pom = (JAVA / "pom.xml").read_text()
+    assert package["version"] == version
+    assert f"<artifactId>streamsvm-reader</artifactId>\n  <version>{version}</version>" in pom
+    assert f"<version>{version}</version>" in (JAVA / "README.md").read_text()
+    assert f"streamsvm-reader-{version}.tgz" in (NODE_READER / "README.md").read_text()
+
+
+def test_every_dependency_is_pinned_and_no_host_is_named() -> None:
+    """One version each, by hash for npm; the addresses are the machine's own. The tests run the same ones."""
+    lock = json.loads((NODE_READER / "package-lock.json").read_text())
+    package = json.loads((NODE_READER / "package.json").read_text())
+    installed = {name.removeprefix("node_modules/"): one for name, one in lock["packages"].items() if name}
+    assert all(one["integrity"].startswith("sha512-") and "resolved" not in one for one in installed.values())
+    wanted = package["dependencies"] | package["devDependencies"] | package["peerDependencies"]
+    assert wanted == {name: installed[name]["version"] for name in wanted}
+    tests = json.loads((NODE / "package.json").read_text())["dependencies"]
+    assert {name: tests[name] for name in ("fzstd", "kafkajs")} == {name: wanted[name] for name in ("fzstd", "kafkajs")}
+    pinned = pinned_in_java()
+    assert all(re.fullmatch(r"[\d.]+", version) for version in pinned.values()), pinned
+    for file in ((NODE_READER / "package-lock.json"), (JAVA / "pom.xml")):
+        hosts = set(re.findall(r"https?://([^/\"<]+)", file.read_text()))
+        assert hosts <= {"maven.apache.org"}, file  # the name of the schema
+    assert "<repository>" not in (JAVA / "pom.xml").read_text()
+
+
+def test_java_is_built_with_the_jars_that_the_tests_run() -> None:
+    """kafka-clients and Jackson, of the versions that the test broker brings."""
+    try:
+        jars = {path.name for path in kafka_jars().iterdir()}
+    except CannotRun as missing:
+        pytest.skip(f"no jars: {missing}")
+    pinned = pinned_in_java()
+    for name in ("kafka-clients", "jackson-databind"):
+        assert f"{name}-{pinned[name]}.jar" in jars
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_each_carries_the_licence(folder: Path) -> None:
+    """A file of its own: npm packs no link."""
+    assert not (folder / "LICENSE").is_symlink()
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_kept_answers_are_what_python_says() -> None:
+    """The packages' own tests compare with this file."""
+    kept, found = json.loads(answers.FILE.read_text("utf-8")), answers.answers()
+    assert kept["scores"] == found["scores"]
+    for mine, theirs in zip(kept["models"], found["models"], strict=True):
+        assert {**mine, "answers": 0} == {**theirs, "answers": 0}
+        for one, other in zip(mine["answers"], theirs["answers"], strict=True):
+            found_leaves = flat(other)
+            for path, leaf in flat(one).items():
+                told = found_leaves.pop(path)
+                close = pytest.approx(told, rel=1e-12, abs=1e-12) if isinstance(told, float) else told
+                assert leaf == close, (mine["model"], path)
+            assert found_leaves == {}
+
+
+def flat(value: Any, path: str = "") -> dict[str, Any]:
+    """Return the leaves of a value by their paths."""
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        return {name: leaf for key, one in items for name, leaf in flat(one, f"{path}.{key}").items()}
+    return {path: value}
+
+
+def test_the_tests_of_node_pass_without_its_packages(tmp_path: Path) -> None:
+    """The core has no dependency: its tests run where nothing was installed. Java's need JUnit: `make readers`."""
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    reader, golden = tmp_path / "deploy" / "node", tmp_path / "tests" / "golden"
+    shutil.copytree(NODE_READER, reader, ignore=shutil.ignore_patterns("node_modules"))
+    golden.parent.mkdir()
+    golden.symlink_to(ROOT / "tests" / "golden")
+    files = map(str, sorted((reader / "test").glob("*.test.mjs")))
+    ran = subprocess.run(
+        ["node", "--test", *files], cwd=reader, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0, ran.stdout
+    assert "# pass 0" not in ran.stdout
+
+
+# ---------------------------------------------------------------- on a real broker
+
+
+def command(language: str, directory: Path, java: str, node: str, *given: str) -> list[str]:
+    """Return the command of a program in a language, or skip with the reason why there is none."""
+    try:
+        if language == "Java":
+            return [*java_program("Subscriber", directory), *([java] if java else []), *given]
+        return [*node_program(node, directory), *given]
+    except CannotRun as missing:
+        pytest.skip(f"nothing to run in {language}: {missing}")
+
+
+def servers(broker: TestBroker) -> str:
+    return str(broker.connection.options["bootstrap.servers"])
+
+
+def produce(broker: TestBroker, topic: str, value: bytes, headers: dict[str, str], compression: str = "none") -> None:
+    """Write a record by librdkafka."""
+    producer = Producer({"bootstrap.servers": servers(broker), "compression.type": compression, "log_level": 0})
+    producer.produce(topic, value, partition=0, headers=list(headers.items()))
+    assert producer.flush(TIMEOUT_S) == 0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_records_of_scores_are_read(language: str, real_broker: TestBroker, tmp_path: Path) -> None:
+    """As the scorer makes them: a row for each good point, with its version and its reasons."""
+    topic, kept = real_broker.topic(), json.loads(answers.FILE.read_text("utf-8"))["scores"]
+    produce(real_broker, topic, kept["value"].encode(), kept["headers"])
+    given = command(language, tmp_path, "--scores", "read_scores.mjs", servers(real_broker), topic, "1")
+    with running(language, given, tmp_path) as program:
+        read = program.next(TIMEOUT_S)
+    assert read["source"] == kept["headers"]["streamsvm.source"]
+    assert read["modelSha256"] == kept["headers"]["streamsvm.model.sha256"]
+    for row, expected in zip(read["rows"], json.loads(kept["value"]), strict=True):
+        assert row["id"] == expected["id"]
+        assert row["label"] == expected["label"]
+        assert row["reasons"] == expected["reasons"]
+        assert row["row"] == expected["row"]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("producer", ["librdkafka", "Java"])
+def test_node_reads_every_compression(producer: str, compression: str, real_broker: TestBroker, tmp_path: Path) -> None:
+    """Of both clients that people produce with: each frames LZ4 and Snappy in its own way."""
+    topic, value = real_broker.topic(), json.dumps([{**SCORE, "passed": PASSED}])
+    if producer == "Java":
+        (tmp_path / "value").write_text(value)
+        given = command("Java", tmp_path, "--produce", "", servers(real_broker), topic, compression)
+        subprocess.run([*given, str(tmp_path / "value")], check=True, capture_output=True, timeout=TIMEOUT_S)
+    else:
+        produce(real_broker, topic, value.encode(), {}, compression)
+    given = command("Node.js", tmp_path, "", "read_scores.mjs", servers(real_broker), topic)
+    with running("Node.js", given, tmp_path) as program:
+        assert program.next(TIMEOUT_S)["rows"] == json.loads(value)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_reader_follows_pins_and_goes_on_after_what_it_refused(
+    language: str, real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """It begins with the newest alias, is held by a pin, refuses a record that is not there, and serves the next."""
+    connection, models = real_broker.connection, real_broker.name("models")
+    Cluster(connection).create([TopicSpec(topic) for topic in (models, f"{models}.aliases")])
+    points = tmp_path / "points.json"
+    points.write_text("[[1.0, 2.0]]")
+    with ExitStack() as stack:
+        trainer = stack.enter_context(closing(Trainer(connection, models)))
+        published = [trainer.publish(version_of(number)) for number in (1, 2)]
+        given = command(language, tmp_path, "", "follow.mjs", servers(real_broker), models, NAME, str(points))
+        program = stack.enter_context(running(language, given, tmp_path))
+        assert program.next(TIMEOUT_S)["version"] == 2
+        trainer.pin(published[0])
+        assert program.next(TIMEOUT_S)["version"] == 1
+        trainer.publish(version_of(3))
+        trainer.pin(Alias(7, "f" * 64, published[1].offset))
+        eventually(lambda: f"refused {NAME}@7" in program.complaints, "a refusal")
+        trainer.pin(None)
+        assert program.next(TIMEOUT_S)["version"] == 3
+
+
+# ---------------------------------------------------------------- the pages
+
+
+@pytest.mark.skipif(
+    os.environ.get("STREAMSVM_TEST_READERS") != "1",
+    reason="fetches what the packages need: set STREAMSVM_TEST_READERS=1, or run make readers",
+)
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_its_page_leads_from_an_empty_folder_to_a_scored_point(folder: Path, tmp_path: Path) -> None:
+    """The commands as they stand there, but for the broker's address; the last line is the score."""
+    (script,) = re.findall(r"```sh\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    broker = JvmBroker()
+    broker.start()
+    try:
+        address = broker.bootstrap_servers
+        version = of_eight_features()
+        expected = Loaded(version=version, sha256="", offset=0, loaded_at=0.0).decision_function([ROW])[0]
+        connection = Connection(options={"bootstrap.servers": address})
+        Cluster(connection).create([TopicSpec("models"), TopicSpec("models.aliases")])
+        with closing(Trainer(connection, "models")) as trainer:
+            trainer.publish(version)
+        script = script.replace("localhost:9092", address)
+        ran = subprocess.run(
+            ["sh", "-e", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "STREAMSVM": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PAGE_TIMEOUT_S,
+        )
+    finally:
+        broker.stop()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    last = re.sub(r"\x1b\[\d*m", "", ran.stdout).splitlines()[-1]  # Maven ends in a colour, also where it is quiet
+    print(last)
+    assert last.startswith(("pulsar@2:", "Model(pulsar@2,"))
+    assert "pulsar" in last.partition(": ")[2]
+    assert float(last.rpartition(" ")[2]) == pytest.approx(expected, rel=1e-12)
+
+
+ROW: Final = [140.56, 55.68, -0.23, -0.70, 3.20, 19.11, 7.98, 74.24]
+"""As the pages have it."""
+
+
+def of_eight_features() -> Version:
+    """Return version 2 of a model like that of the first hour."""
+    machine = LinearMachine(np.array([0.5, -0.25, 1.5, 0.75, -0.5, 0.25, -1.0, 0.125]), 0.375)
+    model = Model(Scaler(np.full(8, 10.0), np.full(8, 20.0)), machine)
+    return replace(version_of(2), model=model, labels=("noise", "pulsar"))

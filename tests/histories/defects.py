@@ -277,7 +277,7 @@ DEFECTS: Final = MappingProxyType(
             _of(forgets_its_parent, "train", "kill-trainer", "forged", faults=2),
             _of(looks_by_the_clock_only, "train", "recreated", "mixed", "misjoined", faults=2, models="c"),
             _of(believes_every_clock, "train", "wrong-clock", "misjoined", faults=2, models="d"),
-            _of(believes_its_positions, "score", "recreated", "lost-score", faults=1),
+            _of(believes_its_positions, "score", "recreated", "lost-score", "unasked", faults=2),
             _of(commits_beside_its_scores, "score", "kill-scorer", "doubled-score"),
             _of(names_no_member, "score", "stop-scorer", "doubled-score", "lost-score"),
             _of(passes_over_what_failed, "score", "kill-broker", "lost-score", "stuck-scorer"),

@@ -162,7 +162,8 @@ class Feeder:
     def _turn(self) -> None:
         if len(self._producer) < MOST_WAITING:
             for topic, source in self._sources.items():
-                if self._waiting(topic) > MOST_WAITING:
+                # A join waits for the time of its logs, which only what is fed moves on.
+                if not source.labels and self._waiting(topic) > MOST_WAITING:
                     continue
                 self._due[topic] += source.rate * TURN_S
                 self._send(topic, int(self._due[topic]))
@@ -255,6 +256,8 @@ class Feeder:
                     self._put(topic, partition, {"id": NOBODY, "y": 1}, NOBODY, 1)
                 for rows in (name for name, source in self._sources.items() if source.labels == topic):
                     self._send(rows, MORE)  # the labels of those before are gone
+            self._producer.flush(FLUSH_S)
+            self._tell()
 
     def stop(self) -> None:
         """Feed no more."""

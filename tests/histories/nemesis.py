@@ -248,17 +248,24 @@ def rebalance(world: World, chance: random.Random, stop: threading.Event) -> Non
 def recreated(world: World, chance: random.Random, stop: threading.Event) -> None:
     """Delete an input, a topic of labels or the one that is scored, and make it again, longer than it was.
 
-    Who reads it is not asked to stop before. Whoever is told how goes on: with `--reset`, or `--scoring-on-gap`.
+    Every other time its readers are frozen meanwhile, so that they find it longer than where they are; else they see it
+    while it is empty. Whoever is told how goes on: with `--reset`, or `--scoring-on-gap`.
     """
     topic = chance.choice(world.recreatable())
+    frozen = [] if world.counts.total() % 2 else world.readers_of(topic)
     with fault(world, "recreated", topic):
+        for daemon in frozen:
+            daemon.freeze()
         world.recreate(topic)
+        for daemon in frozen:
+            daemon.thaw()
         world.counts[f"made again: {topic}"] += 1
 
 
 def wrong_clock(world: World, chance: random.Random, stop: threading.Event) -> None:
     """Let a producer write timestamps an hour ahead, a day behind or in microseconds, or its machine's clock jump."""
-    clock = chance.choice([*WRONG, "a jump"])
+    clocks = [*WRONG, "a jump"]
+    clock = clocks[sum(world.counts[f"wrong clocks: {one}"] for one in clocks) % len(clocks)]
     topic = chance.choice(world.inputs())
     with fault(world, "wrong-clock", f"{clock}: {topic}"):
         if clock == "a jump":

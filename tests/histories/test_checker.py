@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,7 @@ class Story:
         records = [(0, id_ + offset, 2 * (offset % 2) - 1) for offset in range(first, last + 1)]
         self.feed_records(topic, first, records)
 
-    def feed_records(self, topic: str, first: int, records: list[tuple[int, Any, int | None]]) -> None:
+    def feed_records(self, topic: str, first: int, records: Sequence[tuple[int, Any, int | None]]) -> None:
         last = first + len(records) - 1
         self.tell("feeder", "ok", "feed", topic=topic, partition=0, first=first, last=last, records=records)
 

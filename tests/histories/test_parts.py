@@ -58,7 +58,7 @@ def test_acknowledgements_are_kept_as_runs() -> None:
 def test_of_a_version_its_lineage_is_kept() -> None:
     """A history holds of a version what its chain is judged by, of a score what names its version, else all."""
     labels = {"part": "info_labels", "topic_id": "l"}
-    lineage = {"parent": None, "cut": [], "topic": "t", "topic_id": "i"}
+    lineage: dict[str, object] = {"parent": None, "cut": [], "topic": "t", "topic_id": "i"}
     kept = {"name": "m", "version": 1, "stream": {"points": 3}}
     version = {**kept, "x": [1], "lineage": {**lineage, "seed": 0}, "parts": [{"part": "info_other"}, labels]}
     assert gist(json.dumps(version).encode()) == {**kept, "lineage": {**lineage, "labels": labels}}

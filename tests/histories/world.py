@@ -408,6 +408,12 @@ class World:
         found = [topic for topic in self.inputs() if _model(topic) in MADE_AGAIN]
         return [*found, *([POINTS] if self.plan.scorers else [])] or self.inputs()
 
+    def readers_of(self, topic: str) -> list[Daemon]:
+        """Return the daemons that read one of these topics."""
+        if topic == POINTS:
+            return self.scorers
+        return [trainer for trainer in self.trainers if trainer.unit.name.split("-")[1] == _model(topic)]
+
     def recreate(self, topic: str) -> None:
         """Delete a topic, make it again under its name, and fill it at once."""
         partitions = POINT_PARTITIONS if topic == POINTS else INPUT_PARTITIONS[_model(topic)]

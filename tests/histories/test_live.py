@@ -19,7 +19,7 @@ SHORT: Final[Mapping[str, Any]] = MappingProxyType(
 )
 RUNS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        "recreated": {"models": ("c", "d"), "scorers": 1, "faults": 4},
+        "recreated": {"models": ("a", "c", "d"), "scorers": 1, "faults": 4},
         "wrong-clock": {"models": ("d",), "scorers": 0, "faults": 4},
     }
 )

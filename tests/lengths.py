@@ -209,6 +209,9 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     # Hostile bytes: the first quarter of the same sequence.
     "tests/fuzz/test_fuzz.py::test_nothing_escapes": ("*-a quarter",),
+    # Live runs of a minute each; what they are judged by is tested with histories by hand.
+    "tests/histories/test_live.py::test_nothing_is_wrong_with_a_short_run": (),
+    "tests/histories/test_live.py::test_a_planted_defect_is_found": (),
     # Memory and time of decoding, each in a process of its own: a machine, and a hostile message.
     "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message": ("linear", "empty lists"),
     # Benchmarks: that each can be loaded (`test_loading.py`), and what they compute with.

@@ -11,7 +11,7 @@ over in process, by the very steps of a fresh start: the table decides, and noth
 from __future__ import annotations
 
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Final
 
 import structlog
@@ -131,8 +131,13 @@ class Trainer:
                 log.info("stopped", remedy="the trainer stopped before it took over the model; nothing was published")
                 return
             self._health.require("start", "")
-            while not self._stop.is_set():
-                self._turn(life)
+            try:
+                while not self._stop.is_set():
+                    self._turn(life)
+            except (LogGap, OffsetOutOfRange):
+                with suppress(TransientError):
+                    life.confirm()  # a topic made again that is still shorter is named by both ids
+                raise
             log.info("stopping", remedy="the trainer waits for the model in training; a second signal stops it at once")
             self._finish(life)
 

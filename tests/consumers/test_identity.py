@@ -176,6 +176,19 @@ def test_no_version_of_a_recreated_input_is_published(
     assert [version.stream.points for version in versions(connection, settings)] == [40]
 
 
+def test_a_recreated_input_that_is_still_shorter_is_named_by_both_ids(
+    settings: Settings, connection: Connection
+) -> None:
+    """There the reader meets a position that does not exist, before anybody asks for the id."""
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
+        recreate(connection, settings.input.topic)
+        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
+            running.wait_until(lambda: False)
+        running.failure = None
+
+
 def refuse_to_say() -> None:
     raise TransientError("the broker does not say")
 
@@ -248,6 +261,20 @@ def test_no_manifest_of_a_recreated_input_is_left(
             worker.wait_until(lambda: False)
         worker.failure = None
     assert Cluster(connection).log_range(settings.coresets_topic, 0) == before
+
+
+def test_a_worker_whose_input_is_made_again_shorter_names_both_ids(settings: Settings, connection: Connection) -> None:
+    """As the trainer does."""
+    settings = from_coresets(settings)
+    produce(connection, settings.input.topic, records(50))
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+            trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 1)
+            recreate(connection, settings.input.topic)
+            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
+                worker.wait_until(lambda: False)
+            worker.failure = None
 
 
 def test_a_worker_follows_a_trainer_that_begins_anew(

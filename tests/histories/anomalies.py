@@ -26,6 +26,9 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "inconsistent-read": "two readers found different records at one offset, or offsets went back under a reader",
         "forged": "a hash, a parent or an incarnation is not what its record says",
         "forged-score": "a score names a version or a hash that no committed version has",
+        "mixed": "a version is of other rows than those of the topic that it names, below its cut",
+        "misjoined": "rows were joined, or refused, that the rule of the join over both logs does not join, or refuse",
+        "unasked": "a scorer answered points of a topic that was made again, though it was to stop before it",
         "phantom": "a version or score was made of points that were never fed",
         "stuck-reader": "the last stable offset stood still below the end beyond the bound, nothing being wrong",
         "stuck-trainer": "points wait, and no version covers them, for longer than the bound after all was well again",
@@ -33,7 +36,7 @@ NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "stuck-and-green": "a daemon called itself healthy all the time while its topics stood still beyond the bound",
         "torn-transaction": "of the bare client: a part of a transaction is committed and another is not",
         "lost-transaction": "of the bare client: it was told that a transaction is committed, and it is not",
-        "refused-to-start": "a daemon ended with a refusal that nothing in the run explains",
+        "refused-to-start": "a daemon ended with a refusal that nothing explains, or without both ids of a topic",
     }
 )
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.brokers.cluster import HEAP_MB, NODES, REPLICATED
@@ -86,6 +86,18 @@ class Brokers:
                 waited_s += 0.5
             else:
                 return
+
+    def topic_id(self, topic: str, former: str = "") -> str:
+        """Return the id of a topic that was just made; waits until the answer is not that of a former one."""
+        pause, waited_s = threading.Event(), 0.0
+        while waited_s < TOPIC_PATIENCE_S:
+            asked = self.admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_S)
+            with contextlib.suppress(KafkaException):
+                if (found := str(asked[topic].result().topic_id)) != former:
+                    return found
+            pause.wait(0.1)
+            waited_s += 0.1
+        raise TimeoutError(f"the brokers do not know the new {topic}")
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""

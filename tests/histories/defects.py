@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+import numpy as np
+
 import consumers.trainer.observer
 import consumers.trainer.session
 import streamsvm.delivery
@@ -22,9 +24,12 @@ import streamsvm.kafka.outbox
 import streamsvm.kafka.producing
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
+from consumers.streams.identity import TopicIdentity
+from consumers.trainer.life import Life
 from consumers.trainer.session import Session
 from streamsvm.ingest import scored as scores_codec
-from streamsvm.kafka import Message, Publisher
+from streamsvm.joining import log_time
+from streamsvm.kafka import Message, Publisher, Subscription
 from tests.faults import altered, planted
 from tests.faults.planted import wrap
 
@@ -137,7 +142,28 @@ def forgets_its_parent() -> None:
     streamsvm.delivery.Delivery.parent = property(parent)  # type: ignore[assignment,method-assign]
 
 
+def looks_by_the_clock_only() -> None:
+    """Whether an input is still the same is asked now and then, and not before what was learned counts."""
+    wrap(Life, "confirm", lambda original, life: None)
+
+
+def believes_every_clock() -> None:
+    """The time of a log is the greatest timestamp so far, whoever wrote it."""
+
+    def decided(original: Any, timestamp_ms: Any, last: Any, begun_ms: int, *, closed: bool = False) -> Any:
+        latest = np.minimum(timestamp_ms, log_time.LATEST_MS)
+        return log_time.Decided(np.maximum.accumulate(np.maximum(latest, begun_ms)), 0, -1)
+
+    wrap(log_time, "decided", decided)
+
+
 # --------------------------------------------------------------------- scorer
+
+
+def believes_its_positions() -> None:
+    """The group's positions are taken for those of whatever topic has the name."""
+    wrap(TopicIdentity, "confirm", lambda original, identity, reached: None)
+    wrap(Subscription, "_is_another", lambda original, subscription, standing: False)
 
 
 def commits_beside_its_scores() -> None:
@@ -210,6 +236,8 @@ class Defect:
         Anomalies of which at least one must be found.
     faults, transactions : int
         How many are waited for.
+    models : tuple of str
+        Who learns.
     """
 
     plant: Callable[[], None]
@@ -218,10 +246,18 @@ class Defect:
     shows: tuple[str, ...]
     faults: int = 5
     transactions: int = 100
+    models: tuple[str, ...] = ("a",)
 
 
-def _of(plant: Callable[[], None], part: str, nemeses: str, *shows: str, faults: int = 5) -> Defect:
-    return Defect(plant=plant, part=part, nemeses=tuple(nemeses.split(",")), shows=shows, faults=faults)
+def _of(plant: Callable[[], None], part: str, nemeses: str, *shows: str, faults: int = 5, models: str = "a") -> Defect:
+    return Defect(
+        plant=plant,
+        part=part,
+        nemeses=tuple(nemeses.split(",")),
+        shows=shows,
+        faults=faults,
+        models=tuple(models.split(",")),
+    )
 
 
 DEFECTS: Final = MappingProxyType(
@@ -239,6 +275,9 @@ DEFECTS: Final = MappingProxyType(
             _of(takes_an_id_of_its_own, "train", "stop-trainer", "doubled-version", "zombie", faults=2),
             _of(never_renews, "train", "kill-broker", "stuck-trainer", faults=2),
             _of(forgets_its_parent, "train", "kill-trainer", "forged", faults=2),
+            _of(looks_by_the_clock_only, "train", "recreated", "mixed", "misjoined", faults=2, models="c"),
+            _of(believes_every_clock, "train", "wrong-clock", "misjoined", faults=2, models="d"),
+            _of(believes_its_positions, "score", "recreated", "lost-score", "unasked", faults=2),
             _of(commits_beside_its_scores, "score", "kill-scorer", "doubled-score"),
             _of(names_no_member, "score", "stop-scorer", "doubled-score", "lost-score"),
             _of(passes_over_what_failed, "score", "kill-broker", "lost-score", "stuck-scorer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.histories.history import Entry
@@ -52,6 +52,62 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Fed:
+    """A record that was fed.
+
+    Attributes
+    ----------
+    offset : int
+    time_ms : int
+        Its timestamp, right or wrong.
+    id : str, int or None
+        Of its point, or of the point that it labels; None of a record that only tells the time.
+    y : int or None
+        Its label; None of a point without.
+    """
+
+    offset: int
+    time_ms: int
+    id: str | int | None
+    y: int | None
+
+
+@dataclass
+class Generation:
+    """A topic under a name that several had one after the other.
+
+    Attributes
+    ----------
+    topic_id : str
+        Empty where the history does not tell.
+    made_t : float
+    deleted_t : float
+        Infinite of the last one.
+    records : mapping of partition to dict of offset to Fed
+    """
+
+    topic_id: str = ""
+    made_t: float = 0.0
+    deleted_t: float = float("inf")
+    records: dict[int, dict[int, Fed]] = field(default_factory=lambda: defaultdict(dict))
+
+    def end(self, partition: int) -> int:
+        """Return the offset after the last record of a partition."""
+        return max(self.records[partition], default=-1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A model whose labels come later: their topic, and the rule."""
+
+    labels: str
+    letters: tuple[str, ...]
+    horizon_ms: int
+    early_ms: int
+    absent: str
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """The topics that share one models topic, and the models in it.
 
@@ -63,6 +119,8 @@ class Site:
         Of each model, the topic it learns from.
     rows_per_version : int
         How many rows, at most, may wait before a version must cover them.
+    joins : mapping of str to Join
+        Of models whose labels come later.
     """
 
     models: str
@@ -70,17 +128,19 @@ class Site:
     audit: str
     inputs: Mapping[str, str]
     rows_per_version: int
+    joins: Mapping[str, Join] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """The topics of a group of scorers, and the model by which they score."""
+    """The topics of a group of scorers, the model by which they score, and what their configuration says of gaps."""
 
     group: str
     points: str
     scores: str
     letters: str
     model: str
+    on_gap: str = "fail"
 
 
 class Evidence:
@@ -99,6 +159,7 @@ class Evidence:
         self.uncommitted: dict[Place, dict[int, Read]] = defaultdict(dict)
         self.live: dict[tuple[str, Place], list[Read]] = defaultdict(list)
         self.told: dict[str, list[Entry]] = defaultdict(list)
+        self._generations: dict[str, list[Generation]] = defaultdict(list)
         self._views: dict[str, tuple[str, str]] = {}
         for entry in entries:
             self._take(entry)
@@ -112,13 +173,41 @@ class Evidence:
             self._take_read(entry)
         else:
             self.told[entry.f].append(entry)
+            if entry.f == "topic":
+                self._take_topic(entry)
+            elif entry.f == "feed":
+                self._take_fed(entry)
 
     def _take_facts(self, entry: Entry) -> None:
         self.facts = entry.told
         for site in entry.get("sites", []):
-            self.sites.append(Site(**site))
+            joins = {name: Join(**join) for name, join in site.get("joins", {}).items()}
+            self.sites.append(Site(**{**site, "joins": joins}))
         for scoring in entry.get("scorings", []):
             self.scorings.append(Scoring(**scoring))
+
+    def _take_topic(self, entry: Entry) -> None:
+        generations = self._generations[entry["topic"]]
+        if entry.get("topic_id"):
+            generations.append(Generation(entry["topic_id"], entry.t))
+        else:
+            generations[-1].deleted_t = entry.t
+
+    def _take_fed(self, entry: Entry) -> None:
+        records = self.generations(entry["topic"])[-1].records[entry["partition"]]
+        for offset, record in zip(range(entry["first"], entry["last"] + 1), entry["records"], strict=True):
+            records[offset] = Fed(offset, *record)
+
+    def generations(self, topic: str) -> list[Generation]:
+        """Return the topics that had a name one after the other, at least one."""
+        found = self._generations[topic]
+        if not found:
+            found.append(Generation())
+        return found
+
+    def topics(self) -> list[list[Generation]]:
+        """Return the generations of each topic that was fed."""
+        return list(self._generations.values())
 
     def _take_read(self, entry: Entry) -> None:
         read = Read(

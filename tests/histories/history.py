@@ -7,8 +7,11 @@ or ``info`` where nobody knows or nobody asked) and ``f``, what was done; its ot
 f              fields
 =============  ======================================================================================================
 `run`          seed, brokers, settings, nemeses, bound_s, sites: what the topics and models of the run are
-`feed`         topic, partition, first, last: records that the broker acknowledged; generation of a topic made anew
-`life`         invoke: a daemon is started; ok, fail: it ended by itself with ``exit``; info: it was killed
+`topic`        topic, topic_id: it was made, and what is fed from here on is of it; without an id: it is being deleted
+`feed`         topic, partition, first, last: records that the broker acknowledged; records: of each its timestamp, the
+               id of its point or label, and its label, null where it has none
+`life`         invoke: a daemon is started, with what a refusal told a person to add; ok, fail: it ended by itself with
+               ``exit``; info: it was killed
 `publish`      model, number: a trainer says that it has published the version
 `score`        points, batches: what a life of a scorer says to have committed so far
 `move`         command, model, reason: invoke; then ok, fail or info with exit and said

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from tests.faults.proxy import Loss
+from tests.histories.feeding import WRONG
 from tests.histories.network import Late, Network
 from tests.histories.processes import Daemon
 
@@ -244,10 +245,36 @@ def rebalance(world: World, chance: random.Random, stop: threading.Event) -> Non
         guest.stop()
 
 
-def recreate(world: World, chance: random.Random, stop: threading.Event) -> None:
-    """Delete the topic that one model learns from, and make it anew; an operator ends the incarnation."""
-    with fault(world, "recreate", "an input"):
-        world.recreate_input()
+def recreated(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """Delete an input, a topic of labels or the one that is scored, and make it again, longer than it was.
+
+    Every other time its readers are frozen meanwhile, so that they find it longer than where they are; else they see it
+    while it is empty. Whoever is told how goes on: with `--reset`, or `--scoring-on-gap`.
+    """
+    topic = chance.choice(world.recreatable())
+    frozen = [] if world.counts.total() % 2 else world.readers_of(topic)
+    with fault(world, "recreated", topic):
+        for daemon in frozen:
+            daemon.freeze()
+        world.recreate(topic)
+        for daemon in frozen:
+            daemon.thaw()
+        world.counts[f"made again: {topic}"] += 1
+
+
+def wrong_clock(world: World, chance: random.Random, stop: threading.Event) -> None:
+    """Let a producer write timestamps an hour ahead, a day behind or in microseconds, or its machine's clock jump."""
+    clocks = [*WRONG, "a jump"]
+    clock = clocks[sum(world.counts[f"wrong clocks: {one}"] for one in clocks) % len(clocks)]
+    topic = chance.choice(world.inputs())
+    with fault(world, "wrong-clock", f"{clock}: {topic}"):
+        if clock == "a jump":
+            world.jump(chance)
+        else:
+            world.mistake(clock, topic)
+        _wait(stop, chance.uniform(5.0, 15.0))
+        world.mend_clocks()
+    world.counts[f"wrong clocks: {clock}"] += 1
 
 
 NEMESES: Final = MappingProxyType(
@@ -272,7 +299,8 @@ NEMESES: Final = MappingProxyType(
             late_end_and_kill,
             lost_answer,
             rebalance,
-            recreate,
+            recreated,
+            wrong_clock,
         )
     }
 )
@@ -280,7 +308,7 @@ NEMESES: Final = MappingProxyType(
 CALM_S: Final = (1.5, 5.0)
 LONG_CALM_S: Final = (8.0, 15.0)
 """Seconds between two faults; the longer ones after a fault in which nothing could be done."""
-LONG: Final = frozenset({"outage", "kill-both", "power-loss", "lost-answer", "recreate"})
+LONG: Final = frozenset({"outage", "kill-both", "power-loss", "lost-answer", "recreated"})
 
 
 class Conductor:

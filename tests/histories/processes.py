@@ -1,8 +1,8 @@
 """The clients under test as processes: daemons, started again whenever they end, and what they say of themselves.
 
 A daemon's supervisor does what systemd does with the unit of this project: it starts the process again after a pause,
-unless it ended with a refusal (78). A refusal that names the incarnation to end is followed by a start with `--reset`,
-if the run has made the input anew: that is what an operator does.
+unless it ended with a refusal (78). Where the run has made a topic again, a refusal is followed by one start with the
+option that it names, `--reset` or `--scoring-on-gap beginning`: that is what an operator does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ LOOK_S: Final = 1.0
 ANSWER_S: Final = 3.0
 STOP_S: Final = 60.0
 REFUSED: Final = 78
-RESET: Final = re.compile(r"--reset[= ]+([0-9A-Za-z._/-]+)")
+MOST_SAID: Final = 2_000
+WAY_OUT: Final = re.compile(r"--(reset|scoring-on-gap) ([0-9A-Za-z._/-]*[0-9A-Za-z])")
+"""What a refusal tells a person to add, once."""
 POINTS: Final = re.compile(r"^streamsvm_scored_points_total (\S+)", re.MULTILINE)
 BATCHES: Final = re.compile(r'^streamsvm_scored_batches_total\{outcome="committed"\} (\S+)', re.MULTILINE)
 
@@ -70,24 +72,24 @@ class Daemon:
     logs : Path
         Directory for what it says.
     chance : random.Random
-    may_reset : callable
-        Tells whether a refusal that asks for `--reset` is to be expected now.
+    may_go_on : callable
+        Tells whether a topic was made again, so that what a refusal tells a person to add is to be added.
     """
 
     def __init__(
-        self, unit: Unit, recorder: Recorder, logs: Path, chance: random.Random, may_reset: Callable[[], bool]
+        self, unit: Unit, recorder: Recorder, logs: Path, chance: random.Random, may_go_on: Callable[[], bool]
     ) -> None:
         self.unit = unit
         self.lives = 0
         self.batches = 0
         self.committed = 0
         """Versions and batches that it is known to have committed, in all of its lives."""
-        self._recorder, self._logs, self._chance, self._may_reset = recorder, logs, chance, may_reset
+        self._recorder, self._logs, self._chance, self._may_go_on = recorder, logs, chance, may_go_on
         self._process: subprocess.Popen[str] | None = None
         self._stopping = threading.Event()
         self._killed = False
         self._http = ""
-        self._reset = ""
+        self._added: list[str] = []
         self._counted = 0
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._supervise, self._look)]
 
@@ -140,16 +142,15 @@ class Daemon:
     def _supervise(self) -> None:
         while not self._stopping.is_set():
             status = self._live()
-            if status == REFUSED and not self._reset:
+            if status == REFUSED and not self._added:
                 return
             self._stopping.wait(self.unit.pause_s * (1.0 + self._chance.random()))
 
     def _live(self) -> int:
         self.lives += 1
         self._killed, self._http, self._counted = False, "", 0
-        self._recorder.tell(self.client, "invoke", "life", daemon=self.unit.name)
-        given = ["--reset", self._reset] if self._reset else []
-        self._reset = ""
+        given, self._added = self._added, []
+        self._recorder.tell(self.client, "invoke", "life", daemon=self.unit.name, added=given)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
         self._process = subprocess.Popen(
             [sys.executable, "-m", *self.unit.command, *given],
@@ -191,12 +192,10 @@ class Daemon:
             self._recorder.tell(self.client, "ok", "publish", model=model, number=int(number))
 
     def _tell_end(self, status: int, said: str) -> None:
-        found = RESET.search(said)
-        expected = status == REFUSED and self._may_reset()
-        if expected and found:
-            self._reset = found[1].rstrip(".")
+        if status == REFUSED and self._may_go_on() and (found := WAY_OUT.search(said)):
+            self._added = [f"--{found[1]}", found[2]]
         type_: Type = "info" if self._killed else "ok" if status == 0 else "fail"
-        told = {"daemon": self.unit.name, "exit": status, "said": said[-300:], "expected": expected}
+        told = {"daemon": self.unit.name, "exit": status, "said": said[-MOST_SAID:]}
         self._recorder.tell(self.client, type_, "life", **told)
 
     # ---------------------------------------------------------------- its pages

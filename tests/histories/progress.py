@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 
 from tests.histories.anomalies import Anomaly, each
 from tests.histories.evidence import Evidence, Place, Scoring, Site
 from tests.histories.history import Entry
-from tests.histories.scores import answers, fed, source_of
+from tests.histories.origins import ids_of
+from tests.histories.scores import answers, is_answered, point_of, points_of, source_of
 from tests.histories.versions import published, split
 
 REFUSED = 78
+AWAY_S = 5.0
+"""For so long after a topic was made again somebody may still say that it does not exist."""
 
 
 def check(evidence: Evidence) -> list[Anomaly]:
@@ -100,35 +104,28 @@ def _trainers(evidence: Evidence, end: Entry) -> list[Anomaly]:
 
 def behind(evidence: Evidence, site: Site, name: str) -> str:
     """Say how far a model is behind its input if that is more than a version's rows; else nothing."""
-    ends = _newest_ends(evidence, site.inputs[name])
-    versions = published(evidence, site, name)
+    newest = evidence.generations(site.inputs[name])[-1]
+    versions = [read for read in published(evidence, site, name) if topic_ids(evidence, site, name) == ids_of(read)]
     cut = {part["partition"]: part["offset"] for part in versions[-1].value["lineage"]["cut"]} if versions else {}
-    waiting = sum(max(end - cut.get(partition, 0), 0) for partition, end in ends.items())
+    waiting = sum(max(newest.end(partition) - cut.get(partition, 0), 0) for partition in newest.records)
     return f"{name}: {waiting} rows wait" if waiting > site.rows_per_version else ""
 
 
-def _newest_ends(evidence: Evidence, topic: str) -> dict[int, int]:
-    """Return the ends of the newest generation of a topic that may have been made anew."""
-    told = [entry for entry in evidence.told["feed"] if entry["topic"] == topic]
-    newest = max((entry.get("generation", 0) for entry in told), default=0)
-    ends: dict[int, int] = defaultdict(int)
-    for entry in told:
-        if entry.get("generation", 0) == newest:
-            ends[entry["partition"]] = max(ends[entry["partition"]], entry["last"] + 1)
-    return ends
+def topic_ids(evidence: Evidence, site: Site, name: str) -> tuple[str, ...]:
+    """Return the ids of the newest topics that a model is made of."""
+    topics = [site.inputs[name], *([site.joins[name].labels] if name in site.joins else [])]
+    return tuple(evidence.generations(topic)[-1].topic_id for topic in topics)
 
 
 def _scorers(evidence: Evidence, end: Entry) -> list[Anomaly]:
     found: list[Anomaly] = []
     for scoring in evidence.scorings:
-        known = {source_of(read) for read in answers(evidence, scoring)}
+        known = {point_of(read) for read in answers(evidence, scoring)}
         last = _last_answers(evidence, scoring)
         waiting = [
-            source
-            for partition, offsets in fed(evidence, scoring.points).items()
-            if _stands(evidence, end, last[f"{scoring.points}/{partition}"])
-            for offset in sorted(offsets)
-            if (source := f"{scoring.points}/{partition}/{offset}") not in known
+            point[0]
+            for point, partition in points_of(scoring.points, evidence.generations(scoring.points)[-1]).items()
+            if not is_answered(point, known) and _stands(evidence, end, last[f"{scoring.points}/{partition}"])
         ]
         why = (
             f"points wait, and for {evidence.bound_s:g} s nothing of their partition was answered, nothing being wrong"
@@ -149,9 +146,25 @@ def _last_answers(evidence: Evidence, scoring: Scoring) -> dict[str, float]:
 
 
 def _refusals(evidence: Evidence) -> list[Anomaly]:
-    refused = [entry for entry in evidence.told["life"] if entry.get("exit") == REFUSED and not entry.get("expected")]
+    refused = [entry for entry in evidence.told["life"] if entry.get("exit") == REFUSED]
     return each(
         "refused-to-start",
         f"it ended with {REFUSED}",
-        (f"{entry.client} at {entry.t:.1f} s: {entry.get('said', '')}" for entry in refused),
+        (
+            f"{entry.client} at {entry.t:.1f} s: {entry.get('said', '')}"
+            for entry in refused
+            if not _is_explained(evidence, entry)
+        ),
     )
+
+
+def _is_explained(evidence: Evidence, entry: Entry) -> bool:
+    """Tell whether a refusal names a topic's id and that of the one made in its place, or a topic that was away."""
+    said = entry.get("said", "")
+    for generations in evidence.topics():
+        if sum(one.topic_id in said for one in generations if one.topic_id) >= 2:
+            return True
+        away = ((old.deleted_t, new.made_t + AWAY_S) for old, new in pairwise(generations))
+        if "exist" in said and any(begin <= entry.t <= end for begin, end in away):
+            return True
+    return False

@@ -29,7 +29,7 @@ def plan_of(name: str, defect: Defect, options: argparse.Namespace) -> Plan:
         node=False,
         faults=defect.faults,
         rate=RATE,
-        models=("a",),
+        models=defect.models,
         scorers=2 if defect.part == "score" else 0,
         operators=0,
     )

@@ -18,8 +18,8 @@ from tests.brokers.jvm import die_with_parent
 from tests.histories.history import Recorder
 
 Place = tuple[str, int]
-KEPT_HEADERS: Final = ("streamsvm.", "__streams.errors.topic", "__streams.errors.partition", "__streams.errors.offset")
-KEPT_FIELDS: Final = ("name", "version")
+KEPT_HEADERS: Final = ("streamsvm.", "__streams.errors.")
+KEPT_FIELDS: Final = ("name", "version", "stream")
 SCORE_FIELDS: Final = ("id", "model", "version")
 POLL_S: Final = 0.2
 WATCH_S: Final = 2.0
@@ -47,13 +47,15 @@ def told(record: Record) -> dict[str, Any]:
 
 
 def gist(value: bytes) -> Any:
-    """Return the fields that matter: all of a small record; of a version its name, number, parent and cut."""
+    """Return the fields that matter: all of a small record; of a version its name, number, parent, cut and counts."""
     try:
         parsed = json.loads(value)
     except ValueError:
         return None
     if isinstance(parsed, dict) and "lineage" in parsed:
-        lineage = {name: parsed["lineage"][name] for name in ("parent", "cut", "topic")}
+        lineage = {name: parsed["lineage"][name] for name in ("parent", "cut", "topic", "topic_id")}
+        labels = [part for part in parsed["parts"] if part["part"] == "info_labels"]
+        lineage |= {"labels": labels[0] if labels else None}
         return {**{name: parsed[name] for name in KEPT_FIELDS}, "lineage": lineage}
     if isinstance(parsed, dict) and "score" in parsed:
         return {name: parsed[name] for name in SCORE_FIELDS}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Set
+from typing import Any
 
 from tests.histories.anomalies import Anomaly, each
-from tests.histories.evidence import Evidence, Read, Scoring
+from tests.histories.evidence import Evidence, Generation, Read, Scoring
 from tests.histories.versions import published
 
 SOURCE = "streamsvm.source"
 LETTER = "__streams.errors."
+GOES_ON = "--scoring-on-gap"
+"""What a person adds to the command of a scorer that is to read another topic of the name."""
 
 
 def source_of(read: Read) -> str:
@@ -25,13 +28,27 @@ def source_of_headers(headers: Mapping[str, str]) -> str:
     return "/".join(headers.get(f"{LETTER}{part}", "?") for part in ("topic", "partition", "offset"))
 
 
-def fed(evidence: Evidence, topic: str) -> dict[int, set[int]]:
-    """Return the acknowledged offsets of each partition."""
-    offsets: dict[int, set[int]] = defaultdict(set)
-    for entry in evidence.told["feed"]:
-        if entry["topic"] == topic:
-            offsets[entry["partition"]].update(range(entry["first"], entry["last"] + 1))
-    return offsets
+Point = tuple[str, Any]
+"""Where a point stands, and its id: the place alone may be one of several topics of a name; a letter has no id."""
+
+
+def point_of(read: Read) -> Point:
+    """Return the point that a score, or a dead letter, answers."""
+    return source_of(read), read.value["id"] if SOURCE in read.headers and read.value else None
+
+
+def points_of(topic: str, generation: Generation) -> dict[Point, int]:
+    """Return the points of a topic, and the partition of each."""
+    return {
+        (f"{topic}/{partition}/{offset}", record.id): partition
+        for partition, records in generation.records.items()
+        for offset, record in sorted(records.items())
+    }
+
+
+def is_answered(point: Point, known: Container[Point]) -> bool:
+    """Tell whether a point is among those answered, by a score or by a letter."""
+    return point in known or (point[0], None) in known
 
 
 def answers(evidence: Evidence, scoring: Scoring) -> list[Read]:
@@ -44,31 +61,52 @@ def check(evidence: Evidence) -> list[Anomaly]:
     found: list[Anomaly] = []
     for scoring in evidence.scorings:
         given = answers(evidence, scoring)
-        counts = Counter(map(source_of, given))
+        counts = Counter(map(point_of, given))
         found += each(
             "doubled-score",
             "the point is answered more than once",
-            (f"{source} at {_places(given, source)}" for source, count in counts.items() if count > 1),
+            (f"{point[0]} at {_places(given, point)}" for point, count in counts.items() if count > 1),
         )
         found += _unanswered(evidence, scoring, counts.keys())
+        found += _unasked(evidence, scoring)
         found += _counted(evidence, scoring, given)
         found += _versions(evidence, scoring)
     return found
 
 
-def _places(given: Iterable[Read], source: str) -> str:
-    return " and ".join(read.at for read in given if source_of(read) == source)
+def _places(given: Iterable[Read], point: Point) -> str:
+    return " and ".join(read.at for read in given if point_of(read) == point)
 
 
-def _unanswered(evidence: Evidence, scoring: Scoring, answered: Iterable[str]) -> list[Anomaly]:
-    known, lost = set(answered), []
-    stored = fed(evidence, scoring.points)
-    for partition, position in positions(evidence, scoring).items():
-        passed = (offset for offset in stored[partition] if offset < position)
-        lost += [source for offset in passed if (source := f"{scoring.points}/{partition}/{offset}") not in known]
-    found = each("lost-score", f"group {scoring.group} has passed the point, and nothing answers it", sorted(lost))
-    all_ = {f"{scoring.points}/{partition}/{offset}" for partition, offsets in stored.items() for offset in offsets}
-    return found + each("phantom", "it answers a point that was never fed", sorted(known - all_))
+def _unanswered(evidence: Evidence, scoring: Scoring, known: Set[Point]) -> list[Anomaly]:
+    generations, stands = evidence.generations(scoring.points), positions(evidence, scoring)
+    lost = [
+        point[0]
+        for point, partition in points_of(scoring.points, generations[-1]).items()
+        if int(point[0].rpartition("/")[2]) < stands.get(partition, 0) and not is_answered(point, known)
+    ]
+    found = each("lost-score", f"group {scoring.group} has passed the point, and nothing answers it", lost)
+    all_ = {point for generation in generations for point in points_of(scoring.points, generation)}
+    sources = {source for source, _ in all_}
+    strange = (point for point in known if (point[1] is not None or point[0] not in sources) and point not in all_)
+    return found + each("phantom", "it answers a point that was never fed", sorted(source for source, _ in strange))
+
+
+def _unasked(evidence: Evidence, scoring: Scoring) -> list[Anomaly]:
+    """Where a scorer is to stop before another topic of the name, none may answer it before one was told to."""
+    if scoring.on_gap != "fail":
+        return []
+    told = [entry.t for entry in evidence.told["life"] if GOES_ON in entry.get("added", ())]
+    begun = min(told, default=float("inf"))
+    newer = {p for one in evidence.generations(scoring.points)[1:] for p in points_of(scoring.points, one)}
+    early = [
+        read.at
+        for _, place, reads in evidence.live_committed()
+        if place[0] == scoring.scores
+        for read in reads
+        if read.t < begun and SOURCE in read.headers and point_of(read) in newer
+    ]
+    return each("unasked", f"group {scoring.group} answered a topic made again, and nobody had told it to", early)
 
 
 def positions(evidence: Evidence, scoring: Scoring) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,26 @@ from tests.histories import transactions
 from tests.histories.anomalies import NAMES, Anomaly
 from tests.histories.checker import check
 from tests.histories.history import Entry, Recorder, load
+from tests.joining import reference
 
 MODELS, ALIASES, AUDIT, INPUT = "models", "models.aliases", "models.audit", "labeled"
 POINTS, SCORES, LETTERS = "points", "scores", "points.dlq"
+ROWS, LABELS, ROWS_LETTERS = "rows", "labels", "rows.dlq"
+IDS = {INPUT: "input-1", POINTS: "points-1", ROWS: "rows-1", LABELS: "labels-1"}
+HORIZON_MS = 1_000
 BOUND_S = 60.0
-OWN = ("anomalies", "checker", "evidence", "history", "progress", "reads", "scores", "transactions", "versions")
+OWN = (
+    "anomalies",
+    "checker",
+    "evidence",
+    "history",
+    "origins",
+    "progress",
+    "reads",
+    "scores",
+    "transactions",
+    "versions",
+)
 OPEN = 1_000
 """Offsets from here on are those of records that are there and not committed."""
 
@@ -34,11 +49,19 @@ class Story:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.logs: dict[str, list[dict[str, Any] | None]] = {
-            topic: [] for topic in (MODELS, ALIASES, AUDIT, SCORES, LETTERS)
+            topic: [] for topic in (MODELS, ALIASES, AUDIT, SCORES, LETTERS, ROWS_LETTERS)
         }
         self.open: list[tuple[str, int, dict[str, Any]]] = []
         self.t = 0.0
-        site = {"models": MODELS, "aliases": ALIASES, "audit": AUDIT, "inputs": {"m": INPUT}, "rows_per_version": 20}
+        rule = {"horizon_ms": HORIZON_MS, "early_ms": 0, "absent": "dead_letter"}
+        site = {
+            "models": MODELS,
+            "aliases": ALIASES,
+            "audit": AUDIT,
+            "inputs": {"m": INPUT, "j": ROWS},
+            "rows_per_version": 20,
+            "joins": {"j": {"labels": LABELS, "letters": [ROWS_LETTERS], **rule}},
+        }
         scoring = {"group": "g", "points": POINTS, "scores": SCORES, "letters": LETTERS, "model": "m"}
         self.tell("run", "info", "run", seed=1, bound_s=BOUND_S, sites=[site], scorings=[scoring])
         for client, isolation, view in (
@@ -47,6 +70,8 @@ class Story:
             ("final-open", "read_uncommitted", "final"),
         ):
             self.tell(client, "info", "reader", isolation=isolation, view=view)
+        for topic, topic_id in IDS.items():
+            self.tell("feeder", "ok", "topic", topic=topic, topic_id=topic_id)
 
     def tell(self, client: str, type_: Any, f: str, **told: Any) -> None:
         self.t += 0.001
@@ -56,21 +81,39 @@ class Story:
 
     def version(self, number: int, *, session: str = "s1", parent: str | None = "", incarnation: int = 1) -> str:
         """Commit a version with all that belongs to it, and let the trainer say so; return its hash."""
-        cut = [{"partition": 0, "offset": 10 * number}]
+        cut = [{"partition": 0, "offset": 10 * number, "row": 0}]
         parent = (self.hash_of(number - 1) if number > 1 else None) if parent == "" else parent
-        value = {"name": "m", "version": number, "lineage": {"parent": parent, "cut": cut}}
+        lineage = {"parent": parent, "cut": cut, "topic_id": IDS[INPUT]}
+        return self.publish("m", number, lineage, (5.0 * number, 5.0 * number), session, incarnation)
+
+    def joined_version(self, number: int, row: int, class_weight: tuple[float, float]) -> str:
+        """Commit a version of the model whose labels come later: all that is joined at the tenth row, up to a row."""
+        cut = [{"partition": 0, "offset": 10, "row": row}]
+        lineage = {"parent": None, "cut": cut, "topic_id": IDS[ROWS], "labels": {"topic_id": IDS[LABELS]}}
+        return self.publish("j", number, lineage, class_weight)
+
+    def publish(
+        self,
+        name: str,
+        number: int,
+        lineage: dict[str, Any],
+        class_weight: tuple[float, float],
+        session: str = "s1",
+        incarnation: int = 1,
+    ) -> str:
+        value = {"name": name, "version": number, "stream": {"class_weight": class_weight}, "lineage": lineage}
         headers = {
             "streamsvm.sha256": digest(value),
             "streamsvm.session": session,
             "streamsvm.incarnation": str(incarnation),
         }
-        offset = self.put(MODELS, f"m@{number}", value, headers)
+        offset = self.put(MODELS, f"{name}@{number}", value, headers)
         named = {"number": number, "sha256": digest(value), "offset": offset}
-        self.put(ALIASES, "m@head", {**named, "incarnation": incarnation})
-        self.put(ALIASES, "m@current", named)
-        entry = {"event": "alias_moved", "name": "m", "by": "trainer", "alias": "m@current"}
-        self.put(AUDIT, f"m@{number}", {**entry, "to": number, "sha256": digest(value)})
-        self.tell(f"trainer-{session}", "ok", "publish", model="m", number=number)
+        self.put(ALIASES, f"{name}@head", {**named, "incarnation": incarnation})
+        self.put(ALIASES, f"{name}@current", named)
+        entry = {"event": "alias_moved", "name": name, "by": "trainer", "alias": f"{name}@current"}
+        self.put(AUDIT, f"{name}@{number}", {**entry, "to": number, "sha256": digest(value)})
+        self.tell(f"trainer-{session}", "ok", "publish", model=name, number=number)
         return digest(value)
 
     def hash_of(self, number: int) -> str | None:
@@ -85,14 +128,29 @@ class Story:
         self.put(AUDIT, "m@current#pin", {**entry, "alias": "m@current#pin", "to": number})
         self.tell("operator", "ok", "move", command="pin", model="m", reason=reason, exit=0, said="readers are held")
 
-    def feed(self, topic: str, first: int, last: int, **more: Any) -> None:
-        self.tell("feeder", "ok", "feed", topic=topic, partition=0, first=first, last=last, **more)
+    def feed(self, topic: str, first: int, last: int, *, id_: int = 0) -> None:
+        """Feed points, labeled in turn; their ids are their offsets, or so much more."""
+        records = [(0, id_ + offset, 2 * (offset % 2) - 1) for offset in range(first, last + 1)]
+        self.feed_records(topic, first, records)
 
-    def score(self, offset: int, number: int = 1, sha256: str | None = "") -> None:
+    def feed_records(self, topic: str, first: int, records: Sequence[tuple[int, Any, int | None]]) -> None:
+        last = first + len(records) - 1
+        self.tell("feeder", "ok", "feed", topic=topic, partition=0, first=first, last=last, records=records)
+
+    def make_again(self, topic: str, topic_id: str) -> None:
+        self.tell("feeder", "info", "topic", topic=topic)
+        self.tell("feeder", "ok", "topic", topic=topic, topic_id=topic_id)
+
+    def refuse(self, offset: int, reason: str) -> None:
+        """Write the dead letter of a row."""
+        place = {"topic": ROWS, "partition": "0", "offset": str(offset), "exception": reason}
+        self.put(ROWS_LETTERS, None, None, {f"__streams.errors.{name}": told for name, told in place.items()})
+
+    def score(self, offset: int, number: int = 1, sha256: str | None = "", *, id_: int = 0) -> None:
         """Commit the score of a point."""
         said = self.hash_of(number) if sha256 == "" else sha256
         headers = {"streamsvm.source": f"{POINTS}/0/{offset}", "streamsvm.model.sha256": said or "none"}
-        self.put(SCORES, None, {"id": offset, "score": 1.0, "model": "m", "version": number}, headers)
+        self.put(SCORES, None, {"id": id_ + offset, "score": 1.0, "model": "m", "version": number}, headers)
 
     def put(self, topic: str, key: str | None, value: Any, headers: dict[str, str] | None = None) -> int:
         """Commit a record; return its offset."""
@@ -145,7 +203,11 @@ class Story:
 
 
 def story() -> Story:
-    """Three versions, a pin, five scores and the end of it all: nothing is wrong."""
+    """Three versions, a pin, five scores, a model whose labels come later, and the end of it all: nothing is wrong.
+
+    Twelve rows a second apart are labeled half a second later, but for the second one; the last record of each log
+    closes it.
+    """
     told = Story()
     told.feed(INPUT, 0, 34)
     told.feed(POINTS, 0, 4)
@@ -154,6 +216,12 @@ def story() -> Story:
     told.pin(2, "op-1")
     for offset in range(5):
         told.score(offset)
+    rows = [(1_000 * row, row, None) for row in range(12)]
+    labels = [(time_ms + 500, row, 1 if row < 6 else -1) for time_ms, row, _ in rows if row != 1]
+    told.feed_records(ROWS, 0, [*rows, (20_000, None, None)])
+    told.feed_records(LABELS, 0, [*labels, (20_000, None, None)])
+    told.refuse(1, "absent_label")
+    told.joined_version(1, 1, (5.0, 5.0))
     told.tell("scorer-1", "ok", "score", group="g", points=5, batches=2)
     told.tell("watcher", "ok", "position", group="g", topic=POINTS, partition=0, offset=5)
     told.live(MODELS, ALIASES, AUDIT, SCORES)
@@ -261,13 +329,13 @@ def the_head_goes_back(told: Story) -> None:
 def a_cut_goes_back(told: Story) -> None:
     value = told.logs[MODELS][2]
     assert value is not None
-    value["value"]["lineage"]["cut"] = [{"partition": 0, "offset": 5}]
+    value["value"]["lineage"]["cut"] = [{"partition": 0, "offset": 5, "row": 0}]
 
 
 def a_cut_beyond_the_input(told: Story) -> None:
     value = told.logs[MODELS][2]
     assert value is not None
-    value["value"]["lineage"]["cut"] = [{"partition": 0, "offset": 35_000}]
+    value["value"]["lineage"]["cut"] = [{"partition": 0, "offset": 35_000, "row": 0}]
 
 
 def a_process_comes_back(told: Story) -> None:
@@ -278,8 +346,8 @@ def a_process_comes_back(told: Story) -> None:
 
 def a_reader_got_what_was_aborted(told: Story) -> None:
     record: dict[str, Any] = {"key": "m@4", "sha256": "0" * 64, "headers": {}, "value": None}
-    told.read("live", MODELS, 3, record)
-    told.open.append((MODELS, 3, record))
+    told.read("live", MODELS, 4, record)
+    told.open.append((MODELS, 4, record))
 
 
 def a_subscriber_served_what_was_aborted(told: Story) -> None:
@@ -361,6 +429,67 @@ def a_stable_offset_stands_still_and_all_is_green(told: Story) -> None:
     )
 
 
+def a_version_is_of_two_topics(told: Story) -> None:
+    told.make_again(INPUT, "input-2")
+    told.feed(INPUT, 0, 44)
+    told.version(4)
+
+
+def a_version_names_a_topic_that_never_was(told: Story) -> None:
+    record = told.logs[MODELS][2]
+    assert record is not None
+    record["value"]["lineage"]["topic_id"] = "input-0"
+
+
+def a_row_is_joined_that_has_no_label(told: Story) -> None:
+    record = told.logs[MODELS][3]
+    assert record is not None
+    record["value"]["stream"]["class_weight"] = (5.0, 6.0)
+
+
+def a_row_is_joined_with_labels_of_another_topic(told: Story) -> None:
+    record = told.logs[MODELS][3]
+    assert record is not None
+    record["value"]["lineage"]["labels"]["topic_id"] = "labels-0"
+
+
+def a_row_that_has_its_label_is_refused(told: Story) -> None:
+    told.refuse(4, "absent_label")
+
+
+def a_scorer_goes_on_by_itself(told: Story) -> None:
+    told.make_again(POINTS, "points-2")
+    told.feed(POINTS, 0, 5, id_=100)
+    for offset in range(6):
+        told.score(offset, id_=100)
+    record = told.logs[SCORES][5]
+    assert record is not None
+    told.read("live", SCORES, 5, record)
+
+
+def a_scorer_reads_on_in_another_topic(told: Story) -> None:
+    told.make_again(POINTS, "points-2")
+    told.tell("scorer-1", "invoke", "life", daemon="scorer-1", added=["--scoring-on-gap", "beginning"])
+    told.feed(POINTS, 0, 9, id_=100)
+    for offset in range(5, 10):
+        told.score(offset, id_=100)
+    told.tell("watcher", "ok", "position", group="g", topic=POINTS, partition=0, offset=10)
+
+
+def a_scorer_answers_what_another_topic_held(told: Story) -> None:
+    told.make_again(POINTS, "points-2")
+    told.tell("scorer-1", "invoke", "life", daemon="scorer-1", added=["--scoring-on-gap", "beginning"])
+    told.feed(POINTS, 0, 4, id_=100)
+    for offset in range(5):
+        told.score(offset, id_=100)
+    told.score(5)
+
+
+def a_daemon_names_one_id_only(told: Story) -> None:
+    told.make_again(INPUT, "input-2")
+    told.tell("trainer-1", "fail", "life", exit=78, said="the topic labeled was recreated: its id was input-1")
+
+
 def a_daemon_refuses_to_start(told: Story) -> None:
     told.tell("trainer-1", "fail", "life", exit=78, said="the models topic held m@7, but now ends at m@6")
 
@@ -383,8 +512,8 @@ SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
     (a_point_is_scored_twice, {"doubled-score"}),
     (a_number_is_left_out, {"missing-version", "lost-version", "aborted-read"}),
     (the_head_goes_back, {"reordered", "inconsistent-read"}),
-    (a_cut_goes_back, {"reordered", "stuck-trainer"}),
-    (a_cut_beyond_the_input, {"phantom"}),
+    (a_cut_goes_back, {"reordered", "stuck-trainer", "mixed"}),
+    (a_cut_beyond_the_input, {"phantom", "mixed"}),
     (a_process_comes_back, {"zombie"}),
     (a_reader_got_what_was_aborted, {"aborted-read"}),
     (a_subscriber_served_what_was_aborted, {"aborted-read"}),
@@ -400,6 +529,15 @@ SPOILT: list[tuple[Callable[[Story], None], set[str]]] = [
     (rows_wait, {"stuck-trainer"}),
     (a_stable_offset_stands_still, {"stuck-reader"}),
     (a_stable_offset_stands_still_and_all_is_green, {"stuck-reader", "stuck-and-green"}),
+    (a_version_is_of_two_topics, {"mixed", "stuck-trainer"}),
+    (a_version_names_a_topic_that_never_was, {"mixed"}),
+    (a_row_is_joined_that_has_no_label, {"misjoined"}),
+    (a_row_is_joined_with_labels_of_another_topic, {"misjoined"}),
+    (a_row_that_has_its_label_is_refused, {"misjoined"}),
+    (a_scorer_goes_on_by_itself, {"unasked"}),
+    (a_scorer_reads_on_in_another_topic, {"lost-score", "stuck-scorer"}),
+    (a_scorer_answers_what_another_topic_held, {"phantom"}),
+    (a_daemon_names_one_id_only, {"refused-to-start"}),
     (a_daemon_refuses_to_start, {"refused-to-start"}),
 ]
 
@@ -487,6 +625,23 @@ def test_who_still_works_is_not_stuck() -> None:
     assert found == [], [anomaly.line() for anomaly in found]
 
 
+def test_who_stops_with_both_ids_and_goes_on_as_told_does_nothing_wrong() -> None:
+    """A trainer and a scorer whose topics were made again; one asks while the topic is away."""
+    told = story()
+    for topic, newer in ((INPUT, "input-2"), (POINTS, "points-2")):
+        told.make_again(topic, newer)
+        said = f"the topic {topic} was recreated: its id was {IDS[topic]} and is now {newer}"
+        told.tell(f"of-{topic}", "fail", "life", exit=78, said=said)
+        told.tell(f"of-{topic}", "fail", "life", exit=78, said=f"the topic {topic} no longer exists")
+    told.tell("scorer-1", "invoke", "life", daemon="scorer-1", added=["--scoring-on-gap", "beginning"])
+    told.feed(POINTS, 0, 3, id_=100)
+    for offset in range(4):
+        told.score(offset, id_=100)
+    told.tell("watcher", "ok", "position", group="g", topic=POINTS, partition=0, offset=4)
+    found = check(told.end())
+    assert found == [], [anomaly.line() for anomaly in found]
+
+
 def test_a_standstill_during_a_fault_is_none() -> None:
     """The bound is counted from when everything was well again."""
     told = story()
@@ -520,13 +675,15 @@ def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert first.t <= second.t
 
 
-@pytest.mark.parametrize("module", OWN)
+@pytest.mark.parametrize("module", [*OWN, "reference"])
 def test_the_checker_shares_no_code_with_what_it_judges(module: str) -> None:
-    """It imports the standard library and itself only."""
-    tree = ast.parse(Path(__file__).with_name(f"{module}.py").read_text(encoding="utf-8"))
+    """It imports the standard library and itself only, and the plain form of the rule of joins, which does so too."""
+    file = Path(reference.__file__) if module == "reference" else Path(__file__).with_name(f"{module}.py")
+    tree = ast.parse(file.read_text(encoding="utf-8"))
     imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     imported |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     foreign = {
         name for name in imported if name.split(".")[0] in ("streamsvm", "consumers", "tests", "confluent_kafka")
     }
-    assert {name for name in foreign if name != "tests.histories" and not name.startswith("tests.histories.")} == set()
+    own = ("tests.histories", "tests.joining")
+    assert {name for name in foreign if name not in own and not name.startswith("tests.histories.")} == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import threading
 from collections import Counter
@@ -56,8 +57,11 @@ def test_acknowledgements_are_kept_as_runs() -> None:
 
 def test_of_a_version_its_lineage_is_kept() -> None:
     """A history holds of a version what its chain is judged by, of a score what names its version, else all."""
-    version = b'{"name":"m","version":1,"x":[1],"lineage":{"parent":null,"cut":[],"topic":"t","seed":0}}'
-    assert gist(version) == {"name": "m", "version": 1, "lineage": {"parent": None, "cut": [], "topic": "t"}}
+    labels = {"part": "info_labels", "topic_id": "l"}
+    lineage: dict[str, object] = {"parent": None, "cut": [], "topic": "t", "topic_id": "i"}
+    kept = {"name": "m", "version": 1, "stream": {"points": 3}}
+    version = {**kept, "x": [1], "lineage": {**lineage, "seed": 0}, "parts": [{"part": "info_other"}, labels]}
+    assert gist(json.dumps(version).encode()) == {**kept, "lineage": {**lineage, "labels": labels}}
     assert gist(b'{"id":1,"score":2.0,"label":1,"model":"m","version":3,"points":9}') == {
         "id": 1,
         "model": "m",

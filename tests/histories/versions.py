@@ -125,7 +125,9 @@ def _cuts(evidence: Evidence, site: Site, name: str, versions: list[Read]) -> li
     found = each("reordered", "its cut is not past that of the version before it", back)
     fed = _fed(evidence, site.inputs[name])
     beyond = [
-        f"{read.key} {read.at}" for read in versions if any(offset > fed[partition] for partition, offset in _cut(read))
+        f"{read.key} {read.at}"
+        for read in versions
+        if any(at[0] > fed[partition] for partition, at in _cut(read).items())
     ]
     return found + each("phantom", "its cut lies beyond what was ever fed", beyond)
 
@@ -134,21 +136,23 @@ def _incarnation(read: Read) -> int:
     return int(read.headers.get("streamsvm.incarnation", "1"))
 
 
-def _cut(read: Read) -> list[tuple[int, int]]:
-    return [] if read.value is None else [(part["partition"], part["offset"]) for part in read.value["lineage"]["cut"]]
+def _cut(read: Read) -> dict[int, tuple[int, int]]:
+    """Return the offset of each partition's part, and the row, which moves alone where labels come later."""
+    parts = [] if read.value is None else read.value["lineage"]["cut"]
+    return {part["partition"]: (part["offset"], part["row"]) for part in parts}
 
 
 def _precedes(before: Read, after: Read) -> bool:
-    old, new = dict(_cut(before)), dict(_cut(after))
-    return old != new and all(new.get(partition, -1) >= offset for partition, offset in old.items())
+    old, new = _cut(before), _cut(after)
+    return old != new and all(new.get(partition, (-1, 0)) >= at for partition, at in old.items())
 
 
 def _fed(evidence: Evidence, topic: str) -> dict[int, int]:
     """Return the end of what was acknowledged in each partition, over all generations of a topic made anew."""
     ends: dict[int, int] = defaultdict(int)
-    for entry in evidence.told["feed"]:
-        if entry["topic"] == topic:
-            ends[entry["partition"]] = max(ends[entry["partition"]], entry["last"] + 1)
+    for generation in evidence.generations(topic):
+        for partition in generation.records:
+            ends[partition] = max(ends[partition], generation.end(partition))
     return ends
 
 

@@ -17,12 +17,12 @@ from confluent_kafka import KafkaException
 
 from tests.brokers.jvm import CannotRun
 from tests.histories.brokers import Brokers
-from tests.histories.feeding import DIMENSION, Feeder
+from tests.histories.feeding import DIMENSION, EARLY_MS, HORIZON_MS, JUMPS_MS, WRONG, Feeder, Source
 from tests.histories.history import Recorder
 from tests.histories.operators import Operator
 from tests.histories.processes import Daemon, Unit
 from tests.histories.readers import Follower, Place, TailReader, Watcher, read_to_end, tell_positions
-from tests.histories.scores import source_of_headers
+from tests.histories.scores import SOURCE, Point, source_of_headers
 from tests.interop.programs import install_node_reader, node_packages
 
 MODELS: Final = "models"
@@ -32,8 +32,14 @@ SCORES: Final = "scores"
 LETTERS: Final = "points.dlq"
 POINT_PARTITIONS: Final = 4
 LEAF_ROWS: Final = 10
-INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1}
-"""The models of a run, and of how many partitions each learns; `a` has two trainers, the input of `c` is made anew."""
+INPUT_PARTITIONS: Final = {"a": 1, "b": 2, "c": 1, "d": 1}
+"""The models of a run, and of how many partitions each learns; `a` has two trainers, labels of `d` come later."""
+LABELS: Final = {"d": "labels-d"}
+"""Of each model whose labels come later, their topic."""
+MADE_AGAIN: Final = ("c", "d")
+"""Models whose topics are deleted and made again."""
+ANY_TIME: Final = {"retention.ms": "-1", "message.timestamp.after.max.ms": str((1 << 63) - 1)}
+"""Takes records with whatever timestamp, as brokers before Kafka 3.6 did, and keeps them."""
 RIVAL_AFTER: Final = 5
 LOOK_S: Final = 0.25
 FIRST_VERSION_S: Final = 300.0
@@ -102,7 +108,8 @@ class Seen:
 
     newest: dict[str, int] = field(default_factory=dict)
     cuts: dict[tuple[str, int], int] = field(default_factory=dict)
-    answered: set[str] = field(default_factory=set)
+    ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    answered: set[Point] = field(default_factory=set)
     versions: int = 0
 
     def take(self, told: dict[str, Any]) -> None:
@@ -111,10 +118,13 @@ class Seen:
             self.versions += 1
             name, number = told["value"]["name"], told["value"]["version"]
             self.newest[name] = max(number, self.newest.get(name, 0))
-            for part in told["value"]["lineage"]["cut"]:
+            lineage = told["value"]["lineage"]
+            self.ids[name] = lineage["topic_id"], *([lineage["labels"]["topic_id"]] if lineage["labels"] else [])
+            for part in lineage["cut"]:
                 self.cuts[name, part["partition"]] = part["offset"]
         elif told["topic"] in (SCORES, LETTERS):
-            self.answered.add(source_of_headers(told["headers"]))
+            id_ = told["value"]["id"] if SOURCE in told["headers"] else None
+            self.answered.add((source_of_headers(told["headers"]), id_))
 
 
 class World:
@@ -139,7 +149,8 @@ class World:
         self.operators: list[Operator] = []
         self._readers: list[TailReader | Follower | Watcher] = []
         self._chance = random.Random(plan.seed)
-        self._recreated_at = float("-inf")
+        self._ids: dict[str, str] = {}
+        self._made_again = False
         self.skipped: list[str] = []
         self._logs = directory / "logs"
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -152,7 +163,7 @@ class World:
         self._create_topics()
         self._tell_facts()
         self.feeder = Feeder(
-            self.brokers.direct, self._rates(), self.behind, self.recorder, random.Random(self.plan.seed)
+            self.brokers.direct, self._sources(), self.behind, self.recorder, random.Random(self.plan.seed)
         )
         self._start_readers()
         self.feeder.start()
@@ -170,15 +181,29 @@ class World:
         self.brokers.create(f"{MODELS}.aliases", config={"cleanup.policy": "compact", **zstd})
         self.brokers.create(f"{MODELS}.audit", config={"cleanup.policy": "delete", **for_ever})
         for model, partitions in self.plan.inputs.items():
-            self.brokers.create(_input(model), partitions)
-            self.brokers.create(f"{_input(model)}.dlq")
-        self.brokers.create(POINTS, POINT_PARTITIONS)
+            for topic in _topics(model):
+                self._make(topic, partitions)
+                self.brokers.create(f"{topic}.dlq")
+        self._make(POINTS, POINT_PARTITIONS)
         self.brokers.create(SCORES, POINT_PARTITIONS)
         self.brokers.create(LETTERS)
 
-    def _rates(self) -> dict[str, tuple[int, float, bool]]:
-        rates = {_input(model): (count, self.plan.rate, True) for model, count in self.plan.inputs.items()}
-        return {**rates, POINTS: (POINT_PARTITIONS, 2.0 * self.plan.rate if self.plan.scorers else 0.0, False)}
+    def _make(self, topic: str, partitions: int) -> None:
+        """Make a topic that is fed, and tell the history."""
+        self.brokers.create(topic, partitions, ANY_TIME)
+        self._ids[topic] = self.brokers.topic_id(topic, self._ids.get(topic, ""))
+        self.recorder.tell("feeder", "ok", "topic", topic=topic, topic_id=self._ids[topic])
+
+    def _sources(self) -> dict[str, Source]:
+        rate = self.plan.rate
+        sources = {
+            _input(model): Source(
+                partitions=count, rate=rate, labeled=model not in LABELS, labels=LABELS.get(model, "")
+            )
+            for model, count in self.plan.inputs.items()
+        }
+        points = Source(partitions=POINT_PARTITIONS, rate=2.0 * rate if self.plan.scorers else 0.0)
+        return {**sources, POINTS: points}
 
     def _tell_facts(self) -> None:
         site = {
@@ -187,6 +212,17 @@ class World:
             "audit": f"{MODELS}.audit",
             "inputs": {model: _input(model) for model in self.plan.inputs},
             "rows_per_version": LEAF_ROWS * (max(INPUT_PARTITIONS.values()) + 1),
+            "joins": {
+                model: {
+                    "labels": labels,
+                    "letters": [f"{topic}.dlq" for topic in _topics(model)],
+                    "horizon_ms": HORIZON_MS,
+                    "early_ms": EARLY_MS,
+                    "absent": "dead_letter",
+                }
+                for model, labels in LABELS.items()
+                if model in self.plan.models
+            },
         }
         scoring = {"group": GROUP, "points": POINTS, "scores": SCORES, "letters": LETTERS, "model": "a"}
         plan = self.plan
@@ -216,7 +252,7 @@ class World:
             waited_s += LOOK_S
 
     def _daemon(self, unit: Unit) -> Daemon:
-        return Daemon(unit, self.recorder, self._logs, random.Random(self._chance.random()), self._may_reset)
+        return Daemon(unit, self.recorder, self._logs, random.Random(self._chance.random()), self._may_go_on)
 
     def _module(self, part: str) -> list[str]:
         planted = self.plan.defect and self.plan.planted_in == part
@@ -243,6 +279,13 @@ class World:
             "http-page": "false",
             "log-format": "json",
         }
+        if model in LABELS:
+            options |= {
+                "labels-topic": LABELS[model],
+                "labels-horizon": HORIZON_MS / 1_000,
+                "labels-early": EARLY_MS / 1_000,
+                "labels-absent": "dead_letter",
+            }
         topics = (MODELS, f"{MODELS}.aliases", f"{MODELS}.audit")
         return self._daemon(
             Unit(name=name, command=[*self._module("train"), *_words(options)], writes=topics, pause_s=pause_s)
@@ -356,24 +399,51 @@ class World:
         daemon.start()
         return daemon
 
-    def recreate_input(self) -> None:
-        """Delete the input of model `c`, and make it anew."""
-        topic = _input("c")
+    def inputs(self) -> list[str]:
+        """Return the topics that models are made of."""
+        return [topic for model in self.plan.models for topic in _topics(model)]
+
+    def recreatable(self) -> list[str]:
+        """Return the topics of this run that may be made again: an input, one of labels, one that is scored."""
+        found = [topic for topic in self.inputs() if _model(topic) in MADE_AGAIN]
+        return [*found, *([POINTS] if self.plan.scorers else [])] or self.inputs()
+
+    def readers_of(self, topic: str) -> list[Daemon]:
+        """Return the daemons that read one of these topics."""
+        if topic == POINTS:
+            return self.scorers
+        return [trainer for trainer in self.trainers if trainer.unit.name.split("-")[1] == _model(topic)]
+
+    def recreate(self, topic: str) -> None:
+        """Delete a topic, make it again under its name, and fill it at once."""
+        partitions = POINT_PARTITIONS if topic == POINTS else INPUT_PARTITIONS[_model(topic)]
 
         def again() -> None:
+            self.recorder.tell("feeder", "info", "topic", topic=topic)
             self.brokers.delete(topic)
-            self.brokers.create(topic, INPUT_PARTITIONS["c"])
+            self._make(topic, partitions)
 
-        self._recreated_at = self.recorder.now()
-        for partition in range(INPUT_PARTITIONS["c"]):
-            self.seen.cuts.pop(("c", partition), None)
+        self._made_again = True
         self.feeder.renew(topic, again)
 
-    def _may_reset(self) -> bool:
-        return self._recreated_at > float("-inf")
+    def _may_go_on(self) -> bool:
+        return self._made_again
+
+    def mistake(self, clock: str, topic: str) -> None:
+        """Give one of the producers of a topic a wrong clock."""
+        self.feeder.clocks.wrong[topic] = WRONG[clock]
+
+    def jump(self, chance: random.Random) -> None:
+        """Let the clock of the producers' machine jump."""
+        self.feeder.clocks.jumped_ms += chance.choice(JUMPS_MS)
+
+    def mend_clocks(self) -> None:
+        """Let every producer's clock be that of its machine."""
+        self.feeder.clocks.wrong.clear()
 
     def heal(self) -> None:
         """Make everything well, and tell so."""
+        self.mend_clocks()
         for daemon in self.daemons:
             daemon.thaw()
         self.brokers.revive()
@@ -382,6 +452,7 @@ class World:
     def settle(self) -> bool:
         """Feed the last points, and wait until all are answered and all models follow, or the bound is over."""
         self.feeder.stop()
+        self.feeder.close()
         self.feeder.flush()
         pause, still_s, waited_s, before = threading.Event(), 0.0, 0.0, -1
         while still_s < self.plan.bound_s + 10.0 and waited_s < MOST_SETTLING_S:
@@ -404,10 +475,15 @@ class World:
         """Return how many records of an input were not answered, or are not covered by a version."""
         ends = self.feeder.ends
         if topic == POINTS:
-            fed = sum(ends[POINTS, partition] for partition in range(POINT_PARTITIONS))
-            return fed - len(self.seen.answered) if self.plan.scorers else 0
-        model = topic.rpartition("-")[2]
-        return sum(ends[topic, p] - self.seen.cuts.get((model, p), 0) for p in range(INPUT_PARTITIONS[model]))
+            fed, first = (
+                sum(ends[POINTS, partition] for partition in range(POINT_PARTITIONS)),
+                self.feeder.first[POINTS],
+            )
+            answered = sum(id_ is None or id_ >= first for _, id_ in self.seen.answered)
+            return fed - answered if self.plan.scorers else 0
+        model = _model(topic)
+        cuts = self.seen.cuts if self.seen.ids.get(model) == tuple(self._ids[one] for one in _topics(model)) else {}
+        return sum(ends[topic, p] - cuts.get((model, p), 0) for p in range(INPUT_PARTITIONS[model]))
 
     def _hidden(self) -> dict[Place, int]:
         watcher = next(reader for reader in self._readers if isinstance(reader, Watcher))
@@ -433,8 +509,9 @@ class World:
             reader.stop()
         direct = self.brokers.direct
         tell_positions(direct, GROUP, [(POINTS, partition) for partition in range(POINT_PARTITIONS)], self.recorder)
+        refused = [(f"{topic}.dlq", 0) for model in self.plan.models if model in LABELS for topic in _topics(model)]
         for isolation in ("read_committed", "read_uncommitted"):
-            read_to_end(f"final-{isolation}", direct, isolation, self.outputs, self.recorder)
+            read_to_end(f"final-{isolation}", direct, isolation, [*self.outputs, *refused], self.recorder)
 
     def end(self) -> None:
         """Leave nothing behind."""
@@ -450,6 +527,15 @@ def rival_of(unit: Unit) -> Unit:
 
 def _input(model: str) -> str:
     return f"labeled-{model}"
+
+
+def _model(topic: str) -> str:
+    return topic.rpartition("-")[2]
+
+
+def _topics(model: str) -> list[str]:
+    """Return the topics that a model is made of: its input, and where labels come later that of these."""
+    return [_input(model), *([LABELS[model]] if model in LABELS else [])]
 
 
 def _words(options: dict[str, Any]) -> list[str]:

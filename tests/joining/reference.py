@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from streamsvm.joining.joiner import JoinRules
+
+class Rules(Protocol):
+    """What the rule depends on, as `JoinRules` has it; nothing of the product is imported here."""
+
+    @property
+    def horizon_ms(self) -> int: ...
+    @property
+    def early_ms(self) -> int: ...
+    @property
+    def absent(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ def merged(features: list[Feature], labels: list[Label]) -> list[tuple[int, Feat
 
 
 def join(
-    features: list[Feature], labels: list[Label], rules: JoinRules
+    features: list[Feature], labels: list[Label], rules: Rules
 ) -> tuple[list[Joined], list[Told], dict[str, int | None], dict[str, int]]:
     """Join two whole logs; the last two are the rows and early labels that are held at the end."""
     rows: dict[str, dict[str, int | None]] = {}

@@ -14,7 +14,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
@@ -270,6 +270,8 @@ class GroupWorker:
             self._publish([p for p in self._owned if self._is_due(p)])
         except (LogGap, OffsetOutOfRange) as gap:
             if self._settings.input.on_gap == "fail" or self._incarnation is None:
+                with suppress(TransientError):
+                    self._identity.confirm({})  # a topic made again that is still shorter is named by both ids
                 raise
             self._wait_for_reset(gap)
         self._show()

@@ -756,7 +756,7 @@ def log_start(settings: Settings, url: str) -> None:
 
 
 @topics_app.command("create", cls=OptionsOnDemand)
-@with_settings(*TRAINER_SECTIONS)
+@with_settings(*TRAINER_SECTIONS, "output", common=CLIENT)
 def topics_create(settings: Settings) -> None:
     """Create the output topics of a trainer, with the settings they need.
 

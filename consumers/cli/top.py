@@ -280,7 +280,7 @@ def _versions(versions: tuple[VersionPart, ...], now: datetime) -> Table:
         table.add_row(
             f"{version.number}{' current' if version.current else ''}",
             age((now - version.published).total_seconds()),
-            _number(version.rows),
+            _number(version.points),
             _number(version.training_points),
             _number(version.objective, ".5g"),
             between,

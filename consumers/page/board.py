@@ -33,7 +33,7 @@ from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
 from streamsvm.coreset.forgetting import Horizon
-from streamsvm.coreset.structure import Bucket
+from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.learning.partition import OpenLeaf
 from streamsvm.learning.partitions import Partitions
@@ -90,11 +90,12 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardSnapshot:
-    """What a trainer left; a mapping in it is never changed."""
+    """What a trainer left; a mapping in it is never changed. `learned` rows are those that were not rejected."""
 
     taken: datetime
     verdict: Verdict
     partitions: tuple[PartitionPart, ...] = ()
+    learned: int = 0
     versions: tuple[VersionPart, ...] = ()
     history: tuple[Moment, ...] = ()
     drawing: Drawing | None = None
@@ -133,7 +134,12 @@ class History(Generic[Lived]):
         return monotonic >= self._next_at
 
     def add(self, moment: Lived, monotonic: float) -> None:
-        """Keep a moment; a full history first loses every second one."""
+        """Keep a moment; a full history first loses every second one.
+
+        Of moments alike only the first and the last are kept, so that a quiet stream does not thin out a busy one.
+        """
+        if len(self.moments) >= 2 and all(_alike(one, moment) for one in self.moments[-2:]):
+            self.moments = self.moments[:-1]
         if len(self.moments) >= MOST_MOMENTS:
             self.moments = self.moments[::2]
             self.interval_s *= 2.0
@@ -147,6 +153,11 @@ class History(Generic[Lived]):
         wanted = now - DAY
         nearest = min((*self._hours, *self.moments), key=lambda moment: abs(moment.time - wanted), default=None)
         return nearest if nearest is not None and abs(nearest.time - wanted) <= HOUR else None
+
+
+def _alike(one: _Timed, other: _Timed) -> bool:
+    """Tell whether two moments differ in nothing but their times."""
+    return structs.replace(one, time=other.time) == other
 
 
 class TrainerBoard:
@@ -248,14 +259,15 @@ class TrainerBoard:
             return
         self._look_at = monotonic + LOOK_EVERY_S
         before = self.snapshot
-        partitions = _partitions(learner)
-        learned, lag = sum(part.rows for part in partitions), lag_of(self._metrics)
+        totals = learner.learned()
+        partitions = _partitions(learner, totals)
+        learned, lag = sum(part.count for part in totals.values()), lag_of(self._metrics)
         balanced = figures_of(self._metrics, "streamsvm_prequential_balanced_accuracy")
         if self._history.due(monotonic):
             answered, true = shares_of(self._metrics)
             self._history.add(Moment(now, balanced, learned, lag, answered, true), monotonic)
         versions = self._versions
-        covered = versions[0].rows if versions and versions[0].number == self._number else None
+        covered = versions[0].points if versions and versions[0].number == self._number else None
         facts = Facts(
             number=self._number,
             covered=covered,
@@ -277,6 +289,7 @@ class TrainerBoard:
             taken=now,
             verdict=verdict,
             partitions=partitions,
+            learned=learned,
             versions=versions,
             history=self._history.moments,
             drawing=drawing,
@@ -408,9 +421,8 @@ def replace_current(part: VersionPart, current: int | None) -> VersionPart:
     return part if part.current == is_current else structs.replace(part, current=is_current)
 
 
-def _partitions(learner: Partitions) -> tuple[PartitionPart, ...]:
-    leaves = learner.open_leaves()
-    learned, horizons = learner.learned(), learner.horizons()
+def _partitions(learner: Partitions, learned: Mapping[int, Learned]) -> tuple[PartitionPart, ...]:
+    leaves, horizons = learner.open_leaves(), learner.horizons()
     return tuple(
         _partition(number, buckets, leaves[number], learned[number].rows, horizons[number])
         for number, buckets in learner.buckets().items()

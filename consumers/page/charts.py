@@ -19,6 +19,8 @@ def line(
 ) -> Markup | None:
     """Return a value through time, from 0 up, with its times below; None while there is nothing to draw.
 
+    The axis begins and ends where the value is known.
+
     Parameters
     ----------
     name, title : str
@@ -27,9 +29,12 @@ def line(
     shown : callable
         A value for people.
     """
-    known = [value for value in values if value is not None]
-    if len(known) < 2:
+    places = [place for place, value in enumerate(values) if value is not None]
+    if len(places) < 2:
         return None
+    between = slice(places[0], places[-1] + 1)
+    times, values = times[between], values[between]
+    known = [value for value in values if value is not None]
     high = max(*known, 1e-9) * 1.05
     seconds = [time.timestamp() for time in times]
     length = seconds[-1] - seconds[0] or 1.0

@@ -126,7 +126,7 @@ def _trainer(
             "dyadic" if settings.coreset.forgets else settings.coreset.structure or "tree",
             settings.coreset.fan_in,
             partitions,
-            rows=sum(part.rows for part in partitions),
+            rows=snapshot.learned if snapshot else 0,
             buckets=settings.coreset.dyadic_buckets if settings.coreset.forgets else settings.coreset.buckets,
             memory=settings.coreset.memory,
         ),

@@ -191,6 +191,9 @@ Series = Sequence[float | None]
 def lines(name: str, title: str, moments: Sequence[Moment], series: Mapping[str, Series]) -> Markup | None:
     """Return shares through time, each with its class of lines; None while there is nothing to draw.
 
+    The axis begins where something is known, and ends where the newest rows were learned: a stream that rests does not
+    press what there is into a corner.
+
     Parameters
     ----------
     name, title : str
@@ -199,6 +202,8 @@ def lines(name: str, title: str, moments: Sequence[Moment], series: Mapping[str,
     series : mapping of str to sequence
         By the class of its line, the first one first told of; None breaks the line.
     """
+    shown = _lively(moments, series)
+    moments, series = moments[shown], {kind: values[shown] for kind, values in series.items()}
     known = [value for values in series.values() for value in values if value is not None]
     first = next(iter(series.values()))
     if len(known) < 2 or len(moments) < 2:
@@ -223,6 +228,17 @@ def lines(name: str, title: str, moments: Sequence[Moment], series: Mapping[str,
         time_axis(times, SPARK_HEIGHT + FOOT - 4.0, GUTTER),
         class_="spark",
     )
+
+
+def _lively(moments: Sequence[Moment], series: Mapping[str, Series]) -> slice:
+    """Return the moments from the first with a known value to the first with all rows learned, two at least."""
+    begin = min(
+        (place for values in series.values() for place, value in enumerate(values) if value is not None), default=0
+    )
+    end = len(moments) - 1
+    while end > begin + 1 and moments[end - 1].rows == moments[end].rows:
+        end -= 1
+    return slice(begin, end + 1)
 
 
 def time_axis(times: Sequence[datetime], y: float, begin: float = 0.0) -> Markup:

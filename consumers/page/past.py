@@ -79,7 +79,7 @@ class Past:
             Moment(
                 part.published,
                 Figures(part.balanced_accuracy),
-                part.rows,
+                part.points,
                 None,
                 answered=part.answered,
                 true=part.true,

@@ -105,7 +105,7 @@ def _scoring(scoring: ScoringPart) -> list[Markup]:
         ("drift", "Drift: population stability index", [moment.drift for moment in moments], "{:.3f}".format),
     ]
     through = [
-        _chart(title, charts.line(name, title, times, values, shown), "Not available yet.")
+        _chart(title, charts.line(name, title, times, values, shown), _first(values, shown))
         for name, title, values, shown in lines
     ]
     drift = scoring.drift
@@ -125,6 +125,14 @@ def _scoring(scoring: ScoringPart) -> list[Markup]:
             class_="columns",
         ),
     ]
+
+
+def _first(values: Sequence[float | None], shown: Callable[[float], str]) -> str:
+    """Say the one value that is no line yet."""
+    for value in values:
+        if value is not None:
+            return f"{shown(value)} so far; the chart begins with the second value."
+    return "Not available yet."
 
 
 def _chart(title: str, drawing: Markup | None, empty: str) -> Markup:

@@ -166,9 +166,10 @@ class LeafPart(msgspec.Struct, frozen=True):
 
 
 class PartitionPart(msgspec.Struct, frozen=True):
-    """One partition's structure: leaves sealed, rows learned, its buckets, the oldest first, and the open leaf.
+    """One partition's structure: leaves sealed, rows seen, its buckets, the oldest first, and the open leaf.
 
-    `horizons` are the newest rows, so many, and their share of the next model's weight; empty where all rows count.
+    Rejected rows are among those seen. `horizons` are the newest rows, so many, and their share of the next model's
+    weight; empty where all rows count.
     """
 
     partition: int
@@ -184,7 +185,7 @@ class Structure(msgspec.Struct, frozen=True):
 
     Or `dyadic`, of at most `buckets`, where rows are forgotten: `memory` says how.
 
-    `rows` is what all partitions learned, before this start, too.
+    `rows` is what all partitions learned, without rejected rows, and before this start, too.
     """
 
     kind: Literal["tree", "chain", "dyadic"]

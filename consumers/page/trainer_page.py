@@ -297,7 +297,7 @@ def _answers(quality: Quality) -> Markup:
             element(
                 "p",
                 f"AUC {_interval(figures.auc)}, balanced accuracy {_interval(figures.balanced_accuracy)}, average "
-                f"precision {figures.average_precision:.3f}; in brackets, what holds over all versions together.",
+                f"precision {figures.average_precision:.3f}. {RANGES}",
                 class_="note",
             ),
         ]
@@ -328,8 +328,8 @@ def _answers_by_label(quality: Quality) -> Markup:
         more = element("details", element("summary", f"{len(rows) - MOST_LABELS} more labels"), folded, class_="more")
     note = (
         f"Balanced accuracy {_interval(figures.balanced_accuracy)} over {figures.judged} labels with enough points; "
-        f"chance is {1.0 / figures.judged:.3f}. Found: the share of a label's own weight that is answered with it. In "
-        "brackets, what holds over all versions together."
+        f"chance is {1.0 / figures.judged:.3f}. Found: the share of a label's own weight that is answered with it. "
+        f"{RANGES}"
     )
     return element("section", heading, table, more, element("p", note, class_="note"))
 
@@ -349,6 +349,10 @@ def _interval(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({max(0.0, estimate.low):.3f} to {min(1.0, estimate.high):.3f})"
 
 
+RANGES: Final = (
+    "In brackets: the range in which the true figure lies. For 99 of 100 models, that is so of every version."
+)
+"""What `_interval` prints, for people; `ERROR` of `streamsvm.quality.skill`, at both ends of a range."""
 ABOUT_MEMORY: Final = {
     "window": "A window: two buckets a level. What lies before it is dropped, and a bucket half inside counts half.",
     "decay": "Decay: two buckets a level, and rows that count half as much after each half-life.",
@@ -419,8 +423,8 @@ def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
         element("h3", f"Partition {part.partition}"),
         element(
             "p",
-            number_of(f"{path}.rows", part.rows), " rows in ", number_of(f"{path}.sealed", part.sealed),
-            " sealed leaves", digits,
+            number_of(f"{path}.rows", part.rows), " rows, rejected ones included, in ",
+            number_of(f"{path}.sealed", part.sealed), " sealed leaves", digits,
             class_="note",
         ),
         element("div", drawings.counter(structure, part), class_="digits"),
@@ -493,7 +497,7 @@ def _version(index: int, version: VersionPart, now: datetime, *, shares: bool) -
     return [
         join(number, " ", element("span", "current", class_="badge") if version.current else None),
         age_of(version.published, now),
-        number_of(f"{path}.rows", version.rows),
+        number_of(f"{path}.points", version.points),
         number_of(f"{path}.balanced_accuracy", version.balanced_accuracy, ".3f"),
         *(second if shares else []),
         KNOWS.get(version.skill, NONE),

@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ CAPTION: Final = "Drawn from the panels' queries, not a Grafana screenshot: HTRU
 BACK, PANEL, INK, FAINT = "#f4f5f5", "#ffffff", "#24292e", "#8e8e8e"
 COLOURS: Final = ("#1f60c4", "#e0752d", "#7d7d7d", "#37872d", "#8f3bb8", "#c4162a", "#0a7c8c", "#b58900")
 COLUMNS: Final = 24
+MOST_NAMES: Final = 4
+"""Below a panel there is room for so many; of more, those are told that were ever above 0."""
 STEP_S: Final = 1.0
 TICK_S: Final = 0.25
 Drawn = dict[str, list[tuple[str, Series]]]
@@ -127,7 +130,7 @@ def _graph(axes: Axes, panel: dict[str, Any], answers: list[tuple[str, Series]],
         axes.stackplot(ago, stacked, labels=[name for name, *_ in named], colors=COLOURS, alpha=0.75, step="post")
     else:
         steps = defaults["custom"]["lineInterpolation"] == "stepAfter"
-        for colour, (name, ats, values) in zip(COLOURS, named, strict=False):
+        for colour, (name, ats, values) in zip(cycle(COLOURS), named, strict=False):
             ago = [at - end for at in ats]
             axes.plot(ago, values, color=colour, lw=1.4, label=name, drawstyle="steps-post" if steps else "default")
     if "min" in defaults:
@@ -142,10 +145,16 @@ def _graph(axes: Axes, panel: dict[str, Any], answers: list[tuple[str, Series]],
     axes.set_axisbelow(True)
     _frame(axes)
     if len(named) > 1:
+        handles, names = axes.get_legend_handles_labels()
+        if len(named) > MOST_NAMES:
+            told = [place for place, (_, _, values) in enumerate(named) if any(values)][:MOST_NAMES]
+            handles, names = [handles[place] for place in told], [names[place] for place in told]
         axes.legend(
+            handles,
+            names,
             fontsize=7,
             frameon=False,
-            ncols=len(named),
+            ncols=max(1, len(names)),
             loc="upper center",
             bbox_to_anchor=(0.5, -0.11),
             handlelength=1.0,

@@ -21,6 +21,7 @@ from consumers.host.runtime import Health
 from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import MOST_MOMENTS, History, ScorerBoard, Subject
+from consumers.page.drawings import lines
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, TrainerStatus, decode, encode, schema
 from consumers.settings import HttpConfig, Settings
@@ -318,12 +319,38 @@ def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
     history, n = History(), 20 * MOST_MOMENTS
     for second in range(n):
         if history.due(float(second)):
-            history.add(Moment(T0 + timedelta(seconds=second), Figures(), 0, None), float(second))
+            history.add(Moment(T0 + timedelta(seconds=second), Figures(), second, None), float(second))
     seconds = [(moment.time - T0).total_seconds() for moment in history.moments]
     assert MOST_MOMENTS // 2 <= len(seconds) <= MOST_MOMENTS
     assert seconds[0] < n / 10
     assert seconds[-1] > n - 2 * history.interval_s
     assert len(set(np.diff(seconds))) == 1
+
+
+def test_a_quiet_stream_does_not_thin_out_a_busy_one() -> None:
+    """After a file was learned, hours of nothing are two moments, and every one of the busy seconds is still there."""
+    history, busy = History(), 60
+    for second in range(20 * MOST_MOMENTS):
+        if history.due(float(second)):
+            rows = min(second, busy)
+            history.add(Moment(T0 + timedelta(seconds=second), Figures(), rows, None), float(second))
+    assert [moment.rows for moment in history.moments] == [*range(busy + 1), busy]
+    assert history.moments[-1].time == T0 + timedelta(seconds=20 * MOST_MOMENTS - 1)
+
+
+def test_the_axis_fits_what_there_is() -> None:
+    """A day before the first scored point and a day after the last row take no room of the charts of quality."""
+    busy = tuple(
+        Moment(T0 + timedelta(days=1, seconds=place), Figures(0.8 + place / 100), 100 * place, place, 0.1, 0.2)
+        for place in range(5)
+    )
+    idle = (Moment(T0, Figures(), 0, 0), *busy, msgspec.structs.replace(busy[-1], time=T0 + timedelta(days=2)))
+    drawn = [
+        lines("quality", "", moments, {"model": [moment.balanced_accuracy.model for moment in moments]})
+        for moments in (busy, idle)
+    ]
+    assert drawn[0] is not None
+    assert drawn[0] == drawn[1]
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from consumers.metrics import Metrics
 from consumers.page.boundary import Projection, project
@@ -106,7 +106,12 @@ class BoardSnapshot:
     yesterday: Moment | None = None
 
 
-Lived = TypeVar("Lived", Moment, ScoringMoment)
+class _Timed(Protocol):
+    @property
+    def time(self) -> datetime: ...
+
+
+Lived = TypeVar("Lived", bound=_Timed)
 
 
 @dataclass(slots=True)
@@ -150,9 +155,10 @@ class History(Generic[Lived]):
         return nearest if nearest is not None and abs(nearest.time - wanted) <= HOUR else None
 
 
-def _alike(one: Lived, other: Lived) -> bool:
+def _alike(one: _Timed, other: _Timed) -> bool:
     """Tell whether two moments differ in nothing but their times."""
-    return structs.replace(one, time=other.time) == other
+    assert isinstance(one, Struct)
+    return bool(structs.replace(one, time=other.time) == other)
 
 
 class TrainerBoard:

@@ -233,8 +233,9 @@ class Follower:
 
     def _drain(self, process: subprocess.Popen[str]) -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            self.complaints = (self.complaints + line)[-2000:]
+        with process.stderr:
+            for line in process.stderr:
+                self.complaints = (self.complaints + line)[-2000:]
 
     def _follow(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None

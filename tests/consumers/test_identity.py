@@ -488,6 +488,7 @@ def test_scores_and_labels_are_not_joined_across_two_logs(
     follower = Follower(cluster, logs, dict.fromkeys(range(4), 0), {})
     with closing(follower):
         eventually(lambda: follower.read(100) >= 0 and follower.scored == 20, "the scores are read")
+        eventually(follower.read_labels, "their labels are read")
         assert len(follower.joined()) == 20
         assert len(read_served(cluster, settings).served) == 20
         question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4))

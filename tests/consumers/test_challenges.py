@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -269,10 +270,10 @@ def test_a_challenge_is_decided_by_labels_that_come_later(real_broker: TestBroke
     Cluster(connection).create([TopicSpec(late.topic)])
     settings = made.model_copy(update={"labels": late})
     points = LatePoints(connection, settings, 3)
-    with (
-        Running(settings, connection, train=weaker(1, *range(3, 100))) as running,
-        Scoring(settings, connection) as scoring,
-    ):
+    with ExitStack() as stack:
+        running = stack.enter_context(Running(settings, connection, train=weaker(1, *range(3, 100))))
+        running.wait_until_started()  # it makes the topics
+        scoring = stack.enter_context(Scoring(settings, connection))
 
         def write_and_label(n: int) -> None:
             points.send(n)

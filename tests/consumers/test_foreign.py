@@ -51,7 +51,7 @@ def assert_harmless(text: str, foreign: str) -> None:
     assert printable(foreign) in text
 
 
-@pytest.mark.parametrize("foreign", NASTY)
+@pytest.mark.parametrize("foreign", [one for one in NASTY if one != "\udcff"])  # which no message can hold
 def test_a_version_is_shown_as_it_is_written(foreign: str) -> None:
     """Feature names, the model's name, labels, topic, solver and hashes of a version that somebody else made."""
     version = version_of()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 import traceback
@@ -264,6 +265,7 @@ def score(settings: Settings) -> None:
 @with_settings("registry", common=CLIENT)
 def replay_command(
     settings: Settings,
+    context: typer.Context,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
     file: PointsFile = None,
     dataset: Dataset = None,
@@ -323,6 +325,7 @@ def replay_command(
             cluster,
             topic,
             _event_file("--events", file, foreign),
+            config=context.params.get("config"),
             format_=format_,
             delimiter=delimiter,
             unlabeled=unlabeled,
@@ -663,11 +666,12 @@ def _replay_events(
     *,
     format_: Any,
     delimiter: str | None,
+    config: str | None,
     unlabeled: bool,
     create: int | None,
     sending: dict[str, Any],
 ) -> None:
-    from consumers.cli.file_options import in_flags
+    from consumers.cli.file_options import events_step, in_flags
     from consumers.replay.replay import prepare_topic, progress_bar, replay_events
     from streamsvm.ingest.files.event_files import Markers, events_in
     from streamsvm.ingest.files.opening import format_of
@@ -691,6 +695,12 @@ def _replay_events(
     for column, found in sorted(markers.items()):
         told = ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
         typer.echo(printable(f"{column}: {told} taken as missing"))
+    if unlabeled:
+        return
+    if recipe is None:
+        typer.echo(f"to propose [features] for them: streamsvm features infer {shlex.quote(str(file))}")
+    else:
+        typer.echo(f"to train on them: {events_step(topic, config)}")
 
 
 def _goal(cost: str | None, target: str | None) -> dict[str, Any]:

@@ -222,6 +222,11 @@ def next_step(topic: str, source: Source, labels: Sequence[Label]) -> str:
     return f"to train on them: {shlex.join(command)}"
 
 
+def events_step(topic: str, config: str | None) -> str:
+    """Return the command that learns events: by the file that declares their features, if a file does."""
+    return shlex.join(["streamsvm", "train", *(("--config", config) if config else ()), "--input-topic", topic])
+
+
 def _list_option(name: str, values: Sequence[Label]) -> str:
     """Write a list as the command line reads it: with commas where that comes back as the same, else as JSON."""
     commas = ",".join(map(str, values))

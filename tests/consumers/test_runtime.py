@@ -191,7 +191,20 @@ def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
         assert definition.meaning.endswith(".")  # type: ignore[attr-defined]
         assert definition.advice.endswith(".")  # type: ignore[attr-defined]
         assert set(definition.labels) <= {  # type: ignore[attr-defined]
-            *("partition", "level", "reason", "outcome", "scorer", "label", "sample", "of", "worker", "kind", "end")
+            *(
+                "partition",
+                "level",
+                "reason",
+                "outcome",
+                "scorer",
+                "label",
+                "sample",
+                "of",
+                "worker",
+                "kind",
+                "end",
+                "log",
+            )
         }
 
 

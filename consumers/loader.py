@@ -90,7 +90,9 @@ def load(
         bound = Bound(**(options or {}))
     except ValidationError as error:
         raise ConfigurationError(f"invalid configuration: {_one_line(error)}", _sources(file)) from None
-    except (SettingsError, tomllib.TOMLDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"{file} is not valid TOML: {error}", "Correct that line of the file.") from None
+    except SettingsError as error:
         raise ConfigurationError(f"the configuration cannot be read: {error}", _sources(file)) from None
     values = {field: getattr(bound, field) for field in Settings.model_fields}
     return Settings.model_construct(_fields_set=set(bound.model_fields_set), **values)

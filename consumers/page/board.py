@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct, structs
 
@@ -106,12 +106,7 @@ class BoardSnapshot:
     yesterday: Moment | None = None
 
 
-class _Timed(Protocol):
-    @property
-    def time(self) -> datetime: ...
-
-
-Lived = TypeVar("Lived", bound=_Timed)
+Lived = TypeVar("Lived", bound=Moment | ScoringMoment)
 
 
 @dataclass(slots=True)
@@ -155,7 +150,7 @@ class History(Generic[Lived]):
         return nearest if nearest is not None and abs(nearest.time - wanted) <= HOUR else None
 
 
-def _alike(one: _Timed, other: _Timed) -> bool:
+def _alike(one: Lived, other: Lived) -> bool:
     """Tell whether two moments differ in nothing but their times."""
     assert isinstance(one, Struct)
     return bool(structs.replace(one, time=other.time) == other)

@@ -184,8 +184,8 @@ MISTAKES: Final = (
         "TOML that is none",
         "train",
         78,
-        r"the configuration cannot be read: .*line 1",
-        "streamsvm.toml",
+        r"streamsvm\.toml is not valid TOML: .*line 1",
+        "Correct that line",
         toml="[points\ndimension=2",
     ),
     _one(
@@ -344,7 +344,7 @@ MISTAKES: Final = (
     _one("nothing to evaluate", "evaluate", 78, r"needs either a file or --dataset", "For example: streamsvm evaluate"),
     _one("a file of points that is not there", "evaluate nope.csv", 78, r"nope.csv does not exist", "Give the path"),
     _one("a data set that there is not", "evaluate --dataset higgs", 78, r"unknown data set higgs", "htru2"),
-    _one("no topic to replay to", "replay --dataset htru2", 2, r"Missing option '--topic'", "replay -h"),
+    _one("no topic to replay to", "replay --dataset htru2", 2, r"Missing option '--topic'", "streamsvm replay -h"),
     _one("a replay of nothing", "replay --topic t", 78, r"either a file or --dataset", "file|--dataset"),
     _one("since a time that is none", "dead-letters --since yesterday", 78, r"--since is 'yesterday'", "30min"),
     _one(

@@ -12,6 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -282,3 +283,12 @@ def test_a_loop_stuck_in_a_call_is_seen_from_outside() -> None:
         eventually(lambda: get(server, "/healthz")[0] == 200, "the loop turns again")
         stop.set()
         thread.join()
+
+
+def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
+    """With its line, and no other source beside it: only a file can be wrong in that way."""
+    file = tmp_path / "own.toml"
+    file.write_text("[svm\nalpha = 1\n")
+    with pytest.raises(ConfigurationError, match=r"own\.toml is not valid TOML: .*line 1") as refused:
+        load(file=file)
+    assert "Sources read" not in str(refused.value)

@@ -316,7 +316,8 @@ def test_the_tag_ignores_only_when_it_was_taken() -> None:
 
 def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
     """However long a process lives: a bounded number of moments at even steps, over nearly all of its life."""
-    history, n = History(), 20 * MOST_MOMENTS
+    history: History[Moment] = History()
+    n = 20 * MOST_MOMENTS
     for second in range(n):
         if history.due(float(second)):
             history.add(Moment(T0 + timedelta(seconds=second), Figures(), second, None), float(second))
@@ -329,7 +330,8 @@ def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
 
 def test_a_quiet_stream_does_not_thin_out_a_busy_one() -> None:
     """After a file was learned, hours of nothing are two moments, and every one of the busy seconds is still there."""
-    history, busy = History(), 60
+    history: History[Moment] = History()
+    busy = 60
     for second in range(20 * MOST_MOMENTS):
         if history.due(float(second)):
             rows = min(second, busy)

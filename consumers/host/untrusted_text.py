@@ -9,8 +9,6 @@ import sys
 
 from rich.text import Text
 
-from streamsvm.places import time_of
-
 
 def printable(text: str) -> str:
     """Return a text whose control characters are escaped: what others write must not steer a terminal."""
@@ -21,6 +19,8 @@ def moment(time_ms: int) -> str:
     """Return a record's time, which may be any number, in UTC."""
     if time_ms < 0:
         return "unknown"
+    from streamsvm.places import time_of  # the list of commands needs no library
+
     time = time_of(time_ms / 1_000)
     return f"{time_ms} ms, which is not a valid time" if time is None else time.isoformat(timespec="seconds")
 

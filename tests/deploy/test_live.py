@@ -44,6 +44,8 @@ def table(answers: dict[Query, Series]) -> str:
 OF_OTHER_DAEMONS: Final = {
     "streamsvm_prequential_label_": "more than two labels",
     "streamsvm_labels_total": "labels of another topic",
+    "streamsvm_input_open_transaction_records": "a producer whose transaction is open",
+    "streamsvm_join_times_ahead_total": "labels of another topic",
     "streamsvm_memory_short_share": "a memory that forgets",
     "streamsvm_worker_cpu_seconds": "worker processes",
     "streamsvm_coresets_records_total": "training.from_coresets",

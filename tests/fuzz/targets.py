@@ -597,7 +597,11 @@ def _source(case: bytes) -> str:
             found.scores
         )
         assert all(0 <= run.begin < run.end <= 10 for run in runs)
-        labels = {0: ServedLabels(time_ms=np.array([INT64 - 1]), keys=[b"a"], sign=np.array([1], np.int8))}
+        labels = {
+            0: ServedLabels(
+                time_ms=np.array([INT64 - 1]), last=np.ones(1, np.bool_), keys=[b"a"], sign=np.array([1], np.int8)
+            )
+        }
         if len(found.scores):
             served(found.scores, labels, horizon_ms=1_000, early_ms=0, settled=True)
         accepted += len(found.scores)

@@ -18,7 +18,8 @@ from tests.deploy.live import Live, Series
 pytestmark = [
     pytest.mark.timeout(600),
     pytest.mark.skipif(
-        not os.environ.get("GITHUB_ACTIONS") and (shutil.which("prometheus") is None or shutil.which("promtool") is None),
+        not os.environ.get("GITHUB_ACTIONS")
+        and (shutil.which("prometheus") is None or shutil.which("promtool") is None),
         reason="prometheus and promtool are not on PATH (Debian: apt install prometheus)",
     ),
 ]

@@ -44,9 +44,8 @@ PASSED: Final = {"id": "µ" * 300, "x": [round(0.37 * i, 2) for i in range(60_00
 def pinned_in_java() -> dict[str, str]:
     """Return the version of each dependency and plugin of the module."""
     pom = ElementTree.parse(JAVA / "pom.xml").getroot()
-    space = {"m": "http://maven.apache.org/POM/4.0.0"}
-    found = [*pom.iterfind(".//m:dependency", space), *pom.iterfind(".//m:plugin", space)]
-    return {one.findtext("m:artifactId", "", space): one.findtext("m:version", "", space) for one in found}
+    found = [*pom.iterfind(".//dependency"), *pom.iterfind(".//plugin")]
+    return {one.findtext("artifactId", ""): one.findtext("version", "") for one in found}
 
 
 def test_both_have_the_version_of_the_whole() -> None:
@@ -74,7 +73,7 @@ def test_every_dependency_is_pinned_and_no_host_is_named() -> None:
     assert all(re.fullmatch(r"[\d.]+", version) for version in pinned.values()), pinned
     for file in ((NODE_READER / "package-lock.json"), (JAVA / "pom.xml")):
         hosts = set(re.findall(r"https?://([^/\"<]+)", file.read_text()))
-        assert hosts <= {"maven.apache.org"}, file  # the name of the schema
+        assert not hosts, file
     assert "<repository>" not in (JAVA / "pom.xml").read_text()
 
 

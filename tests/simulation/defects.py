@@ -586,7 +586,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "10 the end is the last stable offset": Defect(
         "reading to the high watermark",
-        "th version is|ends at",
+        "th version is|ends at|the models topic holds no",
         {"foreign": 2, "end foreign": 2, "kill": 2},
         _with_cluster(_ToTheStableOffset),
         alone=_nobody_waits_for_markers,

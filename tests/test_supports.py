@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.history.attached import refuse_erasure
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
@@ -26,7 +27,6 @@ from consumers.replay.replay import replay
 from consumers.served.reading import logs_of
 from consumers.settings import Settings, section_class
 from consumers.trainer.archiving import archive_config
-from consumers.trainer.startup import refuse_erasure
 from consumers.verify.building import as_plain
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError

@@ -162,10 +162,10 @@ def worker(settings: Settings) -> None:
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
 
     stop = stop_on_signals()  # before the imports that take seconds
+    from consumers.branches.workers.group_worker import GroupWorker
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
     from consumers.metrics import WORKER, Metrics
-    from consumers.trainer.workers.group_worker import GroupWorker
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -190,9 +190,9 @@ def backfill(
     ] = None,
 ) -> None:
     """Learn what the input holds now for a trainer with --from-coresets, by several processes, and end."""
+    from consumers.branches.workers.backfill import backfill as run
+    from consumers.branches.workers.backfill import processors
     from consumers.host.runtime import configure_logging, connect, stop_on_signals
-    from consumers.trainer.workers.backfill import backfill as run
-    from consumers.trainer.workers.backfill import processors
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -773,9 +773,9 @@ def topics_create(settings: Settings) -> None:
     Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
     must keep.
     """
+    from consumers.branches.workers.coresets_topic import coresets_of
     from consumers.host.runtime import connect
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
-    from consumers.trainer.workers.coresets_topic import coresets_of
     from streamsvm.kafka import Cluster
 
     check_names(settings)

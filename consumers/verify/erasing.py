@@ -21,11 +21,11 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from consumers.branches.history.attached import refuse_erasure
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.session import InDoubt, Session
-from consumers.trainer.startup import refuse_erasure
 from consumers.verify.erased_rows import shown
 from consumers.verify.forgetting import Checkpoint, Report
 from consumers.verify.stretches import Log, Ranges

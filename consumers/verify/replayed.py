@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from consumers.branches.late_labels.joined_source import JoinedSource
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.joined_source import JoinedSource
 from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.stretches import rebuilt
 from streamsvm.archive.forgotten import Forgotten, masked

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from consumers.branches.workers.group_worker import GroupWorker
 from consumers.host.runtime import Health
 from consumers.metrics import WORKER, Metrics
 from consumers.settings import Settings, WorkerConfig
-from consumers.trainer.workers.group_worker import GroupWorker
 from streamsvm.checkpoint.coreset_check import Checked, check
 from streamsvm.kafka import Cluster, Connection
 from tests.consumers.trainers import DEADLINE_S

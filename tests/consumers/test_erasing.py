@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from consumers.branches.history import attached
+from consumers.branches.history.attached import History
 from consumers.settings import ArchiveConfig, Settings
-from consumers.trainer import startup
-from consumers.trainer.startup import Startup
 from consumers.verify.building import Builder, Stretch, archive_store, publish_built
 from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.erasing import Cost, erase
@@ -449,8 +449,8 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     run_until(own, connection, FIRST)
     forgotten(connection, own, *PLACES)
     with monkeypatch.context() as former:
-        former.setattr(Startup, "_erased", lambda *_: None)
-        former.setattr(startup, "_refuse_without_record", lambda *_: None)
+        former.setattr(History, "found", lambda *_: None)
+        former.setattr(attached, "_refuse_without_record", lambda *_: None)
         run_until(own, connection, FIRST)
         produce(connection, own, encoded(rows)[FIRST:190], FIRST)
         run_until(own, connection, 190 - FIRST)

@@ -21,17 +21,7 @@ from typing import Final
 
 import structlog
 
-from consumers.host.runtime import Health, schemas_of
-from consumers.metrics import Metrics
-from consumers.settings import Settings
-from consumers.streams.abandonable import Stopped, heeding
-from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.identity import TopicIdentity, identity_of
-from consumers.streams.ports import Stop
-from consumers.streams.topics import check_input
-from consumers.trainer import kernels
-from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
-from consumers.trainer.workers.coresets_topic import (
+from consumers.branches.workers.coresets_topic import (
     READ_TO,
     WATERMARK,
     CoresetsWriter,
@@ -42,6 +32,16 @@ from consumers.trainer.workers.coresets_topic import (
     read_partition,
     tell_faults,
 )
+from consumers.host.runtime import Health, schemas_of
+from consumers.metrics import Metrics
+from consumers.settings import Settings
+from consumers.streams.abandonable import Stopped, heeding
+from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.identity import TopicIdentity, identity_of
+from consumers.streams.ports import Stop
+from consumers.streams.topics import check_input
+from consumers.trainer import kernels
+from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from streamsvm.checkpoint.coreset_log import Opening, PartitionWriter, newest_rows
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token

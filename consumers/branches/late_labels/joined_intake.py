@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
 import structlog
 
+from consumers.branches.late_labels.joined_source import OF_FEATURES, Came, JoinedSource, Log
 from consumers.host.runtime import Health
 from consumers.host.untrusted_text import moment
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.joined_source import OF_FEATURES, Came, JoinedSource, Log
+from consumers.streams.identity import TopicIdentity
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
-from streamsvm.checkpoint.snapshot import Joining
+from consumers.trainer.topic_watch import Surveyor
+from streamsvm.checkpoint.snapshot import Joining, Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends
@@ -33,7 +36,7 @@ from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.joiner import COUNTED, Joiner, Letter
 from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH, Ahead
 from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
-from streamsvm.points import Position
+from streamsvm.points import Position, Positions
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -45,7 +48,7 @@ AHEAD_TOLD_S: Final = 60.0
 
 
 class JoinedIntake(OneProcess):
-    """Reads and joins the two topics of one life of a trainer; its methods are those of `Intake`.
+    """Reads and joins the two topics of one life of a trainer; a `consumers.trainer.source.Source`.
 
     Parameters
     ----------
@@ -60,6 +63,9 @@ class JoinedIntake(OneProcess):
     letters : mapping of Log to DeadLetters
     joining : Joining
         What the join is at the start.
+    identity : TopicIdentity
+    surveyor : Surveyor
+        Both of the labels' topic.
     metrics : Metrics
     health : Health
     monotonic : callable
@@ -79,6 +85,8 @@ class JoinedIntake(OneProcess):
         outbox: Outbox,
         letters: Mapping[Log, DeadLetters],
         joining: Joining,
+        identity: TopicIdentity,
+        surveyor: Surveyor,
         metrics: Metrics,
         health: Health,
         monotonic: Callable[[], float],
@@ -87,6 +95,7 @@ class JoinedIntake(OneProcess):
         super().__init__(outbox, metrics, letters.values())
         self._pipeline, self._source, self._letters = pipeline, source, letters
         self._cluster, self._joining = cluster, joining
+        self._identity, self._surveyor = identity, surveyor
         self._health, self._monotonic, self._now = health, monotonic, now
         self._open = OpenTransactions(metrics)
         self._reader: Reader | None = None
@@ -158,15 +167,45 @@ class JoinedIntake(OneProcess):
         joiners = self._source.joiners.items()
         return {p: joiner.features_next if log == "features" else joiner.labels_next for p, joiner in joiners}
 
-    def joining(self) -> Joining:
-        """Return what a checkpoint holds of the join, now."""
-        begun = self._joining
-        return Joining(
-            topic=begun.topic,
-            topic_id=begun.topic_id,
-            base=begun.base,
-            partitions=self._source.state(),
-            waiting=self._pipeline.waiting_rows(),
+    def saved(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with the join as it is now."""
+        now = replace(self._joining, partitions=self._source.state(), waiting=self._pipeline.waiting_rows())
+        return replace(snapshot, joining=now)
+
+    # -------------------------------------------------------------- two topics
+
+    def surveyed(self) -> tuple[Positions, Positions]:
+        """See `Source.surveyed`."""
+        return self.merged("features"), self.reading("features")
+
+    def admit(self, added: Mapping[int, int]) -> None:  # noqa: ARG002
+        """Refuse new partitions: keys have moved.
+
+        Raises
+        ------
+        LogGap
+        """
+        self._refuse_added("features")
+
+    def look(self) -> None:
+        """Look at the labels' topic.
+
+        Raises
+        ------
+        LogGap
+        """
+        if self._surveyor.turn(self.merged("labels"), self.reading("labels")):
+            self._refuse_added("labels")
+
+    def confirm(self) -> None:
+        """See `Source.confirm`."""
+        self._identity.confirm({partition: at.offset for partition, at in self.merged("labels").items()})
+
+    def _refuse_added(self, log: Log) -> NoReturn:
+        raise LogGap(
+            f"partitions were added to the topic of the {log}: keys moved, and rows miss their labels",
+            "Add as many partitions to the other topic, and begin anew with the --reset that the next start prints, or "
+            "set input.on_gap = reset.",
         )
 
     # ------------------------------------------------------------------ reading

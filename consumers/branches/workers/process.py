@@ -1,6 +1,6 @@
 """A worker process: reads, decodes and learns its partitions, and hands them over when the trainer asks.
 
-`python -m consumers.trainer.workers.process FD`, started by a trainer and by nobody else: FD is the inherited end of a
+`python -m consumers.branches.workers.process FD`, started by a trainer and by nobody else: FD is the inherited end of a
 pair of sockets. Settings come over it, so that no secret stands on a command line.
 
 It ends with the trainer: when the other end of its socket is gone. Signals are left to the trainer, which finishes what
@@ -25,14 +25,7 @@ from typing import Final
 
 import structlog
 
-from consumers.host.exit_codes import EXIT_CLEAN, EXIT_UNFORESEEN, exit_code
-from consumers.host.runtime import Health, configure_logging, schemas_of, spare_the_collector
-from consumers.metrics import TRAINER, Metrics
-from consumers.settings import Settings
-from consumers.streams.dead_letters import DeadLetters
-from consumers.trainer import kernels
-from consumers.trainer.intake import Intake
-from consumers.trainer.workers.messages import (
+from consumers.branches.workers.messages import (
     ERRORS,
     NOTHING_VALID,
     Assign,
@@ -53,6 +46,13 @@ from consumers.trainer.workers.messages import (
     newest_of,
     to_worker,
 )
+from consumers.host.exit_codes import EXIT_CLEAN, EXIT_UNFORESEEN, exit_code
+from consumers.host.runtime import Health, configure_logging, schemas_of, spare_the_collector
+from consumers.metrics import TRAINER, Metrics
+from consumers.settings import Settings
+from consumers.streams.dead_letters import DeadLetters
+from consumers.trainer import kernels
+from consumers.trainer.intake import Intake
 from streamsvm.checkpoint.records import Receiver, Sender
 from streamsvm.delivery.events import CaughtUp, Learned
 from streamsvm.delivery.reading import Reach, Reading

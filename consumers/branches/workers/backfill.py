@@ -1,6 +1,6 @@
 """`streamsvm backfill`: learn what the input holds at the start, by several processes, and end.
 
-Each process is a worker of its own (`consumers.trainer.workers.group_worker`) with a fixed share of the partitions. It
+Each process is a worker of its own (`consumers.branches.workers.group_worker`) with a fixed share of the partitions. It
 ends when each of them was learned up to the mark: the end of what was committed when the backfill began.
 
 Invariant: what is published is what workers publish, under the same keys. So a backfill can be killed and started
@@ -23,15 +23,15 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from consumers.branches.workers.backfill_process import Share, told_from
+from consumers.branches.workers.coresets_topic import check_topic, read_partition
+from consumers.branches.workers.crew import environment, plain
 from consumers.host.exit_codes import EXIT_CLEAN, EXIT_RETRYABLE
 from consumers.settings import Settings
 from consumers.streams.identity import identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
 from consumers.trainer import kernels
-from consumers.trainer.workers.backfill_process import Share, told_from
-from consumers.trainer.workers.coresets_topic import check_topic, read_partition
-from consumers.trainer.workers.crew import environment, plain
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster
 
@@ -185,7 +185,7 @@ class _Process:
             allow_insecure_tls=connection.allow_insecure_tls,
         )
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "consumers.trainer.workers.backfill_process"],
+            [sys.executable, "-m", "consumers.branches.workers.backfill_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(),

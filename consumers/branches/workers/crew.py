@@ -27,12 +27,7 @@ from typing import Any, Final, NoReturn
 import structlog
 
 import consumers
-from consumers.host.runtime import Health
-from consumers.metrics import Metrics
-from consumers.settings import Settings
-from consumers.streams.ports import Stop
-from consumers.trainer.intake import NothingValid
-from consumers.trainer.workers.messages import (
+from consumers.branches.workers.messages import (
     ERRORS,
     NOTHING_VALID,
     Assign,
@@ -50,6 +45,12 @@ from consumers.trainer.workers.messages import (
     from_worker,
     rows_of,
 )
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
+from consumers.settings import Settings
+from consumers.streams.ports import Stop
+from consumers.trainer.intake import NothingValid
+from consumers.trainer.source import InputOnly
 from streamsvm.checkpoint.records import Receiver, Sender
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends, Goal
@@ -58,7 +59,7 @@ from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.kafka import Connection, Record
 from streamsvm.learning.combiner import Combiner, Told
 from streamsvm.learning.partition import PartitionState
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position, Positions, Rows
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -99,7 +100,7 @@ class Hand:
         own, its = socket.socketpair()
         with its:
             self._process = subprocess.Popen(  # noqa: S603 - this interpreter, and a module of ours
-                [sys.executable, "-m", "consumers.trainer.workers.process", str(its.fileno())],
+                [sys.executable, "-m", "consumers.branches.workers.process", str(its.fileno())],
                 pass_fds=[its.fileno()],
                 env=environment(),
                 stdin=subprocess.DEVNULL,
@@ -239,7 +240,7 @@ class Hands:
             hand.close()
 
 
-class Crew:
+class Crew(InputOnly):
     """What the workers read, learn and tell, in one life of a trainer.
 
     Parameters
@@ -325,6 +326,10 @@ class Crew:
         for told in self._told:
             found |= {} if told.progress is None else told.progress.watermarks
         return found
+
+    def surveyed(self) -> tuple[Positions, Positions]:
+        """See `Source.surveyed`."""
+        return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
 
     @property
     def ahead(self) -> Mapping[int, int]:

@@ -24,10 +24,7 @@ from typing import Final
 
 import structlog
 
-from consumers.host.runtime import Health
-from consumers.metrics import Metrics
-from consumers.settings import Settings
-from consumers.trainer.workers.coresets_topic import (
+from consumers.branches.workers.coresets_topic import (
     READ_TO,
     WATERMARK,
     CoresetsWriter,
@@ -39,6 +36,10 @@ from consumers.trainer.workers.coresets_topic import (
     tell_faults,
     told_of,
 )
+from consumers.host.runtime import Health
+from consumers.metrics import Metrics
+from consumers.settings import Settings
+from consumers.trainer.source import InputOnly
 from streamsvm.checkpoint.coreset_log import FORMAT, Complete, Opening, PartitionLog, PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
@@ -46,7 +47,7 @@ from streamsvm.delivery.reading import Ends
 from streamsvm.errors import StateError, TransientError
 from streamsvm.ingest.row_builder import RejectedRecord
 from streamsvm.kafka import Cluster, Input, Outbox
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position, Positions, Rows
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -81,7 +82,7 @@ class _Followed:
     tell_at: float = -math.inf
 
 
-class Adopting:
+class Adopting(InputOnly):
     """What workers learn, in one life of a trainer.
 
     Parameters
@@ -164,6 +165,10 @@ class Adopting:
             if partition in found:
                 found[partition] = max(end, found[partition] or 0)
         return found
+
+    def surveyed(self) -> tuple[Positions, Positions]:
+        """See `Source.surveyed`."""
+        return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
 
     @property
     def ahead(self) -> Mapping[int, int]:

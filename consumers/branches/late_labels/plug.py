@@ -1,0 +1,10 @@
+"""What late labels plug in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
+}

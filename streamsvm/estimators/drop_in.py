@@ -301,7 +301,9 @@ class DropIn:
         dual, kernel = _dense(self.dual_coef_), self._checked_kernel
         support = self.support_
         with np.errstate(all="ignore"):
-            machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_, self._own_centres)
+            machine = self._expansion(
+                X if kernel is None else X[support], dual, self.intercept_, self._own_centres, kernel
+            )
             values = (
                 machine.of_kernel_values(X[:, support])
                 if kernel is None
@@ -356,10 +358,15 @@ class DropIn:
         return self._expansion(self.support_vectors_, dual, intercepts, centres)
 
     def _expansion(
-        self, support_vectors: Any, dual: Float, intercepts: Float, centres: Float | None = None
+        self,
+        support_vectors: Any,
+        dual: Float,
+        intercepts: Float,
+        centres: Float | None = None,
+        kernel: Any = None,
     ) -> Expanded:
         return Expanded(
-            kernel=self._checked_kernel,
+            kernel=self._checked_kernel if kernel is None else kernel,
             support_vectors=support_vectors,
             counts=self._n_support if self._counts_classes else None,
             dual=dual,

@@ -187,7 +187,7 @@ def near_rbf(A: Float, B: Float, gamma: float) -> Float:
 
 @njit(cache=True, nogil=True)
 def _powers_of_products(K, A, B, factor):  # type: ignore[no-untyped-def]
-    """Turn 2 factor <a, b> into 2^(-factor |a - b|^2); few rows, of which calls of numpy take longer than their sums."""
+    """Turn 2 factor <a, b> into 2^(-factor |a - b|^2): calls of numpy take longer than the sums of few rows."""
     powers(K, _halves(A, factor), _halves(B, factor))
 
 
@@ -210,7 +210,7 @@ def _largest_square(X):  # type: ignore[no-untyped-def]
         for j in range(X.shape[1]):
             square += X[r, j] * X[r, j]
         # Written so that NaN stays.
-        largest = largest if square <= largest else square
+        largest = max(largest, square)
     return largest
 
 

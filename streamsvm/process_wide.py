@@ -39,7 +39,8 @@ class _Algebra:
             if not self._holders:
                 self._saved = [library.num_threads for library in _libraries()]
                 self._number = number
-                _set([number] * len(self._saved))
+                if self._changes:
+                    _set([number] * len(self._saved))
             self._holders[me] += 1
         return me
 
@@ -50,8 +51,14 @@ class _Algebra:
             if not self._holders[holder]:
                 del self._holders[holder]
             if not self._holders:
-                _set(self._saved)
+                if self._changes:
+                    _set(self._saved)
                 self._changed.notify_all()
+
+    @property
+    def _changes(self) -> bool:
+        """Whether the number is another one than before the first holder."""
+        return any(saved != self._number for saved in self._saved)
 
 
 @cache

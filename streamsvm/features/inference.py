@@ -325,8 +325,17 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str 
     if made.options is None:
         return None
     labeled = [(v, a) for v, a in zip(values, answers.of.tolist(), strict=True) if v is not None and a >= 0]
-    area = _separation([value for value, _ in labeled], np.array([label for _, label in labeled]))
+    known, labels = [value for value, _ in labeled], np.array([label for _, label in labeled])
+    if made.options["as"] == "time" and "format" not in made.options:
+        known = [_micros(text) for text in known]
+    area = _separation(known, labels)
     return f"alone it separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
+
+
+def _micros(text: str) -> int:
+    """Return when a text's time is, for an order; at the beginning of all times for one that is none."""
+    found = time_of_text(text)
+    return 0 if found is None else found[0]
 
 
 def _one_sided(there: NDArray[np.bool_], answers: _Answers) -> str | None:
@@ -352,14 +361,31 @@ def _separation(values: Sequence[Any], labels: NDArray[Any]) -> float:
         return 0.0
     distinct = {value: place for place, value in enumerate(dict.fromkeys(values))}
     if isinstance(values[0], str) or len(distinct) <= FEW_NUMBERS:
-        if len(distinct) > MOST_CATEGORIES:
-            return 0.0
         codes = np.fromiter(map(distinct.__getitem__, values), np.intp, len(values))
+        if len(distinct) > MOST_CATEGORIES:
+            return _area(_answers_elsewhere(codes, labels), labels)
         scores = (np.bincount(codes, labels) / np.bincount(codes))[codes]
     else:
         scores = np.array(values, np.float64)
     area = _area(scores, labels)
     return max(area, 1.0 - area)
+
+
+def _answers_elsewhere(codes: NDArray[np.intp], labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the positive share of each event's value among other events, shape (n,).
+
+    Of many values some come with one label by chance. So each half of the events is judged by the other one, and a
+    value that this one lacks has the share of all. The halves are drawn: labels may alternate.
+    """
+    scores = np.full(len(codes), float(np.mean(labels)))
+    first = np.random.default_rng(0).random(len(codes)) < 0.5
+    for taught in (first, ~first):
+        counts = np.bincount(codes[taught], minlength=int(codes.max()) + 1)
+        positives = np.bincount(codes[taught], labels[taught], minlength=len(counts))
+        judged = np.flatnonzero(~taught)
+        met = judged[counts[codes[judged]] > 0]
+        scores[met] = positives[codes[met]] / counts[codes[met]]
+    return scores
 
 
 def _area(scores: NDArray[np.float64], labels: NDArray[Any]) -> float:

@@ -192,3 +192,17 @@ def _check_that_a_listed_value_is_that_value(path: Path) -> None:
     )
     found = evaluated(path)
     assert found["training_points"] + found["test_points"] == ROWS
+
+
+def test_a_file_in_an_order_is_seen_as_a_whole(tmp_path: Path) -> None:
+    """Of most files the first rows are the oldest: a field that comes into use later is not constant."""
+    path = tmp_path / "events.csv"
+    late = [row >= ROWS // 2 for row in range(ROWS)]
+    rows = [f"{row + 5},{'new' if one else 'old'},{row % (3 if one else 50) == 0}\n" for row, one in enumerate(late)]
+    path.write_text("number,channel,y\n" + "".join(rows))
+    done = run("features", "infer", str(path), "--rows", "200")
+    assert done.stdout.startswith("# Proposed from 200 of the 2,000 events of events.csv.")
+    assert tomllib.loads(done.stdout)["features"]["channel"]["values"] == ["new", "old"]
+    assert "# number: identifier: it counts the events" in done.stdout
+    assert "class_weight" not in done.stdout
+    assert run("features", "infer", str(path), "--rows", "200").stdout == done.stdout

@@ -25,7 +25,6 @@ BY_USE: Final = (
     "served",
     "verify",
     "dead-letters",
-    "top",
     "topics",
     "config",
     "worker",

@@ -1011,24 +1011,6 @@ def _mended(file: Path | None) -> dict[str, bytes | None] | None:
 
 
 @app.command()
-def top(
-    url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (
-        "http://127.0.0.1:9464"
-    ),
-    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two queries.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
-    bearer_file: Annotated[
-        Path | None, typer.Option(help="File with the bearer token: the daemon's http.bearer_file.")
-    ] = (None),
-) -> None:
-    """Show a running daemon's figures in the terminal, the same as on the live page, until interrupted."""
-    from consumers.cli.top import show
-
-    show(url, every_s, once=once, as_json=as_json, bearer_file=bearer_file)
-
-
-@app.command()
 def demo(
     reducer: Annotated[
         ReducerName, typer.Option(help="How many points are reduced to few: coreset.reducer.")

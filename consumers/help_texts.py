@@ -32,7 +32,6 @@ BY_USE: Final = (
     "compile",
     "archive",
     "forget",
-    "simulate-scale",
 )
 """The commands as one meets them. A command that is not named here stands behind them all."""
 

@@ -407,7 +407,6 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config.py:CoresetConfig._sizes_of_the_bytes": "a budget is too small for the partitions",
     "streamsvm/config.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
-    "consumers/cli/sizing.py:simulate_scale_command": "a budget is too small for the partitions",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
     "consumers/settings.py:RegistryConfig._one_identity": "a part of one address is the value of other options",

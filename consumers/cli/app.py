@@ -19,7 +19,6 @@ import typer
 from consumers.cli import archiving, features
 from consumers.cli.refining import refine_command
 from consumers.cli.served import served_command
-from consumers.cli.sizing import simulate_scale_command
 from consumers.help_texts import Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
@@ -54,7 +53,6 @@ app.add_typer(topics_app, name="topics")
 app.add_typer(features.app, name="features")
 app.add_typer(archiving.app, name="archive")
 app.command("forget", cls=OptionsOnDemand)(archiving.forget_command)
-app.command("simulate-scale")(simulate_scale_command)
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]

@@ -903,7 +903,6 @@ def _commands() -> Iterator[Row]:
         (given("--version"), given("--alias"), "each names a version", _ONE_OF_TWO, "nature"),
         (given("--version"), given("--all"), "each says which versions", _ONE_OF_TWO, "nature"),
         (given("--certificate"), given("--all"), one_version, "Give its --version.", "nature"),
-        (given("--proof"), given("--all"), one_version, "Give its --version.", "nature"),
         (given("--keep"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (given("--reads"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (

@@ -310,7 +310,6 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
     "`--version` / `--all`": command("verify", "--version", "1", "--all"),
     "`--certificate` / `--all`": command("verify", "--certificate", "--all"),
-    "`--proof` / `--all`": command("verify", "--proof", "p.json", "--all"),
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),

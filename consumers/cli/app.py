@@ -840,13 +840,6 @@ def verify_command(
         int | None,
         typer.Option(min=1, help="How often a certificate reads the input at most, 1 by default; more can prove more."),
     ] = None,
-    proof: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write what proves the bounds of one version, --version or the newest; it carries rows of the stream.",
-        ),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
@@ -856,24 +849,19 @@ def verify_command(
     log, or made by another build or CPU and different here).
     """
     from consumers.host.runtime import connect
-    from consumers.verify.proving import require_new
     from consumers.verify.verify import progress_bar, summary_line, verify
     from streamsvm.certificate.certifying import KEEP
     from streamsvm.kafka import Cluster
 
-    which = {"--version": version, "--all": all_, "--proof": proof}
+    which = {"--version": version, "--all": all_}
     require({**which, "--certificate": certificate, "--keep": keep, "--reads": reads})
-    if proof is not None:
-        require_new(proof)
     rows_to_keep = 0
     if certificate:
         rows_to_keep = KEEP if keep is None else keep
     with progress_bar(settings.name) as progress:
         cluster = Cluster(connect(settings, "verify"))
         with cluster.keeping():
-            report = verify(
-                cluster, settings, number=version, keep=rows_to_keep, reads=reads or 1, proof=proof, progress=progress
-            )
+            report = verify(cluster, settings, number=version, keep=rows_to_keep, reads=reads or 1, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:

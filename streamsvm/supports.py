@@ -887,14 +887,6 @@ def _evaluate() -> Iterator[Row]:
             remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
             kind="nature",
         )
-    yield Row(
-        axis=_EVALUATE,
-        feature=given("--plot"),
-        without=given("--no-optimum"),
-        why="the plot shows gaps to the optimum",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
 
 
 def _commands() -> Iterator[Row]:

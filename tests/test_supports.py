@@ -306,7 +306,6 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--config` / `coreset.half_life_s`": lambda: check_followable(
         load({"points": POINTS, "coreset": {"memory": "decay", "half_life_s": 9.0}})
     ),
-    "`--plot` / `--no-optimum`": lambda: evaluate(source(2), Plan(memory_points=64, find_optimum=False), curve=True),
     "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
     "`--version` / `--all`": command("verify", "--version", "1", "--all"),
     "`--certificate` / `--all`": command("verify", "--certificate", "--all"),

@@ -479,16 +479,6 @@ def evaluate_command(
             "Default: only if points times features are at most 67 million.",
         ),
     ] = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(help="Dotted name of a classifier, such as sklearn.svm.SVC; may be repeated."),
-    ] = None,
-    plot_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", metavar="FILE.png", help="Draw the gap against several memory sizes into this PNG file."
-        ),
-    ] = None,
     prequential: Annotated[
         bool,
         typer.Option(
@@ -509,9 +499,8 @@ def evaluate_command(
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
 
     Compared with: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training
-    points. Classifiers given by --against are fitted on all training points, scaled; those with a parameter C get the
-    same C and kernel. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two
-    labels, the sum over the problems of a trainer's machines: of the pairs up to 32 labels.
+    points. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two labels, the
+    sum over the problems of a trainer's machines: of the pairs up to 32 labels.
     """
     from rich.console import Console
 
@@ -519,7 +508,6 @@ def evaluate_command(
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
-        check_plot,
         describe,
         describe_prequential,
         describe_thresholds,
@@ -530,8 +518,6 @@ def evaluate_command(
         notes,
         of_points,
         partitions_of,
-        plot,
-        plot_over_time,
         progress_bar,
         settings_of,
     )
@@ -540,8 +526,6 @@ def evaluate_command(
         raise ConfigurationError(
             "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
         )
-    if plot_file is not None:
-        check_plot(plot_file)
     require({"--prequential": prequential, "--lag": lag, "--leaf-rows": leaf_rows})
     require({"--config": config is not None, "--partitions": partitions})
     learning = {
@@ -559,7 +543,7 @@ def evaluate_command(
         "seed": seed,
     }
     given = {name: value for name, value in learning.items() if value is not None}
-    plan = Plan(test_share=test_share, find_optimum=optimum, against=tuple(against or ()))
+    plan = Plan(test_share=test_share, find_optimum=optimum)
     settings, options = None, _overriding(given)
     if config is not None:
         settings = settings_of(config, options)
@@ -609,17 +593,13 @@ def evaluate_command(
             found = evaluate_prequentially(source, order, step)
         else:
             rejected = (lambda: left_out.rows) if of_events else (lambda: 0)
-            report = evaluate(source, plan, curve=plot_file is not None, step=step, rejected=rejected)
+            report = evaluate(source, plan, step=step, rejected=rejected)
     if prequential:
-        if plot_file is not None:
-            plot_over_time(found, plot_file)
         if as_json:
             typer.echo(json.dumps(found.plain(), indent=2))
         else:
             Console().print(describe_prequential(found))
         return
-    if plot_file is not None:
-        plot(report, plot_file)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
         return

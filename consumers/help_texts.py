@@ -26,7 +26,6 @@ BY_USE: Final = (
     "served",
     "verify",
     "dead-letters",
-    "top",
     "topics",
     "config",
     "worker",
@@ -34,7 +33,6 @@ BY_USE: Final = (
     "compile",
     "archive",
     "forget",
-    "simulate-scale",
 )
 """The commands as one meets them. A command that is not named here stands behind them all."""
 

@@ -887,14 +887,6 @@ def _evaluate() -> Iterator[Row]:
             remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
             kind="nature",
         )
-    yield Row(
-        axis=_EVALUATE,
-        feature=given("--plot"),
-        without=given("--no-optimum"),
-        why="the plot shows gaps to the optimum",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
 
 
 def _commands() -> Iterator[Row]:
@@ -903,7 +895,6 @@ def _commands() -> Iterator[Row]:
         (given("--version"), given("--alias"), "each names a version", _ONE_OF_TWO, "nature"),
         (given("--version"), given("--all"), "each says which versions", _ONE_OF_TWO, "nature"),
         (given("--certificate"), given("--all"), one_version, "Give its --version.", "nature"),
-        (given("--proof"), given("--all"), one_version, "Give its --version.", "nature"),
         (given("--keep"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (given("--reads"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (

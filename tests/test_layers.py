@@ -62,7 +62,6 @@ DAEMONS: list[set[str]] = [
         "consumers.models",
         "consumers.evaluate",
         "consumers.replay",
-        "consumers.sizing",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
     {"consumers.cli"},

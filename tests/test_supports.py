@@ -306,11 +306,9 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--config` / `coreset.half_life_s`": lambda: check_followable(
         load({"points": POINTS, "coreset": {"memory": "decay", "half_life_s": 9.0}})
     ),
-    "`--plot` / `--no-optimum`": lambda: evaluate(source(2), Plan(memory_points=64, find_optimum=False), curve=True),
     "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
     "`--version` / `--all`": command("verify", "--version", "1", "--all"),
     "`--certificate` / `--all`": command("verify", "--certificate", "--all"),
-    "`--proof` / `--all`": command("verify", "--proof", "p.json", "--all"),
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
@@ -407,7 +405,6 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/config.py:CoresetConfig._sizes_of_the_bytes": "a budget is too small for the partitions",
     "streamsvm/config.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
-    "consumers/cli/sizing.py:simulate_scale_command": "a budget is too small for the partitions",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
     "consumers/settings.py:RegistryConfig._one_identity": "a part of one address is the value of other options",

@@ -639,9 +639,8 @@ class CoresetConfig(Section):
         """Refuse a structure of a room that is not there; what an option means never depends on which rooms are."""
         if structure not in (known := names("coreset.structure")):
             raise ValueError(
-                f"without coreset.buckets, and with another reducer than `calibrated`, buckets merge by the structure "
-                f"{structure}, which is not part of this installation: give coreset.structure = chain. Known are "
-                f"{', '.join(known)}"
+                f"the structure of these options is `{structure}`, which is not part of this installation: give "
+                f"coreset.structure = chain (installed: {', '.join(known)})"
             )
 
     @property

@@ -31,7 +31,8 @@ from pydantic import (
 )
 
 from streamsvm import memory
-from streamsvm.choices import MemoryName, Multiclass, Precision, ReducerName, TuneScoring
+from streamsvm.algorithms import COUNTER, ReducerName, SolverName, StructureName, names
+from streamsvm.choices import MemoryName, Multiclass, Precision, TuneScoring
 from streamsvm.features.columns import columns_of
 from streamsvm.features.declaring import declared, tables
 from streamsvm.features.recipe import Envelope, Recipe, recipe_of
@@ -39,6 +40,7 @@ from streamsvm.features.zones import Transitions, transitions_of
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.model.described import label_fault
 from streamsvm.model.threshold import Figure
+from streamsvm.plugs import Table, said
 from streamsvm.supports import (
     FEATURES,
     FOLLOWING,
@@ -336,6 +338,10 @@ Gamma = Annotated[float, Field(gt=0)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 64)]
 
 
+SIZES: Final[Table[memory.Sizes]] = Table("sizes of coreset.structure", {})
+"""Of the structures that rooms add; the trunk's own are in `streamsvm.memory`."""
+
+
 class _Screens(NamedTuple):
     """Whether leaves can be screened, and points of how many features; of 1 while that is not known."""
 
@@ -348,21 +354,22 @@ class CoresetConfig(Section):
 
     reducer: ReducerName = Field(
         default="calibrated",
-        description="How many points are reduced to few: `sensitivity` is Alg. 1 of the paper, `uniform` samples in "
-        "proportion to weight, `calibrated` samples by the margin of a pilot model and keeps totals exact.",
+        description="How many points are reduced to few: `uniform` samples in proportion to weight, `calibrated` "
+        "samples by the margin of a pilot model and keeps totals exact." + said("coreset.reducer"),
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
-        description="Number of clusters per label within which `sensitivity` measures distances: a number, `log` = "
-        "ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time.",
+        description="Number of clusters per label, of a reducer that measures distances within clusters: a number, "
+        "`log` = ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time."
+        + said("coreset.clusters"),
     )
-    structure: Literal["tree", "chain"] | None = Field(
+    structure: StructureName | None = Field(
         default=None,
         description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours that stand for the "
         "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
         "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
         "linear kernel, unless a memory budget leaves a partition fewer than 700 points; `chain` there, and for "
-        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model.",
+        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model." + said("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
@@ -621,10 +628,27 @@ class CoresetConfig(Section):
         changed = {f"coreset.{option}": self._unless_default(option) for option in ("fan_in", "screening", "clip_sd")}
         rule = {"coreset.structure": self.structure, "coreset.reducer": self.reducer, "coreset.buckets": asked}
         require({**rule, **changed, "coreset.memory": self.memory})
-        is_tree = self.structure != "chain" and self.reducer == "calibrated"
+        is_tree = self.structure in (None, "tree") and self.reducer == "calibrated"
         if self.forgets or (asked is None and ("fan_in" in self.model_fields_set or not is_tree)):
             object.__setattr__(self, "buckets", None)
+        if self.structure is not None and not self.forgets:
+            self._require_known(self.merges)
         return self
+
+    def _require_known(self, structure: str) -> None:
+        """Refuse a structure of a room that is not there; what an option means never depends on which rooms are."""
+        if structure not in (known := names("coreset.structure")):
+            raise ValueError(
+                f"the structure of these options is `{structure}`, which is not part of this installation: give "
+                f"coreset.structure = chain (installed: {', '.join(known)})"
+            )
+
+    @property
+    def merges(self) -> str:
+        """Name of the structure in which nothing is forgotten: a `tree` without `buckets` is a counter."""
+        if self.structure not in (None, "tree"):
+            return self.structure
+        return "tree" if self.buckets is not None else COUNTER
 
     def _unless_default(self, option: str) -> object:
         """Return the value of an option; None if it is the default."""
@@ -765,7 +789,7 @@ class CoresetConfig(Section):
             return memory.chain_sizes(points, self.CHAIN_BUCKET_SHARE, leaf, bucket)
         if self.buckets is not None:
             return memory.tree_sizes(points, self.buckets, leaf, bucket)
-        return memory.counter_sizes(points, self.fan_in, leaf, bucket)
+        return SIZES[self.merges].of_budget(points, self.fan_in, leaf, bucket)
 
     @property
     def screens(self) -> bool:
@@ -786,7 +810,7 @@ class CoresetConfig(Section):
             return memory.chain_points(self.leaf_rows, self.bucket_points) + self.audit_points
         if self.buckets is not None:
             return memory.tree_points(self.buckets, self.leaf_rows, self.bucket_points) + self.audit_points
-        return memory.counter_points(self.fan_in, self.leaf_rows, self.bucket_points) + self.audit_points
+        return SIZES[self.merges].points(self.fan_in, self.leaf_rows, self.bucket_points) + self.audit_points
 
     @property
     def audit_held(self) -> int:
@@ -808,7 +832,7 @@ class CoresetConfig(Section):
         elif self.forgets:
             node = max(self.leaf_rows + max(self.leaf_rows, self.bucket_points), 2 * self.bucket_points)
         else:
-            node = max(self.leaf_rows, self.fan_in * self.bucket_points)
+            node = SIZES[self.merges].reduced(self.fan_in, self.leaf_rows, self.bucket_points)
             if self.screens:  # the pilot of a screen is solved on all buckets of a partition
                 node = max(node, self.partition_points - self.audit_points - self.leaf_rows)
         return max(node, self.coreset_points if self.coreset_points > self.train_points else 0)
@@ -957,11 +981,10 @@ def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    solver: Literal["stda", "stda-paper", "libsvm", "liblinear", "pegasos"] = Field(
+    solver: SolverName = Field(
         default="stda",
-        description="The solver: `stda` is streamsvm's own; `stda-paper` follows the paper to the letter and is far "
-        "slower; `libsvm` is scikit-learn's SVC. `liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the "
-        "linear kernel only, and give no bound on the distance to the optimum.",
+        description="The solver: `stda` is streamsvm's own, the decomposition of STDA-SVM with blocks that are solved "
+        "inside." + said("svm.solver"),
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",

@@ -178,7 +178,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/estimators/test_coresetsvc.py::test_skops_brings_it_back": ("options0",),
     # Optima that take long to reach, and bounds that many models are tried against.
     "tests/svm/test_fast.py::test_large_unequal_boxes_reach_the_optimum": ("htru2-*",),
-    "tests/coreset/test_sensitivity.py::test_no_model_gives_a_point_more_than_its_bound": ("1.0-4",),
+    "tests/papers/test_clustered.py::test_no_model_gives_a_point_more_than_its_bound": ("1.0-4",),
     "tests/codec/test_points.py::test_far_exponents_have_one_value": ("True",),
     # Intervals that are to hold in so many of many draws: the hardest streams.
     "tests/coreset/test_audit.py::test_the_interval_covers_the_truth": ("heavy-log-uniform-*", "fraud-*", "htru2-1-*"),

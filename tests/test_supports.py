@@ -181,7 +181,7 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
         coreset={"memory_points": 10_000, "memory_bytes": 10_000_000}
     ),
     "`coreset.fan_in` / `coreset.buckets`": settled(coreset={"fan_in": 3, "buckets": 4}),
-    "`coreset.buckets` / `coreset.structure` = `chain`": settled(coreset={"buckets": 4, "structure": "chain"}),
+    "`coreset.buckets` / `coreset.structure` other than `tree`": settled(coreset={"buckets": 4, "structure": "chain"}),
     "`coreset.buckets` / `coreset.reducer` other than `calibrated`": settled(
         coreset={"buckets": 4, "reducer": "uniform"}
     ),

@@ -26,7 +26,7 @@ from consumers.host.untrusted_text import printable
 from consumers.models import commands as models
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm import __version__
-from streamsvm.choices import ReducerName
+from streamsvm.algorithms import ReducerName, StructureName
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.secrecy import is_secret
@@ -436,7 +436,7 @@ def evaluate_command(
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[
-        Literal["chain", "tree"] | None,
+        StructureName | None,
         typer.Option(help="How buckets merge: coreset.structure. Default without --config: chain."),
     ] = None,
     reducer: Annotated[

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from streamsvm.algorithms import ReducerName, StructureName
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -68,8 +69,8 @@ class Plan:
     C: float | None = None
     kernel: Literal["linear", "rbf"] = "linear"
     gamma: Literal["scale", "auto"] | float = "scale"
-    structure: Literal["tree", "chain"] = "chain"
-    reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
+    structure: StructureName = "chain"
+    reducer: ReducerName = "calibrated"
     probability: Method | None = None
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     cost: tuple[float, float] | None = None

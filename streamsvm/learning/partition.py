@@ -26,7 +26,7 @@ from streamsvm.coreset.forgetting import Forgetting, Horizon, Stretch, latest
 from streamsvm.coreset.leaf import Leaf, totals_of
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
-from streamsvm.coreset.reducers.base import Observed, Purpose, generator
+from streamsvm.coreset.reducers.base import Observed, Purpose, Reducer, generator
 from streamsvm.coreset.screening import TARGET, Screen, Screener, condensing, make_landmark_screen, make_screen
 from streamsvm.coreset.screens import AnyScreen, AnyScreened, AnyScreener, begun, calibrated, resumed, turned
 from streamsvm.coreset.shift import HeldWatch, ShiftWatch, is_steady
@@ -34,7 +34,6 @@ from streamsvm.coreset.structure import (
     NO_TIMES,
     Bucket,
     Chain,
-    Counter,
     Extent,
     Learned,
     PilotOf,
@@ -47,6 +46,7 @@ from streamsvm.learning.landmark_pilots import again
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
+from streamsvm.plugs import Table
 from streamsvm.points import Points, Position, Rows
 
 LEAST_TIMES: Final = 5
@@ -777,12 +777,22 @@ def keeps_totals(config: ModelConfig, task: Task) -> bool:
 
 def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
     """Return the empty structure of a partition."""
-    reducer = task.reducer(config)
-    if config.structure == "chain":
-        return Chain(partition, seed, config.bucket_points, reducer)
-    if config.buckets is not None:
-        return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
-    return Counter(partition, seed, config.fan_in, config.bucket_points, reducer)
+    return STRUCTURES[config.merges](partition, seed, config, task.reducer(config))
+
+
+def _tree(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Tree:
+    assert config.buckets is not None
+    return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
+
+
+def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Chain:
+    return Chain(partition, seed, config.bucket_points, reducer)
+
+
+STRUCTURES: Final[Table[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = Table(
+    "coreset.structure", {"tree": _tree, "chain": _chain}
+)
+"""What makes each structure of which nothing is forgotten, by its name: see `CoresetConfig.merges`."""
 
 
 def make_reservoirs(partition: int, config: ModelConfig, task: Task) -> tuple[Reservoir, ...]:

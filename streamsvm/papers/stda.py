@@ -45,10 +45,10 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel
+from streamsvm.papers.kernel_columns import COMPUTED, HITS, USED, KernelColumns, fetch, make_columns
+from streamsvm.papers.subproblem import minimise_in_box, minimise_with_equality, move_pair
 from streamsvm.points import Signs
 from streamsvm.svm.objective import scores_without_bias
-from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, KernelColumns, fetch, make_columns
-from streamsvm.svm.paper.subproblem import minimise_in_box, minimise_with_equality, move_pair
 
 Method = Literal["stda", "svmlight"]
 

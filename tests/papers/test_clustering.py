@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.coreset.clustering import ClusterRule, Clusters, cluster, clusters_at_most, elbow
 from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.coreset.sampling import Float
+from streamsvm.papers.clustering import ClusterRule, Clusters, cluster, clusters_at_most, elbow
+from streamsvm.papers.sampling import Float
 
 RULES: tuple[ClusterRule | int, ...] = ("log", "elbow", "silhouette", 1, 7)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 from streamsvm.model.kernels import Float
-from streamsvm.svm.paper.subproblem import minimise_in_box, minimise_with_equality, move_pair
+from streamsvm.papers.subproblem import minimise_in_box, minimise_with_equality, move_pair
 
 
 def quadratic(seed: int, m: int, rank: int) -> tuple[Float, Float, Float, Float, Float]:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
-from streamsvm.svm.paper.kernel_columns import COMPUTED, HITS, USED, KernelColumns, exponentials, fetch, make_columns
+from streamsvm.papers.kernel_columns import COMPUTED, HITS, USED, KernelColumns, exponentials, fetch, make_columns
 
 N = 12
 KERNELS = [LinearKernel(), RbfKernel(0.3)]

@@ -1,4 +1,4 @@
-"""k-means++ clusters of one label's weighted points, for the sensitivities of `streamsvm.coreset.sensitivity`.
+"""k-means++ clusters of one label's weighted points, for the sensitivities of `streamsvm.papers.clustered`.
 
 Invariant: a cluster's centre is the weighted mean of exactly the points that are assigned to it. The proof of Lemma 5.3
 (Tukan et al. 2020) needs this in its use of Jensen's inequality; with a raw k-means++ seed as the centre the bound does
@@ -19,7 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.sampling import Float, draws
+from streamsvm.papers.sampling import Float, draws
 
 ClusterRule = Literal["log", "elbow", "silhouette"]
 """How k is chosen: ceil(ln n), or by one of Appendix C's two heuristics among 1 to 2 ceil(ln n)."""

@@ -24,6 +24,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.places",
         "streamsvm.private",
         "streamsvm.secrecy",
+        "streamsvm.sockets",
         "streamsvm.toml_text",
         "streamsvm.crashpoints",
         "streamsvm.build",
@@ -39,7 +40,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
-    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive"},
+    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive", "streamsvm.branches"},
     {"consumers", "streamsvm.patched"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
@@ -63,7 +64,7 @@ DAEMONS: list[set[str]] = [
         "consumers.replay",
         "consumers.sizing",
     },
-    {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
+    {"consumers.verify", "consumers.dead_letters", "consumers.demo", "consumers.branches"},
     {"consumers.cli"},
 ]
 """The same inside `consumers`."""

@@ -1,0 +1,52 @@
+"""All options, each declared once with type, default, unit and consequence.
+
+The command line, the environment, the TOML file, the configuration reference and the configuration hash are all made
+from these classes. Sections under `ModelConfig` decide what a model is, and are hashed into its lineage. The others
+only decide when and where things happen, and may change between two starts.
+"""
+
+from streamsvm.config.coreset import CoresetConfig
+from streamsvm.config.events import EventsConfig, points_of, recipe_from, rules_of_zone
+from streamsvm.config.labels import AbsentLabel, JoinConfig, LabelKey, require_joinable
+from streamsvm.config.model import ModelConfig
+from streamsvm.config.parsing import (
+    Duration,
+    none_in_words,
+    one_target,
+    split_at_commas,
+    table_in_words,
+    target_in_words,
+    two_costs,
+)
+from streamsvm.config.points import LARGEST_EXPANSION, Label, PointsConfig, PointsFormat
+from streamsvm.config.sections import Section, Seed
+from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
+
+__all__ = [
+    "LARGEST_EXPANSION",
+    "AbsentLabel",
+    "CoresetConfig",
+    "Duration",
+    "EventsConfig",
+    "JoinConfig",
+    "Label",
+    "LabelKey",
+    "ModelConfig",
+    "PointsConfig",
+    "PointsFormat",
+    "Section",
+    "Seed",
+    "SvmConfig",
+    "none_in_words",
+    "one_target",
+    "points_of",
+    "recipe_from",
+    "require_joinable",
+    "require_trainable",
+    "rules_of_zone",
+    "split_at_commas",
+    "support_vector_bytes",
+    "table_in_words",
+    "target_in_words",
+    "two_costs",
+]

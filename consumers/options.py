@@ -118,6 +118,7 @@ def with_options(
     chosen : sequence of str
         Names of sections.
     """
+    chosen = [section for section in chosen if section in ("", *Settings.model_fields)]  # others are of a branch
     made = _often_first([parameter for section in chosen for parameter in _parameters(section)])
 
     def wrapped(**given: Any) -> None:

@@ -23,7 +23,9 @@ LAYERS: list[set[str]] = [
         "streamsvm.points",
         "streamsvm.places",
         "streamsvm.private",
+        "streamsvm.option_texts",
         "streamsvm.secrecy",
+        "streamsvm.sections",
         "streamsvm.sockets",
         "streamsvm.toml_text",
         "streamsvm.crashpoints",
@@ -45,14 +47,18 @@ LAYERS: list[set[str]] = [
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
+BRANCHES = tuple(sorted(path.parent.name for path in ROOT.glob("consumers/branches/*/__init__.py")))
+"""Of the daemons. The options and metrics of a branch stand on the ground, as the trunk's; its other rooms above."""
 DAEMONS: list[set[str]] = [
     {
         "consumers.metrics",
         "consumers.settings",
+        "consumers.settings_sockets",
         "consumers.loader",
         "consumers.options",
         "consumers.help_texts",
-    },
+    }
+    | {f"consumers.branches.{name}.{room}" for name in BRANCHES for room in ("settings", "metrics")},
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
     {"consumers.page", "consumers.served"},

@@ -410,8 +410,8 @@ SIZES: Final[Mapping[str, str]] = {
     "consumers/cli/sizing.py:simulate_scale_command": "a budget is too small for the partitions",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
-    "consumers/settings.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
-    "consumers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
+    "consumers/settings/input.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
+    "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
 }
 """Refusals that name two options and are no combination of features: two sizes do not fit, or one value is wrong."""
 

@@ -14,6 +14,10 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.challenges.settings import ChallengeOptions
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
@@ -58,6 +62,7 @@ from streamsvm.learning.training import limited
 from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias
 from streamsvm.registry.signing import Signer
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -259,7 +264,7 @@ def begin(
     remedy = _way_out(settings.name, delivery.incarnation)
     surveyor = Surveyor(settings.input, started.topic_id, watch, clock.monotonic, remedy=remedy, at_once=left_out)
     intake: Intake | JoinedIntake | Crew | Adopting
-    if settings.training.from_coresets:
+    if section(settings, TrainingByWorkers).from_coresets:
         intake = _adopting(settings, components, stack, pipeline, delivery, quality, surveyor, started.topic_id)
     elif hands is not None:
         intake = Crew(
@@ -320,17 +325,18 @@ def _archivist(
     settings: Settings, components: Components, stack: ExitStack, pipeline: Pipeline, started: Started
 ) -> Archivist | None:
     """Return what records the rows learned from here on; None where nothing is archived."""
-    if settings.archive.directory is None:
+    archive = section(settings, ArchiveConfig)
+    if archive.directory is None:
         components.metrics.put("streamsvm_archive_bytes", 0)
         return None
     identity = Identity(
         name=settings.name,
         topic=settings.input.topic,
         topic_id=started.topic_id,
-        config=archive_config(settings.models(), settings.archive),
+        config=archive_config(settings.models(), archive),
         base=pipeline.base,
     )
-    archivist = Archivist(settings.archive, identity, components.metrics)
+    archivist = Archivist(archive, identity, components.metrics)
     stack.callback(archivist.close)
     archivist.open(pipeline.learner.positions, pipeline.learner.learned(), started.erased)
     return archivist
@@ -341,7 +347,7 @@ def _hired(settings: Settings, components: Components, stack: ExitStack) -> Hand
 
     Before anything is taken over: a predecessor goes on meanwhile.
     """
-    if settings.training.workers == 1:
+    if section(settings, TrainingByWorkers).workers == 1:
         components.metrics.put("streamsvm_workers", 0)
         return None
     hands = Hands(settings, components.cluster.connection)
@@ -395,7 +401,7 @@ def _adopting(
     cluster = components.cluster
     outbox = cluster.outbox()
     stack.callback(outbox.close)
-    follower = cluster.input(settings.coresets_topic, None)
+    follower = cluster.input(coresets_topic(settings), None)
     stack.callback(follower.close)
     return Adopting(
         settings,
@@ -429,9 +435,9 @@ def _joined_intake(
         cluster,
         settings.models(),
         features=settings.input.topic,
-        labels=settings.labels.topic,
+        labels=settings.labels_topic,
         group=settings.input.group or f"streamsvm-{settings.name}",
-        most_rows=settings.labels.most_rows,
+        most_rows=section(settings, LabelsConfig).most_rows,
     )
     intake = JoinedIntake(
         settings,
@@ -466,7 +472,7 @@ def _labels_identity(
         return None
     reached = {partition: at.offset for partition, at in joining.base.items()}
     reached |= {partition: state.labels.next.offset for partition, state in joining.partitions.items()}
-    return TopicIdentity(cluster, settings.labels.topic, joining.topic_id, reached, remedy=remedy)
+    return TopicIdentity(cluster, settings.labels_topic, joining.topic_id, reached, remedy=remedy)
 
 
 def _labels_surveyor(
@@ -475,14 +481,14 @@ def _labels_surveyor(
     """Return what looks at the labels' topic; None where labels come with the features."""
     if joining is None:
         return None
-    watch = components.make_watch(components.cluster, settings.labels.topic)
+    watch = components.make_watch(components.cluster, settings.labels_topic)
     stack.callback(watch.close)
-    of_labels = settings.input.model_copy(update={"topic": settings.labels.topic})
+    of_labels = settings.input.model_copy(update={"topic": settings.labels_topic})
     return Surveyor(of_labels, joining.topic_id, watch, components.clock.monotonic, remedy=remedy)
 
 
 def _labels_letters(settings: Settings, metrics: Metrics, monotonic: Callable[[], float]) -> DeadLetters | None:
-    labels = settings.labels
+    labels = section(settings, LabelsConfig)
     if not labels.topic:
         return None
     return DeadLetters(settings.name, labels.topic, labels.dead_letters, metrics, monotonic)
@@ -531,7 +537,7 @@ def _quality(
     """Return what judges and measures, and the part of it that challenges need, if there are such."""
     cluster, metrics = components.cluster, components.metrics
     gate = components.make_gate(settings, cluster, current, lambda: pipeline.backlog, metrics, delivery.head)
-    shadow = ShadowGate(gate, delivery.head, metrics) if settings.output.gate == "shadow" else None
+    shadow = ShadowGate(gate, delivery.head, metrics) if section(settings, ChallengeOptions).challenges else None
     return QualityWatch(settings, cluster, current, shadow or gate, metrics, components.clock.monotonic), shadow
 
 

@@ -14,6 +14,8 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
@@ -45,6 +47,7 @@ from streamsvm.model.erased import Erased, erased_key
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
+from streamsvm.sections import section
 from streamsvm.supports import ERASURE, require
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -189,7 +192,7 @@ class Startup:
         So a trainer that was away goes on although the input no longer holds what its workers have read meanwhile.
         """
         settings = self._settings
-        if not settings.training.from_coresets or snapshot.name != settings.name:
+        if not section(settings, TrainingByWorkers).from_coresets or snapshot.name != settings.name:
             return snapshot
         try:
             learner = with_adopted(self._cluster, settings, snapshot)
@@ -199,9 +202,9 @@ class Startup:
 
     def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner:
         """Return who learns, or adopts what workers learned."""
-        training = self._settings.training
+        training = section(self._settings, TrainingByWorkers)
         kind = Learner if training.workers == 1 and not training.from_coresets else Combiner
-        return kind(config, base, training.every_leaves)
+        return kind(config, base, self._settings.training.every_leaves)
 
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
@@ -217,9 +220,9 @@ class Startup:
         ConfigurationError
             If it has another number of partitions than the input: then rows and labels of a key do not meet.
         """
-        if not self._settings.labels.topic:
+        if not self._settings.labels_topic:
             return None
-        topic = self._cluster.describe(self._settings.labels.topic)
+        topic = self._cluster.describe(self._settings.labels_topic)
         if len(topic.partitions) != len(source.partitions):
             raise ConfigurationError(
                 f"{source.name} has {len(source.partitions)} partitions, and the labels' topic {topic.name} has "
@@ -249,14 +252,14 @@ class Startup:
         if not cluster.embedded:
             for what, remedy in check_output(settings, described):
                 log.warning("output_topic", what=what, remedy=remedy)
-        if settings.training.from_coresets:
+        if section(settings, TrainingByWorkers).from_coresets:
             cluster.create([topic_spec(settings, len(source.partitions))])
-            check_topic(cluster.describe(settings.coresets_topic), len(source.partitions), cluster.max_message_bytes)
+            check_topic(cluster.describe(coresets_topic(settings)), len(source.partitions), cluster.max_message_bytes)
         for name in settings.output.version_topics:
             check_message_size(config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
         if of_labels is not None:
-            of_labels.fit(described[settings.labels.dead_letters], cluster.max_message_bytes)
+            of_labels.fit(described[section(settings, LabelsConfig).dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> KnownPointers | None:
         """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
@@ -512,7 +515,7 @@ def refuse_erasure(settings: Settings, why: str) -> None:
     ------
     ConfigurationError
     """
-    require({ERASURE: why, **settings.training.combined, "labels.topic": settings.labels.topic})
+    require({ERASURE: why, **settings.axes})
 
 
 def check_dimension(config: ModelConfig) -> None:

@@ -5,11 +5,13 @@ from these classes. Sections under `ModelConfig` decide what a model is, and are
 only decide when and where things happen, and may change between two starts.
 """
 
+from streamsvm.choices import LabelKey
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.config.events import EventsConfig, points_of, recipe_from, rules_of_zone
-from streamsvm.config.labels import AbsentLabel, JoinConfig, LabelKey, require_joinable
-from streamsvm.config.model import ModelConfig
-from streamsvm.config.parsing import (
+from streamsvm.config.model import LabelRule, ModelConfig
+from streamsvm.config.points import LARGEST_EXPANSION, Label, PointsConfig, PointsFormat
+from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
+from streamsvm.option_texts import (
     Duration,
     none_in_words,
     one_target,
@@ -18,19 +20,16 @@ from streamsvm.config.parsing import (
     target_in_words,
     two_costs,
 )
-from streamsvm.config.points import LARGEST_EXPANSION, Label, PointsConfig, PointsFormat
-from streamsvm.config.sections import Section, Seed
-from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
+from streamsvm.sections import Section, Seed
 
 __all__ = [
     "LARGEST_EXPANSION",
-    "AbsentLabel",
     "CoresetConfig",
     "Duration",
     "EventsConfig",
-    "JoinConfig",
     "Label",
     "LabelKey",
+    "LabelRule",
     "ModelConfig",
     "PointsConfig",
     "PointsFormat",
@@ -41,7 +40,6 @@ __all__ = [
     "one_target",
     "points_of",
     "recipe_from",
-    "require_joinable",
     "require_trainable",
     "rules_of_zone",
     "split_at_commas",

@@ -8,8 +8,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from streamsvm.choices import MemoryName, ReducerName
-from streamsvm.config.parsing import none_in_words
-from streamsvm.config.sections import Section
+from streamsvm.option_texts import none_in_words
+from streamsvm.sections import Section
 from streamsvm.supports import HALF_LIFE_LENGTH, WINDOW_LENGTH, require
 
 

@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer
 
-from streamsvm.config.parsing import table_in_words
-from streamsvm.config.sections import Section
 from streamsvm.features.columns import columns_of
 from streamsvm.features.declaring import declared
 from streamsvm.features.recipe import Envelope, Recipe, recipe_of
 from streamsvm.features.zones import Transitions, transitions_of
+from streamsvm.option_texts import table_in_words
+from streamsvm.sections import Section
 
 
 class EventsConfig(Section):

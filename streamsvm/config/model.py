@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 from pydantic import BeforeValidator, model_validator
 
+from streamsvm.choices import AbsentLabel, LabelKey
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.config.events import CanonicalRecipe, points_of
-from streamsvm.config.labels import JoinConfig, require_joinable
-from streamsvm.config.parsing import none_in_words
 from streamsvm.config.points import PointsConfig
-from streamsvm.config.sections import Section, Seed, with_defaults
 from streamsvm.config.svm import SvmConfig, require_trainable
 from streamsvm.features.declaring import tables
 from streamsvm.features.recipe import recipe_of
 from streamsvm.model.comparison import configuration_differences
+from streamsvm.option_texts import none_in_words
+from streamsvm.sections import Section, Seed, open_to_branches, with_defaults
 from streamsvm.supports import FEATURES, FOLLOWING, LABELS, require, without_effect
 from streamsvm.toml_text import toml_key, toml_value
 
@@ -35,6 +35,31 @@ def _without_value(section: Section) -> list[str]:
     ]
 
 
+class LabelRule(Protocol):
+    """How labels that come later, in a log of their own, find their rows; times in seconds of the two logs."""
+
+    @property
+    def key(self) -> LabelKey:
+        """What a row and its label have in common."""
+        ...
+
+    @property
+    def horizon(self) -> float:
+        """How long a row waits for its label."""
+        ...
+
+    @property
+    def early(self) -> float:
+        """How long a label waits for its row."""
+        ...
+
+    @property
+    def absent(self) -> AbsentLabel:
+        """What becomes of a row without a label."""
+        ...
+
+
+@open_to_branches("")
 class ModelConfig(Section):
     """Everything that, with the log and a cut, decides what a model is; hashed into every lineage."""
 
@@ -43,7 +68,12 @@ class ModelConfig(Section):
     svm: SvmConfig = SvmConfig()
     seed: Seed = 0
     features: CanonicalRecipe | None = None
-    labels: JoinConfig | None = None
+
+    @property
+    def label_rule(self) -> LabelRule | None:
+        """How labels of a log of their own find their rows; None where every point has its label with it."""
+        rule: LabelRule | None = getattr(self, "labels", None)
+        return rule
 
     @property
     def totals(self) -> bool:
@@ -55,12 +85,6 @@ class ModelConfig(Section):
         """Why there can be no totals whatever the option says; empty where there can."""
         own = {LABELS: self.points.classes, "svm.kernel": self.svm.kernel, "coreset.memory": self.coreset.memory}
         return without_effect({**own, "coreset.totals": True})
-
-    @model_validator(mode="after")
-    def _joined_points(self) -> Self:
-        if self.labels is not None:
-            require_joinable(True, self.labels, self.features, self.coreset, self.points)
-        return self
 
     @model_validator(mode="after")
     def _points_of_the_recipe(self) -> Self:

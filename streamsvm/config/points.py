@@ -7,9 +7,9 @@ from typing import Annotated, Final, Literal, Self
 import numpy as np
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
-from streamsvm.config.parsing import split_at_commas
-from streamsvm.config.sections import Section
 from streamsvm.model.described import label_fault
+from streamsvm.option_texts import split_at_commas
+from streamsvm.sections import Section
 
 Label = StrictBool | StrictInt | StrictStr
 PointsFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]

@@ -13,8 +13,8 @@ from streamsvm import memory
 from streamsvm.config.capacity import largest_bytes, partition_points
 from streamsvm.config.coreset_options import CoresetOptions
 from streamsvm.config.points import PointsConfig
-from streamsvm.config.sections import with_defaults
 from streamsvm.config.spans import Screens, bucket_audit_points, buckets_of, leaf_beside, require_grain, span_of
+from streamsvm.sections import with_defaults
 from streamsvm.supports import LABELS, require
 
 Options = TypeVar("Options", bound=CoresetOptions)

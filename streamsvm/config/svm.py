@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from streamsvm.choices import Multiclass, Precision, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
-from streamsvm.config.parsing import none_in_words, one_target, split_at_commas, target_in_words, two_costs
-from streamsvm.config.sections import Section, with_defaults
 from streamsvm.model.threshold import Figure
+from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
+from streamsvm.sections import Section, with_defaults
 from streamsvm.supports import LABELS, require
 
 ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]

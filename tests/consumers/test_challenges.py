@@ -18,7 +18,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from consumers.settings import LabelsConfig, ScoringConfig, Settings
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import ScoringConfig, Settings
 from consumers.trainer import challenges as challenges_module
 from consumers.trainer.challenges import TIMES, Challenges, ShadowGate
 from consumers.verify.challenges import challenges_in, spending_fault

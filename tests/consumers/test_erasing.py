@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from consumers.settings import ArchiveConfig, Settings
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
 from consumers.trainer import startup
 from consumers.trainer.startup import Startup
 from consumers.verify.building import Builder, Stretch, archive_store, publish_built

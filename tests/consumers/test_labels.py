@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
-from consumers.settings import LabelsConfig, Settings
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import Settings
 from consumers.streams import joined_source
 from consumers.trainer import joined_intake
 from consumers.verify.refining import Request, gap, refine

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Self, cast
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from streamsvm.config.coreset import CoresetConfig
-from streamsvm.config.parsing import Duration
-from streamsvm.config.points import PointsConfig
-from streamsvm.config.sections import Section
+from streamsvm.choices import AbsentLabel, LabelKey
 from streamsvm.features.recipe import Recipe
+from streamsvm.option_texts import Duration
+from streamsvm.sections import Options, Section
 from streamsvm.supports import require
 
-LabelKey = Literal["id", "record"]
-AbsentLabel = Literal["negative", "drop", "dead_letter"]
+if TYPE_CHECKING:
+    from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 
 
 class JoinConfig(Section):
@@ -65,3 +64,19 @@ def require_joinable(
             "points.format": None if points is None else points.format,
         }
     )
+
+
+class JoinedModel(Section):
+    """The part of `ModelConfig` that says how labels are joined; None where they come with the points."""
+
+    labels: JoinConfig | None = None
+
+    @model_validator(mode="after")
+    def _joined_points(self) -> Self:
+        if self.labels is not None:
+            of = cast("ModelConfig", self)
+            require_joinable(True, self.labels, of.features, of.coreset, of.points)
+        return self
+
+
+OPTIONS: Final = Options(section="", mixin=JoinedModel, after="features")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field
@@ -88,3 +89,13 @@ TARGETS: Final = ("precision", "recall", "alarm_rate")
 _TARGETS_SHOWN: Final = "precision=0.9, recall=0.9, alarm_rate=0.01, with your own share"
 LEAST_COST: Final = 1e-12
 """Costs far smaller or larger would vanish in sums with others."""
+
+
+def split_names(value: object) -> object:
+    """Let `a,b` stand for a list of names, of which none is taken for a number."""
+    return [name for part in value.split(",") if (name := part.strip())] if isinstance(value, str) else value
+
+
+def named_directory(directory: Path, name: str) -> Path:
+    """Return a directory with a model's name instead of `{name}`."""
+    return Path(str(directory).replace("{name}", name))

@@ -1,0 +1,1 @@
+"""Challenges: a version becomes current once it was better in the shadow of the current one."""

@@ -1,0 +1,10 @@
+"""What this branch has for the sockets of the daemons."""
+
+from typing import Final
+
+PLUGS: Final = {
+    "settings": (
+        "consumers.branches.challenges.settings:GATE",
+        "consumers.branches.challenges.settings:SHADOW",
+    )
+}

@@ -126,6 +126,7 @@ def with_options(
     callable
         Its attribute `seldom` has the names of the parameters that only `--help-all` shows.
     """
+    chosen = [section for section in chosen if section in ("", *Settings.model_fields)]  # others are of a branch
     made = _often_first([parameter for section in chosen for parameter in _parameters(section)])
 
     def wrapped(**given: Any) -> None:

@@ -27,7 +27,10 @@ LAYERS: list[set[str]] = [
         "streamsvm.points",
         "streamsvm.places",
         "streamsvm.private",
+        "streamsvm.option_texts",
         "streamsvm.secrecy",
+        "streamsvm.sections",
+        "streamsvm.sockets",
         "streamsvm.toml_text",
         "streamsvm.crashpoints",
         "streamsvm.build",
@@ -37,26 +40,29 @@ LAYERS: list[set[str]] = [
         "streamsvm.vector_math",
         "streamsvm.memory",
         "streamsvm.named_parts",
-        "streamsvm.sockets",
         "streamsvm.features",
     },
     {"streamsvm.model", "streamsvm.kafka"},
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
-    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive"},
+    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive", "streamsvm.branches"},
     {"consumers", "streamsvm.patched"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
+BRANCHES = tuple(sorted(path.parent.name for path in ROOT.glob("consumers/branches/*/__init__.py")))
+"""Of the daemons. The options and metrics of a branch stand on the ground, as the trunk's; its other rooms above."""
 DAEMONS: list[set[str]] = [
     {
         "consumers.metrics",
         "consumers.settings",
+        "consumers.settings_sockets",
         "consumers.loader",
         "consumers.options",
         "consumers.help_texts",
-    },
+    }
+    | {f"consumers.branches.{name}.{room}" for name in BRANCHES for room in ("settings", "metrics")},
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
     {"consumers.page", "consumers.served"},
@@ -67,7 +73,7 @@ DAEMONS: list[set[str]] = [
         "consumers.evaluate",
         "consumers.replay",
     },
-    {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
+    {"consumers.verify", "consumers.dead_letters", "consumers.demo", "consumers.branches"},
     {"consumers.cli"},
 ]
 """The same inside `consumers`."""

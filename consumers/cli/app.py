@@ -141,7 +141,9 @@ def train(
     configure_logging(settings.log)
     settings.models()
     if from_coresets:
-        settings = settings.from_coresets()
+        from consumers.branches.workers.settings import from_coresets as learned_by_workers
+
+        settings = learned_by_workers(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = TrainerBoard(settings, metrics)
@@ -752,13 +754,15 @@ def topics_create(settings: Settings) -> None:
     must keep.
     """
     from consumers.branches.workers.coresets_topic import coresets_of
+    from consumers.branches.workers.settings import TrainingByWorkers
     from consumers.host.runtime import connect
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
     from streamsvm.kafka import Cluster
+    from streamsvm.sections import section
 
     check_names(settings)
     cluster, specs = Cluster(connect(settings, "admin")), output_topics(settings)
-    if settings.training.from_coresets:
+    if section(settings, TrainingByWorkers).from_coresets:
         specs += coresets_of(settings, cluster)
     made = set(cluster.create(specs))
     faults = {spec.name: unfit(spec, cluster.describe(spec.name)) for spec in specs}

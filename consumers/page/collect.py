@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from consumers.branches.challenges.settings import ChallengeOptions
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of, lag_of, shares_of
@@ -38,6 +39,7 @@ from streamsvm.model.skill import Skill, spelt
 from streamsvm.places import time_of
 from streamsvm.quality.importance import importance, importance_of_machines
 from streamsvm.registry.loading import Loaded
+from streamsvm.sections import section
 
 MEBIBYTE = 1 << 20
 MOST_FEATURES: Final = 12
@@ -250,15 +252,16 @@ def _input(settings: Settings, metrics: Metrics, letters: Letters | None) -> Inp
 
 
 def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
-    if settings.output.gate != "shadow":
+    output = section(settings, ChallengeOptions)
+    if not output.challenges:
         return None
     figures = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_figure").items()}
     ends = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_difference").items()}
     return ChallengePart(
         challenger=_count(metrics, "streamsvm_challenger_version"),
-        figure=settings.output.gate_figure,
+        figure=output.gate_figure,
         labels=_count(metrics, "streamsvm_challenge_labels"),
-        most_labels=settings.output.gate_labels,
+        most_labels=output.gate_labels,
         champion_figure=figures.get("champion"),
         challenger_figure=figures.get("challenger"),
         low=ends.get("low"),
@@ -268,10 +271,10 @@ def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
 
 
 def _late_labels(settings: Settings, metrics: Metrics) -> LateLabels | None:
-    if not settings.labels.topic:
+    if not settings.labels_topic:
         return None
     return LateLabels(
-        topic=settings.labels.topic,
+        topic=settings.labels_topic,
         outcomes=_by_label(metrics, "streamsvm_labels"),
         open_rows=_count(metrics, "streamsvm_join_open_rows"),
         held_rows=_count(metrics, "streamsvm_join_held_rows"),

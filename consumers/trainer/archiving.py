@@ -11,8 +11,8 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.history.settings import ArchiveConfig
 from consumers.metrics import Metrics
-from consumers.settings import ArchiveConfig
 from streamsvm.archive.forgotten import masked
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder, of_partitions, series_of, waits_at

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.metrics import TRAINER, Metrics
-from consumers.settings import ArchiveConfig, LabelsConfig, Settings, TrainingConfig
+from consumers.settings import Settings, TrainingConfig
 from consumers.trainer.archiving import Archivist, archive_config
 from streamsvm.archive.names import Node
 from streamsvm.archive.store import Identity, Store

@@ -18,7 +18,8 @@ import pytest
 from confluent_kafka import Producer
 from sklearn.svm import SVC
 
-from consumers.settings import ArchiveConfig, Settings
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
 from consumers.trainer.archiving import outdated
 from consumers.verify.building import Builder, Found, Stretch, archive_store, publish_built
 from consumers.verify.erased_rows import ErasedRows

@@ -16,7 +16,8 @@ from confluent_kafka import Producer
 
 from consumers.branches.history import attached
 from consumers.branches.history.attached import History
-from consumers.settings import ArchiveConfig, Settings
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
 from consumers.verify.building import Builder, Stretch, archive_store, publish_built
 from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.erasing import Cost, erase

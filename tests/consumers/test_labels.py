@@ -16,7 +16,8 @@ from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
 from consumers.branches.late_labels import joined_intake, joined_source
-from consumers.settings import LabelsConfig, Settings
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import Settings
 from consumers.verify.refining import Request, gap, refine
 from consumers.verify.verify import verify
 from streamsvm.ingest.dead_letter import decode as decode_letter

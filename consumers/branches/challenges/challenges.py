@@ -32,6 +32,7 @@ import msgspec
 import numpy as np
 import structlog
 
+from consumers.branches.challenges.settings import ChallengeOptions
 from consumers.metrics import Metrics
 from consumers.served.following import Follower
 from consumers.served.reading import Logs, Ranges, logs_of
@@ -60,6 +61,7 @@ from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
 from streamsvm.quality.betting import alpha_of, spent_before
 from streamsvm.quality.challenge import GAIN, Compared, Rule, compare, labels_needed
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -180,8 +182,8 @@ class Challenges:
         self._gate, self._quality, self._metrics = gate, quality, metrics
         self._now, self._monotonic = now, monotonic
         self._logs: Logs = logs_of(settings)
-        output = settings.output
-        self._rule = Rule(figure=output.gate_figure, labels=output.gate_labels, costs=settings.svm.cost)
+        options = section(settings, ChallengeOptions)
+        self._rule = Rule(figure=options.gate_figure, labels=options.gate_labels, costs=settings.svm.cost)
         self._number = 0
         self._open: Challenge | None = None
         self._follower: Follower | None = None
@@ -299,7 +301,7 @@ class Challenges:
         if self.compared is not None and self.compared.outcome != "open":
             self._end(self.compared.outcome, self.compared)
         elif done:
-            passes = self._settings.output.gate_unlabeled == "pass"
+            passes = section(self._settings, ChallengeOptions).gate_unlabeled == "pass"
             self._end("passed" if passes else "unlabeled", self.compared)
 
     def _compare(self, challenge: Challenge, *, over: bool, idle: bool) -> bool:
@@ -418,7 +420,7 @@ class Challenges:
             labels=self._rule.labels,
             costs=self._rule.costs if self._rule.figure == "cost" else None,
             since_ms=self._gate.time_ms,
-            wait_ms=round(1_000 * self._settings.output.gate_wait),
+            wait_ms=round(1_000 * section(self._settings, ChallengeOptions).gate_wait),
             scores_topic=self._logs.scores,
             scored_topic=self._logs.scored,
             labels_topic=self._logs.labels,

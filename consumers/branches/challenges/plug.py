@@ -1,4 +1,4 @@
-"""What challenges plug in."""
+"""What challenges plug in among the daemons."""
 
 from __future__ import annotations
 
@@ -6,5 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": (
+        "consumers.branches.challenges.settings:GATE",
+        "consumers.branches.challenges.settings:SHADOW",
+    ),
     "trainer": ("consumers.branches.challenges.wanted:TRAINER",),
 }

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, World
@@ -19,6 +20,7 @@ from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
 from streamsvm.model.erased import Erased, erased_key
 from streamsvm.points import Positions, Rows
+from streamsvm.sections import section
 from streamsvm.supports import ERASURE, require
 
 if TYPE_CHECKING:
@@ -96,7 +98,7 @@ class History(Attachment):
 
     def part(self, making: Making) -> Part | None:
         """Return what archives; None where nothing is archived or was erased."""
-        archivist = None if making.settings.archive.directory is None else self._archivist(making)
+        archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
         if archivist is None and self._erased is None:
             return None
         return _Kept(making.settings.name, archivist, self._erased)
@@ -106,14 +108,15 @@ class History(Attachment):
         from streamsvm.archive.store import Identity
 
         settings, pipeline = making.settings, making.pipeline
+        archive = section(settings, ArchiveConfig)
         identity = Identity(
             name=settings.name,
             topic=settings.input.topic,
             topic_id=making.topic_id,
-            config=archive_config(settings.models(), settings.archive),
+            config=archive_config(settings.models(), archive),
             base=pipeline.base,
         )
-        archivist = Archivist(settings.archive, identity, self.world.components.metrics)
+        archivist = Archivist(archive, identity, self.world.components.metrics)
         self.world.stack.callback(archivist.close)
         archivist.open(pipeline.learner.positions, pipeline.learner.learned(), self._erased)
         return archivist
@@ -171,4 +174,4 @@ def refuse_erasure(settings: Settings, why: str) -> None:
     ------
     ConfigurationError
     """
-    require({ERASURE: why, **settings.training.combined, "labels.topic": settings.labels.topic})
+    require({ERASURE: why, **settings.axes})

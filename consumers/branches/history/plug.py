@@ -1,4 +1,4 @@
-"""What history plugs in."""
+"""What history plugs in among the daemons."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": ("consumers.branches.history.settings:ARCHIVE",),
     "trainer": ("consumers.branches.history.wanted:TRAINER",),
 }

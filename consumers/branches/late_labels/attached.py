@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from consumers.branches.late_labels.joined_intake import JoinedIntake
 from consumers.branches.late_labels.joined_source import JoinedSource
+from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.topics import check_input
@@ -19,6 +20,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learning.recipe import LabelsOrigin, Origin
 from streamsvm.points import Position, Rows
+from streamsvm.sections import section
 
 
 class LateLabels(Attachment):
@@ -33,10 +35,11 @@ class LateLabels(Attachment):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         settings, parts = world.settings, world.components
-        self._topic = settings.labels.topic
+        self._labels_config = section(settings, LabelsConfig)
+        self._topic = self._labels_config.topic
         self._cluster = parts.cluster
         self._letters = DeadLetters(
-            settings.name, self._topic, settings.labels.dead_letters, parts.metrics, parts.clock.monotonic
+            settings.name, self._topic, self._labels_config.dead_letters, parts.metrics, parts.clock.monotonic
         )
         self._joining: Joining | None = None
 
@@ -52,7 +55,7 @@ class LateLabels(Attachment):
 
     def fit(self, topics: Mapping[str, TopicInfo], partitions: int) -> None:  # noqa: ARG002
         """Fit the labels' dead letters into their topic."""
-        self._letters.fit(topics[self.world.settings.labels.dead_letters], self._cluster.max_message_bytes)
+        self._letters.fit(topics[self._labels_config.dead_letters], self._cluster.max_message_bytes)
 
     def present(self, present: Present, topic: TopicInfo) -> Present:
         """Add the log of the labels."""
@@ -79,7 +82,7 @@ class LateLabels(Attachment):
             features=settings.input.topic,
             labels=self._topic,
             group=settings.input.group or f"streamsvm-{settings.name}",
-            most_rows=settings.labels.most_rows,
+            most_rows=section(settings, LabelsConfig).most_rows,
         )
         intake = JoinedIntake(
             settings,

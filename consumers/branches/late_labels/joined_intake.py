@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 import structlog
 
 from consumers.branches.late_labels.joined_source import OF_FEATURES, Came, JoinedSource, Log
+from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.host.runtime import Health
 from consumers.host.untrusted_text import moment
 from consumers.metrics import Metrics
@@ -37,6 +38,7 @@ from streamsvm.joining.joiner import COUNTED, Joiner, Letter
 from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH, Ahead
 from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
 from streamsvm.points import Position, Positions
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -113,12 +115,12 @@ class JoinedIntake(OneProcess):
         self._told: frozenset[int] = frozenset()
         self._ahead: Counter[tuple[Log, int]] = Counter()
         self._ahead_told_at: float | None = None
-        self._idle_s = settings.labels.idle_s
+        self._idle_s = section(settings, LabelsConfig).idle_s
         self._marked_at: dict[int, float] = {}
 
     def _limits_of(self, log: Log, settings: Settings) -> RejectionLimits:
-        topic = settings.input.topic if log == "features" else settings.labels.topic
-        letters = settings.input.dead_letters if log == "features" else settings.labels.dead_letters
+        topic = settings.input.topic if log == "features" else settings.labels_topic
+        letters = settings.input.dead_letters if log == "features" else section(settings, LabelsConfig).dead_letters
         option = "input.topic" if log == "features" else "labels.topic"
         return RejectionLimits(
             settings.input,

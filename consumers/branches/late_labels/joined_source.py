@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from streamsvm.config import JoinConfig, ModelConfig
+from streamsvm.config import LabelRule, ModelConfig
 from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
 from streamsvm.ingest.label_records import LabelDecoder, is_watermark, key_of
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, JoinState, LabelRows, Letter, codes_of, hashed
@@ -26,7 +26,7 @@ memory only: pausing throws away what the client fetched ahead."""
 Log = Literal["features", "labels"]
 
 
-def rules_of(labels: JoinConfig, most_rows: int) -> JoinRules:
+def rules_of(labels: LabelRule, most_rows: int) -> JoinRules:
     """Return the rule of a join as the configuration has it."""
     return JoinRules(
         horizon_ms=round(1_000 * labels.horizon),
@@ -64,12 +64,12 @@ class JoinedSource:
     def __init__(
         self, cluster: Cluster, config: ModelConfig, *, features: str, labels: str, group: str | None, most_rows: int
     ) -> None:
-        assert config.labels is not None
+        assert config.label_rule is not None
         self.topics: Final[Mapping[Log, str]] = {"features": features, "labels": labels}
-        self._config, self._join = config, config.labels
-        self._rules = rules_of(config.labels, most_rows)
+        self._config, self._join = config, config.label_rule
+        self._rules = rules_of(config.label_rule, most_rows)
         self._points = PointDecoder(config.points, labeled=False, recipe=config.features)
-        self._labels = LabelDecoder(config.points, config.labels.key)
+        self._labels = LabelDecoder(config.points, config.label_rule.key)
         self._inputs = {log: cluster.input(topic, group) for log, topic in self.topics.items()}
         self.joiners: dict[int, Joiner] = {}
         self._read_to: dict[Log, dict[int, int]] = {"features": {}, "labels": {}}

@@ -1,4 +1,4 @@
-"""What late labels plug in."""
+"""What late labels plug in among the daemons."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": ("consumers.branches.late_labels.settings:LABELS",),
     "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
 }

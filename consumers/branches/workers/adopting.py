@@ -36,6 +36,7 @@ from consumers.branches.workers.coresets_topic import (
     tell_faults,
     told_of,
 )
+from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -48,6 +49,7 @@ from streamsvm.errors import StateError, TransientError
 from streamsvm.ingest.row_builder import RejectedRecord
 from streamsvm.kafka import Cluster, Input, Outbox
 from streamsvm.points import Position, Positions, Rows
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -128,7 +130,7 @@ class Adopting(InputOnly):
     ) -> None:
         self._settings, self._config, self._pipeline = settings, settings.models(), pipeline
         self._cluster, self._follower = cluster, follower
-        self._writer = CoresetsWriter(settings.coresets_topic, outbox, metrics)
+        self._writer = CoresetsWriter(coresets_topic(settings), outbox, metrics)
         self._topic_id, self._incarnation, self._log_ends = topic_id, incarnation, log_ends
         self._note, self._metrics, self._health, self._monotonic = note, metrics, health, monotonic
         self._followed: dict[int, _Followed] = {}
@@ -188,7 +190,7 @@ class Adopting(InputOnly):
         new = self._pipeline.learner.positions.keys() - self._followed.keys()
         if not new:
             return
-        topic = self._cluster.describe(self._settings.coresets_topic)
+        topic = self._cluster.describe(coresets_topic(self._settings))
         check_topic(topic, max(self._pipeline.learner.positions) + 1, self._cluster.max_message_bytes)
         with self._cluster.keeping():
             for partition in sorted(new):
@@ -249,7 +251,7 @@ class Adopting(InputOnly):
 
     def look(self) -> None:
         """Say of which partition nothing has come for so long that its worker must be gone, though there is more."""
-        now, late_s = self._monotonic(), self._settings.worker.publish_after_s + LATE_AFTER_S
+        now, late_s = self._monotonic(), section(self._settings, WorkerConfig).publish_after_s + LATE_AFTER_S
         ends = self.high_watermarks
         late = []
         for partition, one in self._followed.items():
@@ -289,7 +291,7 @@ class Adopting(InputOnly):
         later = found.opening
         if later is not None and later.incarnation > opening.incarnation:
             raise StateError(
-                f"the coresets topic {settings.coresets_topic} was opened by incarnation {later.incarnation} of "
+                f"the coresets topic {coresets_topic(settings)} was opened by incarnation {later.incarnation} of "
                 f"{settings.name}, but this trainer is at {opening.incarnation}: workers follow the later one",
                 f"Find out who wrote the record {later.key.decode()} of partition {partition}: a trainer of the same "
                 "name, which then has to end, or another program. Of the latter, write a tombstone (the same key and "

@@ -8,6 +8,7 @@ from dataclasses import replace
 from consumers.branches.workers.adopting import Adopting
 from consumers.branches.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from consumers.branches.workers.crew import Crew, Hands
+from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
 from consumers.streams.abandonable import Stopped
 from consumers.trainer.attachment import Attachment, Making, World
 from consumers.trainer.source import Source
@@ -17,6 +18,7 @@ from streamsvm.errors import TopicMissing
 from streamsvm.kafka import TopicInfo
 from streamsvm.learning.combiner import Combiner
 from streamsvm.points import Position
+from streamsvm.sections import section
 
 
 class Workers(Attachment):
@@ -30,7 +32,7 @@ class Workers(Attachment):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._training = world.settings.training
+        self._training = section(world.settings, TrainingByWorkers)
         self._hands: Hands | None = None
 
     def fit(self, topics: Mapping[str, TopicInfo], partitions: int) -> None:  # noqa: ARG002
@@ -38,7 +40,7 @@ class Workers(Attachment):
         settings, cluster = self.world.settings, self.world.components.cluster
         if self._training.from_coresets:
             cluster.create([topic_spec(settings, partitions)])
-            check_topic(cluster.describe(settings.coresets_topic), partitions, cluster.max_message_bytes)
+            check_topic(cluster.describe(coresets_topic(settings)), partitions, cluster.max_message_bytes)
 
     def recalled(self, snapshot: Snapshot) -> Snapshot:
         """Return a checkpoint with what workers left in the coresets topic since.
@@ -55,7 +57,7 @@ class Workers(Attachment):
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Combiner:
         """Return what holds the partitions that workers learn."""
-        return Combiner(config, base, self._training.every_leaves)
+        return Combiner(config, base, self.world.settings.training.every_leaves)
 
     def prepare(self) -> None:
         """Start the workers of this process, and wait until they are prepared."""
@@ -89,7 +91,7 @@ class Workers(Attachment):
         cluster, surveyor = parts.cluster, making.surveyor
         outbox = cluster.outbox()
         self.world.stack.callback(outbox.close)
-        follower = cluster.input(making.settings.coresets_topic, None)
+        follower = cluster.input(coresets_topic(making.settings), None)
         self.world.stack.callback(follower.close)
         return Adopting(
             making.settings,

@@ -26,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.branches.workers.backfill_process import Share, told_from
 from consumers.branches.workers.coresets_topic import check_topic, read_partition
 from consumers.branches.workers.crew import environment, plain
+from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.exit_codes import EXIT_CLEAN, EXIT_RETRYABLE
 from consumers.settings import Settings
 from consumers.streams.identity import identity_of
@@ -34,6 +35,7 @@ from consumers.streams.topics import check_input
 from consumers.trainer import kernels
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.backfill")
 
@@ -79,7 +81,7 @@ def backfill(settings: Settings, cluster: Cluster, processes: int, stop: Stop) -
     identity = identity_of(cluster, settings.input.topic, remedy="Let the trainer begin anew, then start it again.")
     source = cluster.describe(settings.input.topic)
     check_input(source)
-    check_topic(cluster.describe(settings.coresets_topic), len(source.partitions), cluster.max_message_bytes)
+    check_topic(cluster.describe(coresets_topic(settings)), len(source.partitions), cluster.max_message_bytes)
     begun = _standing(settings, cluster, source.partitions)
     marks = {p: max(end, begun[p]) for p, end in cluster.starts(source.name, source.partitions, "latest").items()}
     # Once, before several processes would each do it.
@@ -111,7 +113,7 @@ def _standing(settings: Settings, cluster: Cluster, partitions: Iterable[int]) -
             found, _ = read_partition(cluster, settings, partition)
             if found.opening is None:
                 raise ConfigurationError(
-                    f"no trainer of {settings.name} has opened partition {partition} in {settings.coresets_topic}",
+                    f"no trainer of {settings.name} has opened partition {partition} in {coresets_topic(settings)}",
                     "Start `streamsvm train --from-coresets` with the same configuration first: it says where learning "
                     "begins. It may go on running.",
                 )
@@ -175,7 +177,7 @@ class _Process:
         self.ordinal = ordinal
         self.ahead: dict[int, int] = {}
         connection = cluster.connection
-        fixed = settings.worker.model_copy(update={"ordinal": ordinal, "of": of})
+        fixed = section(settings, WorkerConfig).model_copy(update={"ordinal": ordinal, "of": of})
         share = Share(
             settings=plain(settings.model_copy(update={"worker": fixed})),
             marks={partition: mark for partition, mark in marks.items() if partition % of == ordinal},

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.workers.settings import coresets_topic
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.checkpoint.coreset_log import PIECE_BYTES, Opening, PartitionLog, Publication
@@ -39,7 +40,7 @@ READ_TO: Final = "read_to"
 
 def topic_spec(settings: Settings, partitions: int) -> TopicSpec:
     """Return what the coresets topic must be like, for an input of so many partitions."""
-    return TopicSpec(settings.coresets_topic, partitions, config=SETTINGS)
+    return TopicSpec(coresets_topic(settings), partitions, config=SETTINGS)
 
 
 def coresets_of(settings: Settings, cluster: Cluster) -> list[TopicSpec]:
@@ -111,7 +112,7 @@ def read_partition(cluster: Cluster, settings: Settings, partition: int) -> tupl
 
 def read_with(found: PartitionLog, cluster: Cluster, settings: Settings) -> tuple[PartitionLog, int]:
     """Read a partition as `read_partition` does, by a log that may know something of it beforehand."""
-    topic, partition = settings.coresets_topic, found.partition
+    topic, partition = coresets_topic(settings), found.partition
     for turn in range(MOST_READINGS):
         found = found if turn == 0 else found.rest()
         # Before reading: what is added meanwhile is read twice, in its order, which changes nothing.
@@ -162,7 +163,7 @@ def tell_faults(settings: Settings, partition: int, found: PartitionLog, metrics
     for fault in faults[:NAMED_AT_ONCE]:
         log.warning(
             "coreset_record_passed_over",
-            record=f"{settings.coresets_topic}[{partition}]@{fault.offset}",
+            record=f"{coresets_topic(settings)}[{partition}]@{fault.offset}",
             key=fault.key,
             why=fault.why,
             more=len(faults) + more - min(len(faults), NAMED_AT_ONCE),

@@ -45,6 +45,7 @@ from consumers.branches.workers.messages import (
     from_worker,
     rows_of,
 )
+from consumers.branches.workers.settings import TrainingByWorkers
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -60,6 +61,7 @@ from streamsvm.kafka import Connection, Record
 from streamsvm.learning.combiner import Combiner, Told
 from streamsvm.learning.partition import PartitionState
 from streamsvm.points import Position, Positions, Rows
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -182,7 +184,7 @@ class Hands:
     """
 
     def __init__(self, settings: Settings, connection: Connection) -> None:
-        self.count = settings.training.workers
+        self.count = section(settings, TrainingByWorkers).workers
         self.inbox: queue.SimpleQueue[tuple[int, bytes | None]] = queue.SimpleQueue()
         self.all: list[Hand] = []
         try:

@@ -32,6 +32,7 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     tell_faults,
 )
+from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -56,6 +57,7 @@ from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.points import Position, Rows
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.worker")
 
@@ -181,7 +183,7 @@ class GroupWorker:
                 log.info("stopped", remedy="the worker stopped before it owned a partition; nothing was written")
                 return
             self._health.require("start", "")
-            log.info("worker_started", topic=self._settings.input.topic, coresets=self._settings.coresets_topic)
+            log.info("worker_started", topic=self._settings.input.topic, coresets=coresets_topic(self._settings))
             while not self._stop.is_set() and not self._enough({} if self._reading is None else self._reading.ahead):
                 self._turn()
             self._publish_last()
@@ -203,7 +205,7 @@ class GroupWorker:
         stack.enter_context(limited(self._config.svm))
         source = heeding(self._stop, self._health.beat, lambda: cluster.describe(settings.input.topic))
         check_input(source)
-        coresets, letters = self._made(settings.coresets_topic), self._made(settings.input.dead_letters)
+        coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)
         check_topic(coresets, len(source.partitions), cluster.max_message_bytes)
         # Before the group is joined: nobody waits for partitions of a process that compiles.
         kernels.prepare(self._config, registry=bool(settings.registry.url))
@@ -214,10 +216,10 @@ class GroupWorker:
         stack.callback(self._letters_outbox.close)
         outbox = cluster.outbox()
         stack.callback(outbox.close)
-        self._writer = CoresetsWriter(settings.coresets_topic, outbox, self._metrics)
+        self._writer = CoresetsWriter(coresets_topic(settings), outbox, self._metrics)
         self._reader = cluster.input(source.name, None)
         stack.callback(lambda: self._reader.close())  # it may be another one by then
-        self._follower = cluster.input(settings.coresets_topic, None)
+        self._follower = cluster.input(coresets_topic(settings), None)
         stack.callback(self._follower.close)
         self._ownership = self._join()
         stack.callback(self._ownership.close)
@@ -249,7 +251,7 @@ class GroupWorker:
                 told = True
 
     def _join(self) -> Ownership:
-        settings, worker = self._settings, self._settings.worker
+        settings, worker = self._settings, section(self._settings, WorkerConfig)
         if worker.ordinal is not None and worker.of is not None:
             every_s = settings.input.watch_interval_s
             return self._cluster.fixed_share(
@@ -450,7 +452,7 @@ class GroupWorker:
         if opening is None or opening.incarnation <= self._over:
             tell_faults(settings, partition, found, self._metrics)
             if opening is None:
-                awaited.why = f"no trainer with --from-coresets has opened it in {settings.coresets_topic} yet"
+                awaited.why = f"no trainer with --from-coresets has opened it in {coresets_topic(settings)} yet"
             awaited.look_at = self._monotonic() + LOOK_AGAIN_S
             return None
         self._check(opening)
@@ -539,7 +541,7 @@ class GroupWorker:
 
     def _is_due(self, partition: int) -> bool:
         assert self._reading is not None
-        own, worker, learner = self._owned[partition], self._settings.worker, self._reading.learner
+        own, worker, learner = self._owned[partition], section(self._settings, WorkerConfig), self._reading.learner
         waited = self._monotonic() - own.published_at
         if learner.position(partition) <= own.published:
             # Markers of transactions behind the last record: the trainer is told that nothing is left to learn.

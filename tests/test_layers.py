@@ -46,7 +46,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
-    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive", "streamsvm.branches"},
+    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive"},
     {"consumers", "streamsvm.patched"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the

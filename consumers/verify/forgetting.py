@@ -33,7 +33,7 @@ from streamsvm.coreset.structure import Bucket
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessage
 from streamsvm.kafka import Cluster, SchemaRegistry
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.erased import Erased
 from streamsvm.model.machine import KernelMachine

@@ -15,7 +15,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.aligned import are_siblings, waiting
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.stretches import SpanPartition
 from streamsvm.points import Position, Rows
 

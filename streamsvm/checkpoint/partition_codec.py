@@ -21,7 +21,7 @@ from streamsvm.checkpoint.forms import (
 from streamsvm.checkpoint.parts import classes, forgetful, join, totals
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 
 PARTITION_PARTS: Final = Parts(forgetful.PARTITION, join.PARTITION, totals.LEAF)
 

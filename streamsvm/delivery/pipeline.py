@@ -22,7 +22,7 @@ from streamsvm.errors import StateError
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.recipe import Made
 from streamsvm.points import Position, Rows
 

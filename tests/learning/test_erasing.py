@@ -14,7 +14,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.estimators import CoresetSVC
 from streamsvm.learning.erasing import CannotForget, without
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points, Position
 from tests.streams import gaussian, rows_of, small_config
 

@@ -59,7 +59,7 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.kafka import Connection, Record
 from streamsvm.learning.combiner import Combiner, Told
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.sections import section
 

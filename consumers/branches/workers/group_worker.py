@@ -53,7 +53,7 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, Ownership, TopicInfo
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.points import Position, Rows

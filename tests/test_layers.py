@@ -33,6 +33,7 @@ LAYERS: list[set[str]] = [
         "streamsvm.vector_math",
         "streamsvm.memory",
         "streamsvm.named_parts",
+        "streamsvm.sockets",
         "streamsvm.features",
     },
     {"streamsvm.model", "streamsvm.kafka"},
@@ -40,7 +41,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive"},
-    {"consumers", "streamsvm.patched"},
+    {"consumers", "streamsvm.patched", "streamsvm.branches"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
@@ -64,7 +65,7 @@ DAEMONS: list[set[str]] = [
         "consumers.sizing",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
-    {"consumers.cli"},
+    {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 

@@ -1,14 +1,15 @@
-"""`streamsvm model refine`: beside the other commands of `model`, but above what recomputes versions."""
+"""`streamsvm model refine`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from consumers.help_texts import Command
 from consumers.host.untrusted_text import printable
 from consumers.models.commands import NAMED, load
-from consumers.on_demand import CLIENT, with_settings
+from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -64,3 +65,6 @@ def refine_command(
     rows = learned_text(sent.version.stream.points, found.bounded)
     typer.echo(printable(f"{sent.version.key}: {near} over {rows} of {loaded.version.key}"))
     raise typer.Exit(0 if proven is not None and proven <= within else 1)
+
+
+REFINE: Final = Command(name="refine", run=refine_command, cls=OptionsOnDemand, group="model")

@@ -1,4 +1,4 @@
-"""`streamsvm model build` and `streamsvm archive`: models of the past, and what they are made of."""
+"""`streamsvm model build`, `archive` and `forget`: models of the past, and what they are made of."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from consumers.help_texts import Commands
+from consumers.help_texts import Command, Commands
 from consumers.host.untrusted_text import moment, printable
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
@@ -523,3 +523,8 @@ def _whoever() -> str:
     from consumers.models.moving import whoever
 
     return whoever()
+
+
+BUILD: Final = Command(name="build", run=build_command, cls=OptionsOnDemand, group="model")
+ARCHIVE: Final = Command(name="archive", run=app, after="compile")
+FORGET: Final = Command(name="forget", run=forget_command, cls=OptionsOnDemand, after="archive")

@@ -69,6 +69,14 @@ DAEMONS: list[set[str]] = [
 ]
 """The same inside `consumers`."""
 
+BRANCHES = ("streamsvm.branches", "consumers.branches")
+STILL_KNOW_A_BRANCH = {
+    "consumers.trainer.life",
+    "consumers.verify.replayed",
+    "consumers.verify.verify",
+}
+"""Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
+
 FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.points", "the Kafka shell knows bytes and positions, no points"),
     ("streamsvm.svm.block", "streamsvm.svm.paper", "the production solver stands without the paper's"),
@@ -142,6 +150,7 @@ def upward_edges(module: str, imported: set[str], layers: list[set[str]] = LAYER
         f"{module} -> {target}"
         for target in sorted(imported)
         if (there := height(target, layers)) is not None
+        and not target.startswith(BRANCHES)  # nobody may: `branches_in` finds those
         and folder(target) != folder(module)
         and (there > own or (there == own and own > 0))
         and not (layers is LAYERS and module.startswith("consumers"))
@@ -158,6 +167,48 @@ def test_imports_run_downward(module: str) -> None:
 def test_imports_run_downward_among_the_daemons(module: str) -> None:
     """The same inside `consumers`."""
     assert upward_edges(module, imports_of(modules()[module]), DAEMONS) == []
+
+
+def branches_in(path: Path) -> list[str]:
+    """Return what a module imports of a branch, in its own text or for type checkers only."""
+    return sorted(name for name in imports_of(path) if name.startswith(tuple(f"{root}." for root in BRANCHES)))
+
+
+def is_trunk(module: str) -> bool:
+    """Tell whether a module is no branch's."""
+    return not any(module == root or module.startswith(f"{root}.") for root in BRANCHES)
+
+
+def test_the_trunk_knows_no_branch() -> None:
+    """A folder that is deleted takes everything of its branch with it: sockets find what is there, and nobody else."""
+    guilty = {module for module, path in modules().items() if is_trunk(module) and branches_in(path)}
+    assert guilty == STILL_KNOW_A_BRANCH
+
+
+def test_no_branch_knows_another() -> None:
+    """Each is removed by itself."""
+    own = {m: [name for name in branches_in(p) if m.split(".")[2:3] != name.split(".")[2:3]] for m, p in _of_branches()}
+    assert {module: names for module, names in own.items() if names} == {}
+
+
+def _of_branches() -> list[tuple[str, Path]]:
+    return [(module, path) for module, path in modules().items() if not is_trunk(module)]
+
+
+def test_an_import_of_a_branch_would_be_found(tmp_path: Path) -> None:
+    """The check can fail: planted imports at the top, within a function and of a whole branch."""
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "from streamsvm.branches.history.store import Store\ndef late():\n    from consumers.branches import history\n"
+    )
+    found = branches_in(planted)
+    assert found[0] == "consumers.branches.history"
+    assert "streamsvm.branches.history.store" in found
+    innocent = tmp_path / "innocent.py"
+    innocent.write_text("from streamsvm.sockets import plugged\nimport consumers.branches\n")
+    assert branches_in(innocent) == []
+    assert is_trunk("streamsvm.sockets")
+    assert not is_trunk("consumers.branches.history.plug")
 
 
 def test_there_are_seven_layers() -> None:

@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.history.archivist import Archivist, archive_config
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
@@ -26,7 +27,6 @@ from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import written_places
 from consumers.trainer import kernels
-from consumers.trainer.archiving import Archivist, archive_config
 from consumers.trainer.challenges import Challenges, ShadowGate
 from consumers.trainer.checkpointing import Saver
 from consumers.trainer.components import Components

@@ -15,10 +15,10 @@ from typing import Final
 
 import msgspec
 
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.stretches import rebuilt
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.joined_source import JoinedSource
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.stretches import rebuilt
 from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError

@@ -9,7 +9,7 @@ from shutil import copytree
 
 import pytest
 
-from consumers.verify.forgetting import Forgetting, Report, report_of
+from consumers.branches.history.forgetting import Forgetting, Report, report_of
 from streamsvm.archive.forgotten import Forgotten, masked
 from streamsvm.archive.recorder import Recorder
 from streamsvm.archive.store import Identity, Store

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from consumers.branches.history.archivist import Archivist, archive_config
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import ArchiveConfig, LabelsConfig, Settings, TrainingConfig
-from consumers.trainer.archiving import Archivist, archive_config
 from streamsvm.archive.names import Node
 from streamsvm.archive.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem

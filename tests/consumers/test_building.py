@@ -18,12 +18,12 @@ import pytest
 from confluent_kafka import Producer
 from sklearn.svm import SVC
 
+from consumers.branches.history.archivist import outdated
+from consumers.branches.history.building import Builder, Found, Stretch, archive_store, publish_built
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.forgetting import forget, report_of
+from consumers.branches.history.rebuilding import rebuild, summaries
 from consumers.settings import ArchiveConfig, Settings
-from consumers.trainer.archiving import outdated
-from consumers.verify.building import Builder, Found, Stretch, archive_store, publish_built
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.forgetting import forget, report_of
-from consumers.verify.rebuilding import rebuild, summaries
 from consumers.verify.verify import verify
 from streamsvm.archive.names import Node
 from streamsvm.checkpoint.disk import FileSystem

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from consumers.branches.history.building import Builder, Stretch, archive_store, publish_built
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.erasing import Cost, erase
+from consumers.branches.history.forgetting import Report, forget, report_of
+from consumers.branches.history.rebuilding import rebuild
 from consumers.settings import ArchiveConfig, Settings
 from consumers.trainer import startup
 from consumers.trainer.startup import Startup
-from consumers.verify.building import Builder, Stretch, archive_store, publish_built
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.erasing import Cost, erase
-from consumers.verify.forgetting import Report, forget, report_of
-from consumers.verify.rebuilding import rebuild
 from consumers.verify.verify import verify
 from streamsvm.archive.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from consumers.branches.history.erasing import configuration_of
+from consumers.branches.history.finding import found_by
 from consumers.settings import Settings
-from consumers.verify.erasing import configuration_of
-from consumers.verify.finding import found_by
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec

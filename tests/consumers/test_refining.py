@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 from sklearn.svm import SVC
 
+from consumers.branches.history.refining import Request, gap, refine
 from consumers.models.show import describe
 from consumers.settings import Settings
-from consumers.verify.refining import Request, gap, refine
 from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.delivery.publication import Publication

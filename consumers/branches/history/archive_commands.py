@@ -22,10 +22,10 @@ from streamsvm.supports import require
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
+    from consumers.branches.history.building import Builder, Stretch
+    from consumers.branches.history.erasing import Cost
+    from consumers.branches.history.forgetting import Report
     from consumers.settings import Settings
-    from consumers.verify.building import Builder, Stretch
-    from consumers.verify.erasing import Cost
-    from consumers.verify.forgetting import Report
     from streamsvm.archive.forgotten import Forgotten
     from streamsvm.kafka import Cluster, Connection, SchemaRegistry
     from streamsvm.model.version import Version
@@ -71,8 +71,8 @@ def build_command(
     Times are ISO 8601 with a zone, such as 2026-01-31T12:00:00Z, or a day of UTC. Exit status: 0, the version is of
     exactly what was asked for; 1, rows at a border are left out, because neither archive nor log holds them alone.
     """
+    from consumers.branches.history.building import publish_built
     from consumers.host.runtime import connect
-    from consumers.verify.building import publish_built
 
     asked = _stretch(from_, to, except_ or [], where)
     require({"--as": as_, "--every": every})
@@ -120,7 +120,7 @@ def build_command(
 @with_settings("archive", common=CLIENT)
 def show_command(settings: Settings, as_json: AsJson = False) -> None:
     """Say what is archived of each partition: from where to where, how many buckets and bytes, what is missing."""
-    from consumers.verify.rebuilding import summaries
+    from consumers.branches.history.rebuilding import summaries
 
     rows = summaries(_directory(settings))
     if as_json:
@@ -143,10 +143,10 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     Exit status: 0, the archive is whole up to the newest span that the log completes; 1, the log no longer holds some
     of the rows.
     """
+    from consumers.branches.history.erased_rows import ErasedRows
+    from consumers.branches.history.rebuilding import rebuild
     from consumers.host.runtime import connect, schemas_of
     from consumers.streams.topics import READ_TIMEOUT_S
-    from consumers.verify.erased_rows import ErasedRows
-    from consumers.verify.rebuilding import rebuild
     from streamsvm.kafka import Cluster
 
     with schemas_of(settings) as schemas:
@@ -206,11 +206,11 @@ def forget_command(
     rejected when they came. Without --yes nothing is changed. Exit status: 0, done; 1, not done, for want of --yes, or
     some of the rows could not be looked at, or were never learned.
     """
+    from consumers.branches.history.erased_rows import ErasedRows
+    from consumers.branches.history.erasing import erase
+    from consumers.branches.history.forgetting import note_versions, opened, report_of
     from consumers.host.runtime import connect, schemas_of
     from consumers.streams.topics import READ_TIMEOUT_S
-    from consumers.verify.erased_rows import ErasedRows
-    from consumers.verify.erasing import erase
-    from consumers.verify.forgetting import note_versions, opened, report_of
     from streamsvm.errors import TopicMissing
     from streamsvm.kafka import Cluster
 
@@ -271,7 +271,7 @@ def forget_command(
 
 def _has_archive(settings: Settings, report: Report) -> bool:
     """Tell whether there is an archive to take rows out of; where not, the report says so."""
-    from consumers.verify.building import archive_store
+    from consumers.branches.history.building import archive_store
 
     if settings.archive.directory is None:
         why = "no archive was looked at, because archive.directory is not given"
@@ -303,11 +303,11 @@ def _found(
     archive_only: bool,
 ) -> tuple[dict[int, list[Position]], list[str]]:
     """Return the positions with those of all rows that have such an id or key, and what no row has."""
+    from consumers.branches.history.building import archive_store
+    from consumers.branches.history.erasing import configuration_of
+    from consumers.branches.history.finding import found_by
+    from consumers.branches.history.rebuilding import identity_of
     from consumers.streams.topics import READ_TIMEOUT_S
-    from consumers.verify.building import archive_store
-    from consumers.verify.erasing import configuration_of
-    from consumers.verify.finding import found_by
-    from consumers.verify.rebuilding import identity_of
 
     archived = identity_of(archive_store(_directory(settings))) if archive_only else None
     more, missing = found_by(
@@ -381,7 +381,7 @@ def _positions(given: list[str]) -> dict[int, list[Position]]:
 
 def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool) -> None:
     """Print a row for each stretch; one without a point has no coefficients."""
-    from consumers.verify.building import Stretch, as_plain, steps_of
+    from consumers.branches.history.building import Stretch, as_plain, steps_of
     from streamsvm.places import time_of
 
     since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
@@ -420,7 +420,7 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
 
 
 def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | None) -> Stretch:
-    from consumers.verify.building import Stretch
+    from consumers.branches.history.building import Stretch
 
     since, until = (None if text is None else _time(text, option) for text, option in ((from_, "--from"), (to, "--to")))
     apart = []
@@ -488,11 +488,11 @@ def _require_name(as_: str, settings: Settings) -> None:
 def _builder(connection: Connection, settings: Settings) -> AbstractContextManager[Builder]:
     from contextlib import contextmanager
 
+    from consumers.branches.history.building import Builder, archive_store
+    from consumers.branches.history.erased_rows import ErasedRows
     from consumers.host.runtime import schemas_of
     from consumers.models.commands import load
     from consumers.streams.topics import READ_TIMEOUT_S
-    from consumers.verify.building import Builder, archive_store
-    from consumers.verify.erased_rows import ErasedRows
     from streamsvm.kafka import Cluster
 
     @contextmanager

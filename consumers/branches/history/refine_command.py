@@ -40,10 +40,10 @@ def refine_command(
     """
     from pydantic import TypeAdapter, ValidationError
 
+    from consumers.branches.history.refining import Request, gap, refine
     from consumers.host.runtime import connect
     from consumers.models.moving import whoever
     from consumers.settings import ModelName
-    from consumers.verify.refining import Request, gap, refine
     from streamsvm.model.certified import learned_text, percent
     from streamsvm.model.version import Refined
 

@@ -5,10 +5,10 @@ of the aliases topic, which every start and every `verify` reads; what was learn
 reads the log again from where the model began, the rows counting as rejected when they came. Structure, checkpoint and
 later versions are then those of a stream in which they were rejected.
 
-Order: the mark of the archive, where there is one (`consumers.verify.forgetting`); the record, in one transaction with
-its audit entry, under the trainer's own transactional id; then the checkpoints of this directory; then the archive.
-Whatever ends the command in between, a start finds the record, and obeys it: a trainer on another machine does, too,
-and refuses an archive that does not.
+Order: the mark of the archive, where there is one (`consumers.branches.history.forgetting`); the record, in one
+transaction with its audit entry, under the trainer's own transactional id; then the checkpoints of this directory; then
+the archive. Whatever ends the command in between, a start finds the record, and obeys it: a trainer on another machine
+does, too, and refuses an archive that does not.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from consumers.branches.history.erased_rows import shown
+from consumers.branches.history.forgetting import Checkpoint, Report
+from consumers.branches.history.stretches import Log, Ranges
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.session import InDoubt, Session
 from consumers.trainer.startup import refuse_erasure
-from consumers.verify.erased_rows import shown
-from consumers.verify.forgetting import Checkpoint, Report
-from consumers.verify.stretches import Log, Ranges
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot

@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from consumers.branches.history.building import log_of
+from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
+from consumers.branches.history.rebuilding import Rebuild, identity_of
+from consumers.branches.history.stretches import Log, Ranges, ReadsRanges
 from consumers.streams.topics import READ_TIMEOUT_S
-from consumers.verify.building import log_of
-from consumers.verify.erased_rows import ErasedRows, of_rows, shown
-from consumers.verify.rebuilding import Rebuild, identity_of
-from consumers.verify.stretches import Log, Ranges, ReadsRanges
 from streamsvm.archive.forgotten import Forgotten, Listed, union
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder

@@ -16,11 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from consumers.branches.history import beside
+from consumers.branches.history.erased_rows import ErasedRows
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from consumers.verify import beside
-from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.replayed import Replayed
 from streamsvm.build import build
 from streamsvm.certificate.certifying import Certificate, Certifier

@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from consumers.branches.history.building import archive_store, log_of
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.stretches import Log, Ranges, ReadsRanges
 from consumers.streams.topics import READ_TIMEOUT_S
-from consumers.verify.building import archive_store, log_of
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.stretches import Log, Ranges, ReadsRanges
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import Recorder, missing_parents, parent_of, series_of
 from streamsvm.archive.store import Identity, Store

@@ -16,11 +16,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from consumers.branches.history import beside
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.stretches import Log, Ranges, learned, made_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from consumers.verify import beside
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.stretches import Log, Ranges, learned, made_of
 from streamsvm.archive.cover import Range, Read, before, cover, spans, without
 from streamsvm.archive.names import Node
 from streamsvm.archive.recorder import of_partitions

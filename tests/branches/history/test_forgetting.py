@@ -16,7 +16,7 @@ from streamsvm.archive.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.points import Position, Rows
-from tests.archive.test_recorder import BASE, SPAN, config, stream
+from tests.branches.history.test_recorder import BASE, SPAN, config, stream
 
 ROWS = 4 * SPAN + 20
 PLACES = [Position(3), Position(SPAN + 40), Position(4 * SPAN + 5)]

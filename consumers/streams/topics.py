@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from consumers.settings import Settings
+from streamsvm.branches.history.erased import Erased, decode_erased, erased_key
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
-from streamsvm.model.erased import Erased, decode_erased, erased_key
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 
 BOUNDED: Final = {"compression.type": "zstd"}

@@ -22,7 +22,7 @@ from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.streams.unread_fields import UnreadWatch
-from streamsvm.archive.forgotten import Forgotten, masked
+from streamsvm.branches.history.forgotten import Forgotten, masked
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.reading import Ends, Reading
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError

@@ -41,7 +41,8 @@ from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
 from consumers.trainer.workers.adopting import Adopting
 from consumers.trainer.workers.crew import Crew, Hands
-from streamsvm.archive.store import Identity
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.store import Identity
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Joining
@@ -55,7 +56,6 @@ from streamsvm.ingest.schemas import Schemas
 from streamsvm.kafka import Cluster
 from streamsvm.learning.recipe import LabelsOrigin
 from streamsvm.learning.training import limited
-from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Alias
 from streamsvm.registry.signing import Signer
 

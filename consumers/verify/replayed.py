@@ -19,7 +19,7 @@ from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import rebuilt
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.joined_source import JoinedSource
-from streamsvm.archive.forgotten import Forgotten, masked
+from streamsvm.branches.history.forgotten import Forgotten, masked
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder

@@ -19,12 +19,12 @@ from itertools import islice
 from types import TracebackType
 from typing import Final, Self
 
+from streamsvm.branches.history.erased import Erased
 from streamsvm.checkpoint.disk import Disk, LockLost
 from streamsvm.checkpoint.format import decode, encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.model.erased import Erased
 
 LARGEST_FILE_BYTES: Final = 1 << 34
 _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)

@@ -12,6 +12,7 @@ from typing import Final, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from streamsvm.branches.history.exact_removal import without
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.forgetting import Horizon
@@ -19,7 +20,6 @@ from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.features.columns import columns_of
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.erasing import without
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.tasks import Task, task_of

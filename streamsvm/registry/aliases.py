@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
+from streamsvm.branches.history.erased import Erased, decode_erased, erased_key
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model.challenge import challenge_key
-from streamsvm.model.erased import Erased, decode_erased, erased_key
 from streamsvm.model.pointers import (
     Alias,
     Head,

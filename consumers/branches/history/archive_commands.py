@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from consumers.branches.history.erasing import Cost
     from consumers.branches.history.forgetting import Report
     from consumers.settings import Settings
-    from streamsvm.archive.forgotten import Forgotten
+    from streamsvm.branches.history.forgotten import Forgotten
     from streamsvm.kafka import Cluster, Connection, SchemaRegistry
     from streamsvm.model.version import Version
     from streamsvm.points import Position

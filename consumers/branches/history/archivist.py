@@ -13,16 +13,16 @@ import structlog
 
 from consumers.metrics import Metrics
 from consumers.settings import ArchiveConfig
-from streamsvm.archive.forgotten import masked
-from streamsvm.archive.names import Node
-from streamsvm.archive.recorder import Recorder, of_partitions, series_of, waits_at
-from streamsvm.archive.store import Identity, Store
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.forgotten import masked
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.recorder import Recorder, of_partitions, series_of, waits_at
+from streamsvm.branches.history.store import Identity, Store
+from streamsvm.branches.history.stretches import archived
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
-from streamsvm.learning.stretches import archived
-from streamsvm.model.erased import Erased
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.supports import LABELS, require
 

@@ -21,10 +21,11 @@ from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import Log, Ranges, learned, made_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from streamsvm.archive.cover import Range, Read, before, cover, spans, without
-from streamsvm.archive.names import Node
-from streamsvm.archive.recorder import of_partitions
-from streamsvm.archive.store import Identity, Store
+from streamsvm.branches.history.cover import Range, Read, before, cover, spans, without
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.recorder import of_partitions
+from streamsvm.branches.history.store import Identity, Store
+from streamsvm.branches.history.stretches import Piece, archived
 from streamsvm.build import build
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import ModelConfig
@@ -34,7 +35,6 @@ from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TopicMissing
 from streamsvm.kafka import Cluster, Connection, SchemaRegistry
 from streamsvm.learning.recipe import Made, Origin, version_of
-from streamsvm.learning.stretches import Piece, archived
 from streamsvm.learning.training import limited
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.machine import LinearMachine

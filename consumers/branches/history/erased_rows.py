@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from streamsvm.archive.forgotten import Forgotten
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
-from streamsvm.model.erased import Erased
 from streamsvm.model.version import Built, Refined, Version, positions
 from streamsvm.points import Position
 from streamsvm.registry.aliases import read_aliases

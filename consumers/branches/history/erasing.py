@@ -29,19 +29,19 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.session import InDoubt, Session
 from consumers.trainer.startup import refuse_erasure
+from streamsvm.branches.history.erased import MOST, Erased, encode_erased, erased_key
+from streamsvm.branches.history.erasure import emptied, obeys
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Delivery
-from streamsvm.delivery.erasure import emptied, obeys
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import limited
 from streamsvm.model import trail
-from streamsvm.model.erased import MOST, Erased, encode_erased, erased_key
 from streamsvm.points import Position
 
 PAUSE_S: Final = 0.2

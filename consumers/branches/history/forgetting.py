@@ -23,10 +23,11 @@ from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
 from consumers.branches.history.rebuilding import Rebuild, identity_of
 from consumers.branches.history.stretches import Log, Ranges, ReadsRanges
 from consumers.streams.topics import READ_TIMEOUT_S
-from streamsvm.archive.forgotten import Forgotten, Listed, union
-from streamsvm.archive.names import Node
-from streamsvm.archive.recorder import Recorder
-from streamsvm.archive.store import DAMAGED, Identity, Store, UnderWay, begin_of
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.forgotten import Forgotten, Listed, union
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.recorder import Recorder
+from streamsvm.branches.history.store import DAMAGED, Identity, Store, UnderWay, begin_of
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.coreset.structure import Bucket
@@ -35,7 +36,6 @@ from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessa
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.partition import PartitionState
 from streamsvm.learning.training import limited
-from streamsvm.model.erased import Erased
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.message import decode
 from streamsvm.model.version import Version

@@ -15,9 +15,9 @@ from consumers.branches.history.building import archive_store, log_of
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import Log, Ranges, ReadsRanges
 from consumers.streams.topics import READ_TIMEOUT_S
-from streamsvm.archive.names import Node
-from streamsvm.archive.recorder import Recorder, missing_parents, parent_of, series_of
-from streamsvm.archive.store import Identity, Store
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of, series_of
+from streamsvm.branches.history.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint
 from streamsvm.kafka import Cluster, SchemaRegistry

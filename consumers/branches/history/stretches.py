@@ -13,8 +13,9 @@ from typing import Final, Protocol
 import msgspec
 
 from consumers.streams.identity import TopicIdentity
-from streamsvm.archive.forgotten import Forgotten, masked
-from streamsvm.archive.recorder import Recorder
+from streamsvm.branches.history.forgotten import Forgotten, masked
+from streamsvm.branches.history.recorder import Recorder
+from streamsvm.branches.history.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
@@ -22,7 +23,6 @@ from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, Recreated, SchemaRegistry
 from streamsvm.learning.recipe import Made, Origin, make, version_of
-from streamsvm.learning.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.learning.training import limited
 from streamsvm.model import message as model_codec
 from streamsvm.model.version import Built, BuiltOf, Lineage, Version

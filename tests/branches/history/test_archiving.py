@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from consumers.branches.history.archivist import Archivist, archive_config
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import ArchiveConfig, LabelsConfig, Settings, TrainingConfig
-from streamsvm.archive.names import Node
-from streamsvm.archive.store import Identity, Store
+from streamsvm.branches.history.aligned import only_rows
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.aligned import only_rows
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.points import Position, Rows
 from tests.streams import DIMENSION, gaussian, rows_of

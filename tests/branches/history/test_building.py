@@ -25,7 +25,7 @@ from consumers.branches.history.forgetting import forget, report_of
 from consumers.branches.history.rebuilding import rebuild, summaries
 from consumers.settings import ArchiveConfig, Settings
 from consumers.verify.verify import verify
-from streamsvm.archive.names import Node
+from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import CoresetConfig, SvmConfig

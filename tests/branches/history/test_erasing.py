@@ -23,7 +23,8 @@ from consumers.settings import ArchiveConfig, Settings
 from consumers.trainer import startup
 from consumers.trainer.startup import Startup
 from consumers.verify.verify import verify
-from streamsvm.archive.forgotten import Listed
+from streamsvm.branches.history.erased import Erased, erased_key
+from streamsvm.branches.history.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
@@ -32,7 +33,6 @@ from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
-from streamsvm.model.erased import Erased, erased_key
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record

@@ -10,9 +10,9 @@ from shutil import copytree
 import pytest
 
 from consumers.branches.history.forgetting import Forgetting, Report, report_of
-from streamsvm.archive.forgotten import Forgotten, masked
-from streamsvm.archive.recorder import Recorder
-from streamsvm.archive.store import Identity, Store
+from streamsvm.branches.history.forgotten import Forgotten, masked
+from streamsvm.branches.history.recorder import Recorder
+from streamsvm.branches.history.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.points import Position, Rows

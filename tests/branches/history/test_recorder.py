@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.archive.cover import Read, cover, spans, without
-from streamsvm.archive.forgotten import Listed, decode, encode, masked
-from streamsvm.archive.names import Node
-from streamsvm.archive.recorder import Recorder, missing_parents, parent_of, waits_at
-from streamsvm.archive.store import Identity, Store
+from streamsvm.branches.history.cover import Read, cover, spans, without
+from streamsvm.branches.history.forgotten import Listed, decode, encode, masked
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of, waits_at
+from streamsvm.branches.history.store import Identity, Store
+from streamsvm.branches.history.stretches import archived
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
-from streamsvm.learning.stretches import archived
 from streamsvm.points import Position, Rows
 from tests.streams import DIMENSION, gaussian, rows_of
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from streamsvm.checkpoint.forms import Form, Part
+from streamsvm.checkpoint.parts import PartOf
 from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
 from streamsvm.errors import CorruptCheckpoint
 
@@ -39,3 +40,4 @@ SNAPSHOT: Final = Part(
     of=lambda snapshot: {"sha256": snapshot.erased.sha256, "continues": snapshot.erased.continues},
     joined=_joined,
 )
+PLUGGED: Final = PartOf("snapshot", SNAPSHOT)

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamsvm.branches.history.erased import Erased
 from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
-from streamsvm.model.erased import Erased
 from streamsvm.model.pointers import Head
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from streamsvm.archive.names import Node
-from streamsvm.archive.store import Store
+from streamsvm.branches.history.aligned import are_siblings, waiting
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.store import Store
+from streamsvm.branches.history.stretches import SpanPartition
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.aligned import are_siblings, waiting
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition import PartitionState
-from streamsvm.learning.stretches import SpanPartition
 from streamsvm.points import Position, Rows
 
 
@@ -29,7 +29,7 @@ class Recorder:
     base : Position
         Where the numbers of its series begin.
     config : ModelConfig
-        As of `streamsvm.learning.stretches.archived`.
+        As of `streamsvm.branches.history.stretches.archived`.
     at : Position
         The next row that will come.
     rows : int

@@ -16,8 +16,8 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
+from streamsvm.branches.history.aligned import Aligned, only_rows
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
-from streamsvm.coreset.aligned import Aligned, only_rows
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
 from streamsvm.coreset.forgetting import Everything
 from streamsvm.coreset.moments import Moments

@@ -21,8 +21,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from streamsvm.archive import forgotten as forgotten_rows
-from streamsvm.archive.names import Node
+from streamsvm.branches.history import forgotten as forgotten_rows
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
@@ -30,7 +31,6 @@ from streamsvm.coreset.dyadic import OPEN
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.partition import PartitionState
-from streamsvm.model.erased import Erased
 from streamsvm.points import Position
 
 FORMAT: Final = "streamsvm.archive/1"
@@ -78,7 +78,7 @@ class Identity:
     topic, topic_id : str
         The input.
     config : ModelConfig
-        By which buckets are made, as of `streamsvm.learning.stretches.archived`.
+        By which buckets are made, as of `streamsvm.branches.history.stretches.archived`.
     base : mapping of partition to Position
         Where the numbers of the newest incarnation begin.
     """

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from streamsvm.archive.names import Node
+from streamsvm.branches.history.names import Node
 from streamsvm.points import Position
 
 Range = tuple[Position, Position]

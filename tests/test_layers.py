@@ -72,15 +72,9 @@ DAEMONS: list[set[str]] = [
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
-    "consumers.streams.topics",
-    "consumers.trainer.intake",
     "consumers.trainer.life",
-    "consumers.trainer.startup",
     "consumers.verify.replayed",
     "consumers.verify.verify",
-    "streamsvm.checkpoint.directory",
-    "streamsvm.estimators.stream",
-    "streamsvm.registry.aliases",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 
@@ -140,7 +134,7 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-READ = {where.partition(":")[0] for socket in ("message_parts",) for where in plugs(socket)}
+READ = {where.partition(":")[0] for socket in ("message_parts", "left_out") for where in plugs(socket)}
 """Modules of branches that a reader of models loads."""
 
 
@@ -333,7 +327,9 @@ def test_a_way_past_the_door_would_be_found(tmp_path: Path) -> None:
     assert sorted(past_the_door(planted)) == ["Tail()", "read_to_end", "streamsvm.kafka.log", "streamsvm.kafka.log"]
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("streamsvm.") and name.split(".")[1] in PURE])
+@pytest.mark.parametrize(
+    "module", [name for name in modules() if name.startswith("streamsvm.") and name.split(".")[1] in PURE]
+)
 def test_the_core_reads_no_clock_and_no_chance(module: str) -> None:
     """The numerical core takes time, randomness and files as arguments."""
     assert {name.split(".")[0] for name in imports_of(modules()[module])} & CLOCKS_AND_CHANCE == set()

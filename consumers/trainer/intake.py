@@ -22,12 +22,13 @@ from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.streams.unread_fields import UnreadWatch
-from streamsvm.branches.history.forgotten import Forgotten, masked
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.reading import Ends, Reading
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import Decoded, PointDecoder, RejectedRecord
 from streamsvm.kafka import Batch, Input, Outbox, Record
+from streamsvm.model.left_out import Places as Forgotten
+from streamsvm.model.left_out import masked
 
 FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0

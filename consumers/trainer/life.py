@@ -41,7 +41,6 @@ from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
 from consumers.trainer.workers.adopting import Adopting
 from consumers.trainer.workers.crew import Crew, Hands
-from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.store import Identity
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -56,6 +55,7 @@ from streamsvm.ingest.schemas import Schemas
 from streamsvm.kafka import Cluster
 from streamsvm.learning.recipe import LabelsOrigin
 from streamsvm.learning.training import limited
+from streamsvm.model.left_out import LeftOut as Erased
 from streamsvm.model.pointers import Alias
 from streamsvm.registry.signing import Signer
 

@@ -20,8 +20,6 @@ from consumers.streams.topics import KnownPointers, check_input, check_names, ch
 from consumers.trainer.message_size import check_message_size
 from consumers.trainer.session import Session
 from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
-from streamsvm.branches.history.erased import Erased, erased_key
-from streamsvm.branches.history.erasure import emptied, obeys
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig
@@ -37,11 +35,14 @@ from streamsvm.delivery import (
     places,
     reads_on,
 )
+from streamsvm.delivery.left_out import emptied, obeys
 from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
+from streamsvm.model.left_out import LeftOut as Erased
+from streamsvm.model.left_out import left_out_key as erased_key
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx

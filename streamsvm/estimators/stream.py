@@ -12,7 +12,6 @@ from typing import Final, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from streamsvm.branches.history.exact_removal import without
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.forgetting import Horizon
@@ -22,6 +21,7 @@ from streamsvm.features.columns import columns_of
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
+from streamsvm.learning.removal import without
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel

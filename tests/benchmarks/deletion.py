@@ -27,7 +27,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.branches.history.forgotten import masked
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of
 from streamsvm.branches.history.stretches import Piece, archived, cut_of
@@ -37,6 +36,7 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.kernels import LinearKernel
+from streamsvm.model.left_out import masked
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.problem import Problem

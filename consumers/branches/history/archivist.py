@@ -13,8 +13,6 @@ import structlog
 
 from consumers.metrics import Metrics
 from consumers.settings import ArchiveConfig
-from streamsvm.branches.history.erased import Erased
-from streamsvm.branches.history.forgotten import masked
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.recorder import Recorder, of_partitions, series_of, waits_at
 from streamsvm.branches.history.store import Identity, Store
@@ -23,6 +21,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, StateError, TransientError
+from streamsvm.model.left_out import LeftOut, masked
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.supports import LABELS, require
 
@@ -73,7 +72,7 @@ class Archivist:
         self._sizes: dict[Node, int] = {}
         self._forgotten: Mapping[int, frozenset[Position]] = {}
 
-    def open(self, positions: Positions, learned: Mapping[int, Learned], erased: Erased | None = None) -> None:
+    def open(self, positions: Positions, learned: Mapping[int, Learned], erased: LeftOut | None = None) -> None:
         """Take the directory, and go on where each partition was recorded last.
 
         Parameters
@@ -81,7 +80,7 @@ class Archivist:
         positions : mapping of partition to Position
             The next row that will be learned.
         learned : mapping of partition to Learned
-        erased : Erased or None
+        erased : LeftOut or None
             The rows of the input that are erased.
 
         Raises

@@ -36,9 +36,11 @@ class ErasedRows:
         """Return the record of a model; None where nothing was erased."""
         if name not in self._found:
             try:
-                self._found[name] = read_aliases(self._cluster, name, self._topic, self._timeout_s).erased
+                found = read_aliases(self._cluster, name, self._topic, self._timeout_s).left_out
             except TopicMissing:  # versions alone can be verified, too
-                self._found[name] = None
+                found = None
+            assert found is None or isinstance(found, Erased)
+            self._found[name] = found
         return self._found[name]
 
     def of_input(self, name: str, topic: str, topic_id: str) -> Erased | None:

@@ -29,7 +29,7 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.session import InDoubt, Session
 from consumers.trainer.startup import refuse_erasure
-from streamsvm.branches.history.erased import MOST, Erased, encode_erased, erased_key
+from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import emptied, obeys
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
@@ -42,6 +42,7 @@ from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import limited
 from streamsvm.model import trail
+from streamsvm.model.left_out import left_out_key
 from streamsvm.points import Position
 
 PAUSE_S: Final = 0.2
@@ -199,6 +200,7 @@ class _Erasure:
 
     def _applying(self, found: KnownPointers) -> Erased | None:
         erased = found.erased
+        assert erased is None or isinstance(erased, Erased)
         return erased if erased is not None and erased.is_of(self._snapshot.topic, self._snapshot.topic_id) else None
 
     # ------------------------------------------------------------ before anything changes
@@ -330,7 +332,7 @@ class _Erasure:
             entry = trail.RowsErased(
                 name=name, topic=self._snapshot.topic, rows=rows, by=self._report.by, reason=reason, time=_now()
             )
-            key, output = erased_key(name).encode(), settings.output
+            key, output = left_out_key(name).encode(), settings.output
             messages = [
                 Message(output.aliases_topic, encode_erased(self._known), key, partition=0),
                 Message(output.audit_topic, trail.encode(entry), key, partition=0),

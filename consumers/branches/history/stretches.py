@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from consumers.streams.identity import TopicIdentity
-from streamsvm.branches.history.forgotten import Forgotten, masked
+from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.branches.history.recorder import Recorder
 from streamsvm.branches.history.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.checkpoint.records import encode_bucket
@@ -25,6 +25,7 @@ from streamsvm.kafka import Cluster, OffsetOutOfRange, Recreated, SchemaRegistry
 from streamsvm.learning.recipe import Made, Origin, make, version_of
 from streamsvm.learning.training import limited
 from streamsvm.model import message as model_codec
+from streamsvm.model.left_out import masked
 from streamsvm.model.version import Built, BuiltOf, Lineage, Version
 from streamsvm.points import Position, Rows
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of

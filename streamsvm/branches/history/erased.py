@@ -11,9 +11,11 @@ record that it obeys. No number says so: other programs raise numbers, too.
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Final
 
 import msgspec
 
+from streamsvm.model.left_out import Reader
 from streamsvm.model.pointers import decode_record
 from streamsvm.places import Count, Offset, Partition, Row
 from streamsvm.points import Position
@@ -76,11 +78,6 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return {partition: own for partition, own in every.items() if own}
 
 
-def erased_key(name: str) -> str:
-    """Return the key of the record of erased rows."""
-    return f"{name}@erased"
-
-
 def encode_erased(erased: Erased) -> bytes:
     """Encode the record's value."""
     return msgspec.json.encode(erased)
@@ -89,3 +86,6 @@ def encode_erased(erased: Erased) -> bytes:
 def decode_erased(value: bytes) -> Erased:
     """Decode the record's value; `InvalidMessage` if it is not one."""
     return decode_record(value, Erased)
+
+
+READER: Final = Reader(decode_erased)

@@ -10,22 +10,25 @@ incarnation does not: a build that does not know the record learns on under the 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from streamsvm.branches.history.erased import Erased
 from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
 from streamsvm.config import ModelConfig
+from streamsvm.delivery.left_out import Resuming
 from streamsvm.learning.learner import Learner
+from streamsvm.model.left_out import LeftOut
 from streamsvm.model.pointers import Head
 
 
-def obeys(snapshot: Snapshot, erased: Erased) -> bool:
+def obeys(snapshot: Snapshot, erased: LeftOut) -> bool:
     """Tell whether a checkpoint was made without the erased rows: it names their record, or is of another input."""
     if not erased.is_of(snapshot.topic, snapshot.topic_id):
         return True
     return snapshot.erased is not None and snapshot.erased.sha256 == erased.sha256
 
 
-def emptied(snapshot: Snapshot, erased: Erased, head: Head | None) -> Snapshot:
+def emptied(snapshot: Snapshot, erased: LeftOut, head: Head | None) -> Snapshot:
     """Return what to continue from instead of a checkpoint that may hold erased rows.
 
     Parameters
@@ -42,6 +45,7 @@ def emptied(snapshot: Snapshot, erased: Erased, head: Head | None) -> Snapshot:
     """
     if obeys(snapshot, erased):
         return snapshot
+    assert isinstance(erased, Erased)
     config, incarnation = ModelConfig.of_canonical(snapshot.configuration), erased.incarnation + 1
     continues = erased.continues
     if snapshot.incarnation >= incarnation:
@@ -58,3 +62,6 @@ def emptied(snapshot: Snapshot, erased: Erased, head: Head | None) -> Snapshot:
         read_to={},
         erased=Obeyed(sha256=erased.sha256, continues=continues),
     )
+
+
+RESUMING: Final = Resuming(obeys, emptied)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,29 +19,12 @@ from numpy.typing import NDArray
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.removal import CannotForget, Removal
 from streamsvm.points import Points
 
 
-class CannotForget(ValueError):
-    """Rows cannot be taken out exactly; nothing was changed."""
-
-
 def without(state: PartitionState, points: Points, classes: int) -> PartitionState:
-    """Return a partition's state without rows: for each one given, the first with its features and its label.
-
-    Parameters
-    ----------
-    state : PartitionState
-    points : Points
-        Of the dtype that is learned; weights are not looked at.
-    classes : int
-        Of the partition's task.
-
-    Raises
-    ------
-    CannotForget
-        If rows were reduced by now, or one of these is not held.
-    """
+    """Return a partition's state without rows, as `streamsvm.learning.removal.without` says."""
     if state.buckets or state.screened is not None or state.learned.rows != state.leaf_extent.rows:
         raise CannotForget(
             f"{state.learned.rows:,} rows were learned, and most are held in reduced form, which no single row can be "
@@ -88,3 +72,6 @@ def _unnamed(points: Points, wanted: Counter[tuple[bytes, int]]) -> NDArray[np.b
 def _held_without(held: Held, wanted: Counter[tuple[bytes, int]]) -> Held:
     kept = _unnamed(held.points, wanted)
     return Held(Points.union([held.points.take(kept)]), held.priority[kept], held.threshold)
+
+
+REMOVAL: Final = Removal(without)

@@ -7,37 +7,17 @@ nothing else. So buckets without it are those of a stream in which a rejected ro
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.points import Position, Rows
+from streamsvm.model.left_out import Places
+from streamsvm.points import Position
 
 MOST: Final = 1 << 20
 """Most forgotten rows: their list is read at every start."""
-Forgotten = Mapping[int, Collection[Position]]
-"""Positions by partition."""
-
-
-def masked(rows: Rows, forgotten: Forgotten) -> Rows:
-    """Return rows of which the forgotten ones are rejected; the same object where none is."""
-    own = forgotten.get(rows.partition)
-    if not own or not len(rows):
-        return rows
-    first, last = int(rows.offset[0]), int(rows.offset[-1])
-    here = [at for at in own if first <= at.offset <= last]
-    if not here:
-        return rows
-    accepted = rows.accepted.copy()
-    for at in here:
-        accepted[(rows.offset == at.offset) & (rows.row == at.row)] = False
-    points, unknown = rows.points, ~accepted & rows.accepted
-    # Nothing of them goes on, not even where nobody looks.
-    X = np.where(unknown[:, None], np.zeros(1, points.X.dtype), points.X)
-    return replace(rows, accepted=accepted, points=replace(points, X=X))
+Forgotten = Places
 
 
 @dataclass(frozen=True, slots=True)

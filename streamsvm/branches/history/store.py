@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from streamsvm.branches.history import forgotten as forgotten_rows
-from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
@@ -31,6 +30,7 @@ from streamsvm.coreset.dyadic import OPEN
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.partition import PartitionState
+from streamsvm.model.left_out import LeftOut
 from streamsvm.points import Position
 
 FORMAT: Final = "streamsvm.archive/1"
@@ -279,12 +279,12 @@ class Store:
                 f"Finish it, with the trainer's options: streamsvm forget {asked}",
             )
 
-    def obeying(self, erased: Erased | None) -> forgotten_rows.Listed:
+    def obeying(self, erased: LeftOut | None) -> forgotten_rows.Listed:
         """Return the rows that nothing may be made of, those of the record of erased rows included.
 
         Parameters
         ----------
-        erased : Erased or None
+        erased : LeftOut or None
             That of the archive's model and topic; None where there is none.
 
         Raises

@@ -23,7 +23,7 @@ from consumers.settings import ArchiveConfig, Settings
 from consumers.trainer import startup
 from consumers.trainer.startup import Startup
 from consumers.verify.verify import verify
-from streamsvm.branches.history.erased import Erased, erased_key
+from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
@@ -33,6 +33,7 @@ from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
+from streamsvm.model.left_out import left_out_key
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
@@ -482,7 +483,7 @@ def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, t
     run_until(own, connection, 50)
     forgotten(connection, own, 30)
     producer = Producer(dict(connection.options))
-    producer.produce(own.output.aliases_topic, None, erased_key("m").encode(), partition=0)
+    producer.produce(own.output.aliases_topic, None, left_out_key("m").encode(), partition=0)
     assert not producer.flush(60.0)
     with pytest.raises(StateError, match="but the aliases topic holds no record m@erased") as refused:
         run_until(own, connection, 1)

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.branches.history.exact_removal import CannotForget, without
+from streamsvm.branches.history.exact_removal import without
 from streamsvm.checkpoint.records import encode_partition
 from streamsvm.config import ModelConfig
 from streamsvm.estimators import CoresetSVC
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.removal import CannotForget
 from streamsvm.points import Points, Position
 from tests.streams import gaussian, rows_of, small_config
 

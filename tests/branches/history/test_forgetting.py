@@ -10,11 +10,12 @@ from shutil import copytree
 import pytest
 
 from consumers.branches.history.forgetting import Forgetting, Report, report_of
-from streamsvm.branches.history.forgotten import Forgotten, masked
+from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.branches.history.recorder import Recorder
 from streamsvm.branches.history.store import Identity, Store
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.model.left_out import masked
 from streamsvm.points import Position, Rows
 from tests.branches.history.test_recorder import BASE, SPAN, config, stream
 

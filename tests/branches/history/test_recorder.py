@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.branches.history.cover import Read, cover, spans, without
-from streamsvm.branches.history.forgotten import Listed, decode, encode, masked
+from streamsvm.branches.history.forgotten import Listed, decode, encode
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of, waits_at
 from streamsvm.branches.history.store import Identity, Store
@@ -24,6 +24,7 @@ from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
+from streamsvm.model.left_out import masked
 from streamsvm.points import Position, Rows
 from tests.streams import DIMENSION, gaussian, rows_of
 

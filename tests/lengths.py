@@ -25,13 +25,15 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "1 a pending cut is kept as positions only",
     ),
     # A stretch on borders of spans, off them, and of everything; each further test has a trainer of its own.
-    "tests/consumers/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
-    "tests/consumers/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
+    "tests/branches/history/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
+    "tests/branches/history/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
     # The memory that keeps everything; those that forget are read again by the same code.
-    "tests/consumers/test_erasing.py::test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows": ("all",),
+    "tests/branches/history/test_erasing.py::test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows": ("all",),
     # Four processes of the command line.
-    "tests/consumers/test_erasing.py::test_a_command_that_is_killed_leaves_nothing_that_is_used": ("erase.marked",),
-    "tests/consumers/test_erasing.py::test_a_row_is_erased_once_and_others_are_named": (),
+    "tests/branches/history/test_erasing.py::test_a_command_that_is_killed_leaves_nothing_that_is_used": (
+        "erase.marked",
+    ),
+    "tests/branches/history/test_erasing.py::test_a_row_is_erased_once_and_others_are_named": (),
     # Several labels under every memory: the window goes through the same code, and restarts through a screened leaf.
     "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
     "tests/consumers/test_classes.py::test_seven_labels_are_rolled_back_and_named": ("embedded",),

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm import kafka, plugs
+from streamsvm import kafka
+from streamsvm import plugs as rooms
+from streamsvm.sockets import plugs
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,13 +48,11 @@ LAYERS: list[set[str]] = [
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
-    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive"},
+    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators"},
     {"consumers", "streamsvm.patched"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
-BRANCHES = tuple(sorted(path.parent.name for path in ROOT.glob("consumers/branches/*/__init__.py")))
-"""Of the daemons. The options and metrics of a branch stand on the ground, as the trunk's; its other rooms above."""
 DAEMONS: list[set[str]] = [
     {
         "consumers.metrics",
@@ -61,8 +61,7 @@ DAEMONS: list[set[str]] = [
         "consumers.loader",
         "consumers.options",
         "consumers.help_texts",
-    }
-    | {f"consumers.branches.{name}.{room}" for name in BRANCHES for room in ("settings", "metrics")},
+    },
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
     {"consumers.page", "consumers.served"},
@@ -73,10 +72,22 @@ DAEMONS: list[set[str]] = [
         "consumers.evaluate",
         "consumers.replay",
     },
-    {"consumers.verify", "consumers.dead_letters", "consumers.demo", "consumers.branches"},
+    {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
     {"consumers.cli"},
 ]
 """The same inside `consumers`."""
+
+BRANCHES = ("streamsvm.branches", "consumers.branches")
+STILL_KNOW_A_BRANCH = {
+    "consumers.cli.app",
+    "consumers.page.collect",
+    "consumers.scorer.shadow",
+    "consumers.served.reading",
+    "consumers.verify.challenges",
+    "consumers.verify.replayed",
+    "consumers.verify.verify",
+}
+"""Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 
 FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.points", "the Kafka shell knows bytes and positions, no points"),
@@ -102,6 +113,7 @@ PURE = {
     "verification",
     "estimators",
     "papers",
+    "branches",
 }
 
 
@@ -133,6 +145,10 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+READ = {where.partition(":")[0] for socket in ("message_parts", "left_out") for where in plugs(socket)}
+"""Modules of branches that a reader of models loads."""
+
+
 def height(module: str, layers: list[set[str]]) -> int | None:
     for level, units in enumerate(layers):
         if any(module == unit or module.startswith(unit + ".") for unit in units):
@@ -151,29 +167,67 @@ def upward_edges(module: str, imported: set[str], layers: list[set[str]] = LAYER
         f"{module} -> {target}"
         for target in sorted(imported)
         if (there := height(target, layers)) is not None
+        and not target.startswith(BRANCHES)  # nobody may: `branches_in` finds those
         and folder(target) != folder(module)
         and (there > own or (there == own and own > 0))
         and not (layers is LAYERS and module.startswith("consumers"))
     ]
 
 
-def in_a_branch(module: str) -> bool:
-    """Tell whether a module is of a branch, or of the folder of all: a branch imports what it likes of the trunk."""
-    return ".".join(module.split(".")[:2]) in ("streamsvm.branches", "consumers.branches")
+def is_trunk(module: str) -> bool:
+    """Tell whether a module is no branch's: a branch imports what it likes of the trunk."""
+    return not any(module == root or module.startswith(f"{root}.") for root in BRANCHES)
 
 
-@pytest.mark.parametrize("module", sorted(one for one in modules() if one != "streamsvm" and not in_a_branch(one)))
+@pytest.mark.parametrize("module", sorted(one for one in modules() if one != "streamsvm" and is_trunk(one)))
 def test_imports_run_downward(module: str) -> None:
     """No module imports from a folder of its own layer or of one above."""
     assert upward_edges(module, imports_of(modules()[module])) == []
 
 
 @pytest.mark.parametrize(
-    "module", [m for m in modules() if m.startswith("consumers.") and m != "consumers.__main__" and not in_a_branch(m)]
+    "module", [m for m in modules() if m.startswith("consumers.") and m != "consumers.__main__" and is_trunk(m)]
 )
 def test_imports_run_downward_among_the_daemons(module: str) -> None:
     """The same inside `consumers`."""
     assert upward_edges(module, imports_of(modules()[module]), DAEMONS) == []
+
+
+def branches_in(path: Path) -> list[str]:
+    """Return what a module imports of a branch, in its own text or for type checkers only."""
+    return sorted(name for name in imports_of(path) if name.startswith(tuple(f"{root}." for root in BRANCHES)))
+
+
+def test_the_trunk_knows_no_branch() -> None:
+    """A folder that is deleted takes everything of its branch with it: sockets find what is there, and nobody else."""
+    guilty = {module for module, path in modules().items() if is_trunk(module) and branches_in(path)}
+    assert guilty == STILL_KNOW_A_BRANCH
+
+
+def test_no_branch_knows_another() -> None:
+    """Each is removed by itself."""
+    own = {m: [name for name in branches_in(p) if m.split(".")[2:3] != name.split(".")[2:3]] for m, p in _of_branches()}
+    assert {module: names for module, names in own.items() if names} == {}
+
+
+def _of_branches() -> list[tuple[str, Path]]:
+    return [(module, path) for module, path in modules().items() if not is_trunk(module)]
+
+
+def test_an_import_of_a_branch_would_be_found(tmp_path: Path) -> None:
+    """The check can fail: planted imports at the top, within a function and of a whole branch."""
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "from streamsvm.branches.history.store import Store\ndef late():\n    from consumers.branches import history\n"
+    )
+    found = branches_in(planted)
+    assert found[0] == "consumers.branches.history"
+    assert "streamsvm.branches.history.store" in found
+    innocent = tmp_path / "innocent.py"
+    innocent.write_text("from streamsvm.sockets import plugged\nimport consumers.branches\n")
+    assert branches_in(innocent) == []
+    assert is_trunk("streamsvm.sockets")
+    assert not is_trunk("consumers.branches.history.plug")
 
 
 def test_there_are_seven_layers() -> None:
@@ -192,7 +246,7 @@ def test_an_upward_import_would_be_found() -> None:
     assert not upward_edges("consumers.scorer.scorer", {"consumers.streams.settling"}, DAEMONS)
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("streamsvm.model")])
+@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("streamsvm.model") or name in READ])
 def test_the_contract_needs_numpy_and_msgspec_only(module: str) -> None:
     """Whoever only reads models installs and loads no more."""
     roots = {name.split(".")[0] for name in imports_of(modules()[module])}
@@ -286,7 +340,9 @@ def test_a_way_past_the_door_would_be_found(tmp_path: Path) -> None:
     assert sorted(past_the_door(planted)) == ["Tail()", "read_to_end", "streamsvm.kafka.log", "streamsvm.kafka.log"]
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name.split(".")[1:2] and name.split(".")[1] in PURE])
+@pytest.mark.parametrize(
+    "module", [name for name in modules() if name.startswith("streamsvm.") and name.split(".")[1] in PURE]
+)
 def test_the_core_reads_no_clock_and_no_chance(module: str) -> None:
     """The numerical core takes time, randomness and files as arguments."""
     assert {name.split(".")[0] for name in imports_of(modules()[module])} & CLOCKS_AND_CHANCE == set()
@@ -344,7 +400,7 @@ def test_an_attribute_that_is_born_later_would_be_found(tmp_path: Path) -> None:
     assert born_in(planted, "A") == ({"a"}, {"c"})
 
 
-ROOMS = tuple(plugs.rooms())
+ROOMS = tuple(rooms.rooms())
 """Packages beside the trunk that may be deleted."""
 
 

@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.history.archivist import archive_config
 from consumers.branches.history.attached import refuse_erasure
+from consumers.branches.history.building import as_plain
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
@@ -26,8 +28,6 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.served.reading import logs_of
 from consumers.settings import Settings, section_class
-from consumers.trainer.archiving import archive_config
-from consumers.verify.building import as_plain
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC

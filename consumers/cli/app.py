@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from consumers.cli import archiving, features
-from consumers.cli.refining import refine_command
+from consumers.cli import features
 from consumers.cli.served import served_command
-from consumers.help_texts import Commands
+from consumers.help_texts import Command, Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
@@ -30,6 +29,7 @@ from streamsvm.algorithms import ReducerName, StructureName
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.secrecy import is_secret
+from streamsvm.sockets import DAEMONS, plugged
 from streamsvm.supports import FOREIGN_COLUMNS, require
 
 if TYPE_CHECKING:
@@ -46,13 +46,11 @@ app = Commands(
     help="An always current margin classifier: labeled points in from a Kafka topic, model versions out.",
 )
 topics_app = Commands(help="Create and check the topics.")
-models.app.command("refine", cls=OptionsOnDemand)(refine_command)
-models.app.command("build", cls=OptionsOnDemand)(archiving.build_command)
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 app.add_typer(features.app, name="features")
-app.add_typer(archiving.app, name="archive")
-app.command("forget", cls=OptionsOnDemand)(archiving.forget_command)
+for plugged_in in plugged("commands", Command, DAEMONS):
+    plugged_in.register({"": app, "model": models.app, "topics": topics_app, "features": features.app})
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]

@@ -15,11 +15,11 @@ from contextlib import contextmanager, suppress
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from consumers.branches.history.erased_rows import ErasedRows
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.challenges import judge_challenges
-from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.replayed import Replayed
 from streamsvm.build import build
 from streamsvm.errors import ConfigurationError, TopicMissing

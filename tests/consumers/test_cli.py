@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
-from consumers.help_texts import BY_USE, Commands
+from consumers.help_texts import Commands, by_use
 from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -191,7 +191,7 @@ def test_commands_are_listed_as_one_meets_them() -> None:
     """A newcomer's first are at the top, and none is missing from the order."""
     listed = get_command(app).list_commands(None)  # type: ignore[attr-defined]
     assert listed[:4] == ["demo", "train", "score", "features"]
-    assert tuple(listed) == BY_USE
+    assert tuple(listed) == by_use()
 
 
 @pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])

@@ -1,1 +1,1 @@
-"""History: an archive of what was learned, versions of stretches of it, and rows that are taken back."""
+"""The past of a stream: its archive, models of any stretch of it, refined models, and rows that are taken out of it."""

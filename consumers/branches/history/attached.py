@@ -11,20 +11,19 @@ from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, World
-from streamsvm.archive.forgotten import masked
+from streamsvm.branches.history.erasure import emptied, obeys
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
 from streamsvm.delivery import Begin, Present, Resume
-from streamsvm.delivery.erasure import emptied, obeys
 from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
-from streamsvm.model.erased import Erased, erased_key
+from streamsvm.model.left_out import LeftOut, left_out_key, masked
 from streamsvm.points import Positions, Rows
 from streamsvm.sections import section
 from streamsvm.supports import ERASURE, require
 
 if TYPE_CHECKING:
-    from consumers.trainer.archiving import Archivist
+    from consumers.branches.history.archivist import Archivist
 
 
 class History(Attachment):
@@ -37,7 +36,7 @@ class History(Attachment):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._erased: Erased | None = None
+        self._erased: LeftOut | None = None
         self._obeyed: Obeyed | None = None
 
     def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
@@ -90,7 +89,7 @@ class History(Attachment):
     def passes_over(self) -> Callable[[Rows], Rows] | None:
         """Return what marks erased rows."""
         places = {} if self._erased is None else self._erased.places()
-        return partial(masked, forgotten=places) if places else None
+        return partial(masked, places=places) if places else None
 
     def saved(self, snapshot: Snapshot) -> Snapshot:
         """Say under which record the checkpoint was made."""
@@ -104,8 +103,8 @@ class History(Attachment):
         return _Kept(making.settings.name, archivist, self._erased)
 
     def _archivist(self, making: Making) -> Archivist:
-        from consumers.trainer.archiving import Archivist, archive_config
-        from streamsvm.archive.store import Identity
+        from consumers.branches.history.archivist import Archivist, archive_config
+        from streamsvm.branches.history.store import Identity
 
         settings, pipeline = making.settings, making.pipeline
         archive = section(settings, ArchiveConfig)
@@ -125,7 +124,7 @@ class History(Attachment):
 class _Kept(Part):
     """What is kept of the past, and what must not be."""
 
-    def __init__(self, name: str, archivist: Archivist | None, erased: Erased | None) -> None:
+    def __init__(self, name: str, archivist: Archivist | None, erased: LeftOut | None) -> None:
         self._name, self._archivist, self._erased = name, archivist, erased
 
     def began(self, checkpoints: CheckpointDirectory) -> None:
@@ -143,7 +142,7 @@ class _Kept(Part):
             self._archivist.save()
 
 
-def _refuse_without_record(snapshot: Snapshot, present: Present, erased: Erased | None) -> None:
+def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut | None) -> None:
     """Refuse a checkpoint that names a record of erased rows where the topic has none.
 
     Raises
@@ -155,8 +154,8 @@ def _refuse_without_record(snapshot: Snapshot, present: Present, erased: Erased 
         return
     raise StateError(
         f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "
-        f"erased rows with the SHA-256 {own.sha256}, but the aliases topic holds no record {erased_key(present.name)}: "
-        "rows that were erased would be learned",
+        f"erased rows with the SHA-256 {own.sha256}, but the aliases topic holds no record "
+        f"{left_out_key(present.name)}: rows that were erased would be learned",
         "Restore the aliases topic; or give streamsvm forget the same rows once more, which writes the record anew.",
     )
 

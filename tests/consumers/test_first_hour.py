@@ -32,7 +32,7 @@ PRELUDE = """
 set -e
 trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT
 until_logged() {
-    for _ in $(seq 600); do
+    for _ in $(seq 1800); do
         [ "$(grep -c "\\"event\\": \\"$1\\"" log)" -ge "$2" ] && return
         sleep 0.1
     done

@@ -164,8 +164,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "Java-lz4",
     ),
     # A session of commands after one another: what each does has tests of its own.
-    "tests/consumers/test_first_hour.py::test_the_first_hour_goes_as_its_page_says": (),
-    "tests/consumers/test_first_hour.py::test_events_with_a_leak_go_as_the_page_says": (),
+    "tests/consumers/test_first_hour.py::test_the_page_goes_as_it_says": (),
+    "tests/consumers/test_first_hour.py::test_the_page_goes_as_it_says_in_an_empty_environment": (),
     # Large files: a smaller one, or the other format.
     "tests/test_sources.py::test_a_wide_row_of_a_csv_is_read": (),
     "tests/test_sources.py::test_reading_takes_memory_for_a_batch_and_not_for_the_file": (".csv",),

@@ -737,10 +737,17 @@ def log_start(settings: Settings, url: str) -> None:
             why=CACHE_FAULT,
             remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
         )
+    of_features = settings.features is not None  # whose columns' names follow from them, and may be hundreds
     if writes_json(settings.log):
-        log.info("configuration", effective=settings.masked(), version=__version__, http=url)
+        effective = settings.masked()
+        if of_features:
+            effective["points"].pop("feature_names", None)
+        log.info("configuration", effective=effective, version=__version__, http=url)
     else:
-        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **settings.differing())
+        differing = settings.differing()
+        if of_features:
+            differing.pop("points.feature_names", None)
+        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **differing)
 
 
 @topics_app.command("create", cls=OptionsOnDemand)

@@ -59,6 +59,11 @@ WARM_UP_POINTS: Final = 2_000
 """Enough to fill and reduce that memory a few times, unmeasured."""
 COARSE: Final = 0.01
 """Share of an objective in doubt by the solver's tolerance, from which people are told."""
+MARGIN_WIDTH: Final = 0.02
+"""Distance from -1, or from 1, within which a decision value counts as at the margin."""
+MOSTLY_TIED: Final = 0.9
+"""Share of rows at one margin from which people are told: of 36,000 calls of a bank, 12 % successful, it was 97 %, and
+the AUC of solutions whose objectives agree in six figures was 0.87 to 0.90; with balanced weights all had 0.912."""
 OTHER_WEIGHTS: Final = {"balanced": "balanced", "none": "unweighted"}
 """Names of rows under other class weights."""
 RECALLS_SHOWN: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.2)
@@ -232,6 +237,8 @@ def _streamsvm(
     if not all(machine.fit.converged for machine in made.machines):
         notes.append("the solver did not converge")
     notes += _kept(learned, len(objective.points))
+    if len(models) == 1 and plan.class_weight is None:
+        notes += _tied(models[0].decision_function(test.X))
     at, thresholds = None, tuple[AtThreshold, ...]()
     threshold = models[0].threshold if len(models) == 1 else None
     if threshold is not None:
@@ -247,6 +254,16 @@ def _streamsvm(
         notes.append(f"{plan.probability} by an audit sample of {coreset.audit_points:,}")
     row = replace(row, note="; ".join(notes), at=at, probabilities=said)
     return _with_suspect(row, models, test, fields, plan), thresholds
+
+
+def _tied(decision: Float) -> Iterator[str]:
+    """Say that nearly all rows lie at one margin, where the hinge loss does not tell them apart."""
+    share = max(float(np.mean(np.abs(decision - margin) < MARGIN_WIDTH)) for margin in (-1.0, 1.0))
+    if share > MOSTLY_TIED:
+        yield (
+            f"{share:.0%} of the held-out rows lie at one margin, so that their order, and the AUC, depend on where "
+            "the solver stops: try --class-weight balanced"
+        )
 
 
 def _kept(learned: Learned, rows: int) -> Iterator[str]:

@@ -1,6 +1,7 @@
 """Raw tables through the commands of a first day, beside a pipeline that a person would write for them.
 
-    python -m tests.benchmarks.by_hand --data DIR --tables telco.csv:Churn,bank.csv:y [--broker HOST:PORT] [--json]
+    python -m tests.benchmarks.by_hand --data DIR --tables telco.csv:Churn,bank.csv:y
+        [--class-weight balanced] [--broker HOST:PORT] [--json]
 
 Each CSV of DIR goes, unread, through `features infer` and `evaluate --config`, as both print and without a change. By
 hand is scikit-learn on the same training rows, judged on the same test rows: numbers with the mean for what is missing,
@@ -87,11 +88,14 @@ def by_hand(frame: pd.DataFrame, truth: Any, C: float, class_weight: str | None)
     return found
 
 
-def measured(file: Path, label: str, folder: Path, broker: str | None) -> dict[str, Any]:
+def measured(file: Path, label: str, folder: Path, broker: str | None, *, balanced: bool) -> dict[str, Any]:
     """Return the row of a table."""
     config = folder / f"{file.stem}.toml"
     config.write_text(command("features", "infer", str(file), "--label", label))
     options = tomllib.loads(config.read_text())
+    if balanced and "svm" not in options:
+        config.write_text(f'{config.read_text()}\n[svm]\nclass_weight = "balanced"\n')
+        options = tomllib.loads(config.read_text())
     positive = options["events"]["label"]["positive"][0]
     begun = time.perf_counter()
     report = json.loads(command("evaluate", str(file), "--config", str(config), "--no-optimum", "--json"))
@@ -183,6 +187,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder of the files")
     parser.add_argument("--tables", required=True, help="FILE:LABEL, separated by commas")
+    parser.add_argument("--class-weight", choices=("balanced",), help="of both, also where it is not proposed")
     parser.add_argument("--broker", help="host:port of a Kafka broker")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
@@ -190,7 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for table in options.tables.split(","):
             file, _, label = table.partition(":")
-            found.append(measured(options.data / file, label, Path(folder), options.broker))
+            balanced = options.class_weight is not None
+            found.append(measured(options.data / file, label, Path(folder), options.broker, balanced=balanced))
     print(json.dumps(found, indent=2) if options.json else text_of(found))
 
 

@@ -449,6 +449,20 @@ def test_rows_without_skill_are_named() -> None:
     assert "class-weight" not in weighed.note
 
 
+def test_rows_that_lie_at_one_margin_are_told_of() -> None:
+    """Few positives that a weak feature hardly finds: the hinge loss orders the others only if weights are balanced."""
+    random = np.random.default_rng(4)
+    y = np.where(random.random(6_000) < 0.1, 1, -1)
+    X = random.normal(size=(len(y), 4)) + 0.5 * y[:, None]
+    X[:, 1:] -= 0.5 * y[:, None]
+    source = from_arrays("weak", X, y)
+    plain, balanced = (
+        evaluate(source, replace(PLAN, find_optimum=False, class_weight=weight)) for weight in (None, "balanced")
+    )
+    assert "of the held-out rows lie at one margin" in named(plain, "streamsvm").note
+    assert "at one margin" not in named(balanced, "streamsvm").note
+
+
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_field_that_is_known_too_late_is_named(*, twice: bool) -> None:
     """Where nearly all held-out rows are right; also if two fields hide one another."""

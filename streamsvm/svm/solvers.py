@@ -19,9 +19,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import SGDClassifier
-from sklearn.svm import SVC, LinearSVC
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.process_wide import silenced
@@ -156,6 +153,9 @@ class LibsvmSolver(CheckedSolver):
     cache_bytes: int = CACHE_BYTES
 
     def _solve(self, problem: Problem) -> Solution:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.svm import SVC
+
         kernel = _known(problem, "libsvm")
         centre = problem.Z.mean(axis=0)
         Z = problem.Z - centre
@@ -214,6 +214,9 @@ class LiblinearSolver(CheckedSolver):
     seed: int = 0
 
     def _solve(self, problem: Problem) -> Solution:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.svm import LinearSVC
+
         _linear_only(problem, "liblinear")
         centre = problem.Z.mean(axis=0)
         passes = _passes(problem)
@@ -256,6 +259,9 @@ class PegasosSolver(CheckedSolver):
     most_passes: int = 1_000
 
     def _solve(self, problem: Problem) -> Solution:
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import SGDClassifier
+
         _linear_only(problem, "pegasos")
         centre = problem.Z.mean(axis=0)
         passes = min(self.most_passes, _passes(problem))

@@ -63,7 +63,10 @@ class _Algebra:
 
 @cache
 def _libraries() -> Sequence[Any]:
-    """Look for the libraries once a process: that takes 2 ms, as long as a training on some hundred points."""
+    """Look for the libraries once a process: that takes 2 ms, as long as a training on some hundred points.
+
+    numpy's and scipy's are loaded by then. scikit-learn's OpenMP may come later; what is called of it runs one thread.
+    """
     return ThreadpoolController().lib_controllers  # type: ignore[no-any-return]
 
 

@@ -472,8 +472,8 @@ for options in ({"svm": {"solver": "stda-paper"}}, {"coreset": {"structure": "co
 
 
 def run_in(tree: Path, program: str) -> list[str]:
-    """Run a program over the modules of a tree; return the lines that it prints."""
-    where = {**os.environ, "PYTHONPATH": str(tree)}
+    """Run a program over the modules of a tree, or as this process finds them; return the lines that it prints."""
+    where = dict(os.environ) if tree == ROOT else {**os.environ, "PYTHONPATH": str(tree)}
     text = f"ROOMS = {[['streamsvm', room] for room in ROOMS]}\n{program}"
     ran = subprocess.run([sys.executable, "-c", text], cwd=tree, env=where, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -10,9 +10,9 @@ from consumers.host.runtime import Health
 from consumers.metrics import WORKER, Metrics
 from consumers.settings import Settings, WorkerConfig
 from consumers.trainer.workers.group_worker import GroupWorker
-from streamsvm.checkpoint.coreset_check import Checked, check
 from streamsvm.kafka import Cluster, Connection
 from tests.consumers.trainers import DEADLINE_S
+from tests.learning.coreset_check import Checked, check
 
 FAST: dict[str, Any] = {"publish_interval_s": 0.05, "publish_after_s": 0.2}
 

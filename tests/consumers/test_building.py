@@ -22,7 +22,7 @@ from consumers.settings import ArchiveConfig, Settings
 from consumers.trainer.archiving import outdated
 from consumers.verify.building import Builder, Found, Stretch, archive_store, publish_built
 from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.forgetting import forget, report_of
+from consumers.verify.forgetting import report_of
 from consumers.verify.rebuilding import rebuild, summaries
 from consumers.verify.verify import verify
 from streamsvm.archive.names import Node
@@ -40,6 +40,7 @@ from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.archives import forget
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic
 from tests.golden.model import handmade

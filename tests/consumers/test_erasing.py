@@ -20,7 +20,7 @@ from consumers.trainer.startup import Startup
 from consumers.verify.building import Builder, Stretch, archive_store, publish_built
 from consumers.verify.erased_rows import ErasedRows
 from consumers.verify.erasing import Cost, erase
-from consumers.verify.forgetting import Report, forget, report_of
+from consumers.verify.forgetting import Report, report_of
 from consumers.verify.rebuilding import rebuild
 from consumers.verify.verify import verify
 from streamsvm.archive.forgotten import Listed
@@ -38,6 +38,7 @@ from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
+from tests.consumers.archives import forget
 from tests.consumers.test_cli import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
 from tests.kafka.foreign import delete_records

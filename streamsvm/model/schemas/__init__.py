@@ -18,13 +18,8 @@ from streamsvm.named_parts import PASSED_OVER
 _WIDTH: Final = 160
 
 
-def model_schema() -> dict[str, Any]:
-    """Return the schema of a version's value."""
-    return _read(__name__, "model-1")
-
-
 def assembled() -> dict[str, Any]:
-    """Return the schema made of its parts, which `model_schema` reads from a file."""
+    """Return the schema made of its parts, as it stands in the file."""
     trunk, names = _read(__name__, "trunk"), sorted(part.name for part in PARTS)
     definitions = trunk["$defs"]
     for part in sorted(PARTS, key=lambda part: part.name):

@@ -13,11 +13,12 @@ from types import NoneType
 from typing import Any, Final
 
 import numpy as np
+import sklearn
 from scipy import sparse
+from sklearn.utils.fixes import parse_version
 
 _PARTS: Final[dict[str, Any]] = {
     "_sparse": (bool, np.bool_),
-    "_effective_probability": (bool, np.bool_, str),
     "_gamma": (int, float, np.number),
     "_gap": (int, float, np.number),
     "_centred": (tuple, NoneType),
@@ -25,6 +26,8 @@ _PARTS: Final[dict[str, Any]] = {
     "shape_fit_": tuple,
 }
 """What a fitted `DropIn` has beside arrays, and of which types."""
+if parse_version(sklearn.__version__) >= parse_version("1.9"):
+    _PARTS["_effective_probability"] = (bool, np.bool_, str)
 
 
 def forget(estimator: Any) -> None:

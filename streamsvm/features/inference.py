@@ -389,7 +389,7 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str 
 
 
 def _micros(text: str) -> int:
-    """Return when a text's time is, for an order; at the beginning of all times for one that is none."""
+    """Return the microseconds of a time, to put it in order; 0 for a text that cannot be read as one."""
     found = time_of_text(text)
     return 0 if found is None else found[0]
 

@@ -327,7 +327,6 @@ def _archivist(
     """Return what records the rows learned from here on; None where nothing is archived."""
     archive = section(settings, ArchiveConfig)
     if archive.directory is None:
-        components.metrics.put("streamsvm_archive_bytes", 0)
         return None
     identity = Identity(
         name=settings.name,
@@ -348,7 +347,6 @@ def _hired(settings: Settings, components: Components, stack: ExitStack) -> Hand
     Before anything is taken over: a predecessor goes on meanwhile.
     """
     if section(settings, TrainingByWorkers).workers == 1:
-        components.metrics.put("streamsvm_workers", 0)
         return None
     hands = Hands(settings, components.cluster.connection)
     stack.callback(hands.close)

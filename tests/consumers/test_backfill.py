@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import coresets_topic
 from consumers.cli.app import app
-from consumers.metrics import WORKER, Metrics
+from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.trainer.workers.backfill import backfill
 from consumers.trainer.workers.backfill_process import told_from, until

@@ -6,5 +6,7 @@ PLUGS: Final = {
     "settings": (
         "consumers.branches.challenges.settings:GATE",
         "consumers.branches.challenges.settings:SHADOW",
-    )
+    ),
+    "trainer_metrics": ("consumers.branches.challenges.metrics:TRAINER",),
+    "scorer_metrics": ("consumers.branches.challenges.metrics:SCORER",),
 }

@@ -2,4 +2,7 @@
 
 from typing import Final
 
-PLUGS: Final = {"settings": ("consumers.branches.history.settings:ARCHIVE",)}
+PLUGS: Final = {
+    "settings": ("consumers.branches.history.settings:ARCHIVE",),
+    "trainer_metrics": ("consumers.branches.history.metrics:TRAINER",),
+}

@@ -2,4 +2,7 @@
 
 from typing import Final
 
-PLUGS: Final = {"settings": ("consumers.branches.late_labels.settings:LABELS",)}
+PLUGS: Final = {
+    "settings": ("consumers.branches.late_labels.settings:LABELS",),
+    "trainer_metrics": ("consumers.branches.late_labels.metrics:TRAINER",),
+}

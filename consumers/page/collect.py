@@ -31,6 +31,7 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
+from streamsvm.config import CoresetConfig
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model
@@ -94,6 +95,13 @@ def looks_of(subject: Subject) -> Looks:
     )
 
 
+def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "dyadic"]:
+    """Return what the structure looks like: buckets on levels are a `tree`, whatever rule merges them."""
+    if coreset.forgets:
+        return "dyadic"
+    return "chain" if coreset.structure == "chain" else "tree"
+
+
 def _asked_by(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
     if isinstance(model.machine, LinearMachine):
         return "coefficients"
@@ -125,7 +133,7 @@ def _trainer(
         challenge=_challenge(settings, metrics),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=Structure(
-            "dyadic" if settings.coreset.forgets else settings.coreset.structure or "tree",
+            _kind(settings.coreset),
             settings.coreset.fan_in,
             partitions,
             rows=snapshot.learned if snapshot else 0,

@@ -13,7 +13,6 @@ from typing import Any, Final
 from streamsvm.checkpoint.forms import (
     Form,
     Pairs,
-    Parts,
     PlacedExtent,
     PlacedHeld,
     PlacedMoments,
@@ -32,13 +31,13 @@ from streamsvm.checkpoint.partition_codec import (
     PlacedScreened,
     partition_state,
 )
-from streamsvm.checkpoint.parts import erased, forgetful, join, totals
+from streamsvm.checkpoint.parts import forgetful, join, parts_of, totals
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
 
@@ -54,7 +53,7 @@ def _cut(positions: Pairs[Position], leader_epochs: Pairs[int], **fields: Any) -
     return Cut(positions=dict(positions), leader_epochs=dict(leader_epochs), **fields)
 
 
-@describes(Cut, make=_cut, parts=Parts(forgetful.CUT, join.CUT, totals.CUT))
+@describes(Cut, make=_cut, parts=parts_of("cut", forgetful.CUT, join.CUT, totals.CUT))
 class PlacedCut(Form):
     """Describes a cut with its training set."""
 
@@ -104,7 +103,7 @@ def _snapshot(
     )
 
 
-@describes(None, make=_snapshot, parts=Parts(erased.SNAPSHOT, join.SNAPSHOT))
+@describes(None, make=_snapshot, parts=parts_of("snapshot", join.SNAPSHOT))
 class PlacedSnapshot(Form):
     """The header of a checkpoint."""
 

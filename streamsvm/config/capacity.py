@@ -6,6 +6,7 @@ from streamsvm import memory
 from streamsvm.config.coreset_options import CoresetOptions
 from streamsvm.config.points import PointsConfig
 from streamsvm.config.spans import bucket_audit_points, dyadic_buckets
+from streamsvm.config.structures import SIZES
 
 
 def partition_points(config: CoresetOptions) -> int:
@@ -17,7 +18,7 @@ def partition_points(config: CoresetOptions) -> int:
         return memory.chain_points(config.leaf_rows, config.bucket_points) + config.audit_points
     if config.buckets is not None:
         return memory.tree_points(config.buckets, config.leaf_rows, config.bucket_points) + config.audit_points
-    return memory.counter_points(config.fan_in, config.leaf_rows, config.bucket_points) + config.audit_points
+    return SIZES[config.merges].points(config.fan_in, config.leaf_rows, config.bucket_points) + config.audit_points
 
 
 def audit_held(config: CoresetOptions) -> int:
@@ -40,7 +41,7 @@ def reduced_points(config: CoresetOptions) -> int:
     elif config.forgets:
         node = max(config.leaf_rows + max(config.leaf_rows, config.bucket_points), 2 * config.bucket_points)
     else:
-        node = max(config.leaf_rows, config.fan_in * config.bucket_points)
+        node = SIZES[config.merges].reduced(config.fan_in, config.leaf_rows, config.bucket_points)
         if config.screens:  # the pilot of a screen is solved on all buckets of a partition
             node = max(node, partition_points(config) - config.audit_points - config.leaf_rows)
     return max(node, held if held > config.train_points else 0)

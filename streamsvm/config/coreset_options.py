@@ -7,8 +7,10 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streamsvm.choices import MemoryName, ReducerName
+from streamsvm.algorithms import COUNTER, ReducerName, StructureName, names
+from streamsvm.choices import MemoryName
 from streamsvm.option_texts import none_in_words
+from streamsvm.plugs import said
 from streamsvm.sections import Section
 from streamsvm.supports import HALF_LIFE_LENGTH, WINDOW_LENGTH, require
 
@@ -18,21 +20,22 @@ class CoresetOptions(Section):
 
     reducer: ReducerName = Field(
         default="calibrated",
-        description="How many points are reduced to few: `sensitivity` is Alg. 1 of the paper, `uniform` samples in "
-        "proportion to weight, `calibrated` samples by the margin of a pilot model and keeps totals exact.",
+        description="How many points are reduced to few: `uniform` samples in proportion to weight, `calibrated` "
+        "samples by the margin of a pilot model and keeps totals exact." + said("coreset.reducer"),
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
-        description="Number of clusters per label within which `sensitivity` measures distances: a number, `log` = "
-        "ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time.",
+        description="Number of clusters per label, of a reducer that measures distances within clusters: a number, "
+        "`log` = ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time."
+        + said("coreset.clusters"),
     )
-    structure: Literal["tree", "chain"] | None = Field(
+    structure: StructureName | None = Field(
         default=None,
         description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours that stand for the "
         "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
         "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
         "linear kernel, unless a memory budget leaves a partition fewer than 700 points; `chain` there, and for "
-        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model.",
+        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model." + said("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
@@ -291,10 +294,27 @@ class CoresetOptions(Section):
         changed = {f"coreset.{option}": self._unless_default(option) for option in ("fan_in", "screening", "clip_sd")}
         rule = {"coreset.structure": self.structure, "coreset.reducer": self.reducer, "coreset.buckets": asked}
         require({**rule, **changed, "coreset.memory": self.memory})
-        is_tree = self.structure != "chain" and self.reducer == "calibrated"
+        is_tree = self.structure in (None, "tree") and self.reducer == "calibrated"
         if self.forgets or (asked is None and ("fan_in" in self.model_fields_set or not is_tree)):
             object.__setattr__(self, "buckets", None)
+        if self.structure is not None and not self.forgets:
+            self._require_known(self.merges)
         return self
+
+    def _require_known(self, structure: str) -> None:
+        """Refuse a structure of a room that is not there; what an option means never depends on which rooms are."""
+        if structure not in (known := names("coreset.structure")):
+            raise ValueError(
+                f"the structure of these options is `{structure}`, which is not part of this installation: give "
+                f"coreset.structure = chain (installed: {', '.join(known)})"
+            )
+
+    @property
+    def merges(self) -> str:
+        """Name of the structure in which nothing is forgotten: a `tree` without `buckets` is a counter."""
+        if self.structure not in (None, "tree"):
+            return self.structure
+        return "tree" if self.buckets is not None else COUNTER
 
     def _unless_default(self, option: str) -> object:
         """Return the value of an option; None if it is the default."""

@@ -14,6 +14,7 @@ from streamsvm.config.capacity import largest_bytes, partition_points
 from streamsvm.config.coreset_options import CoresetOptions
 from streamsvm.config.points import PointsConfig
 from streamsvm.config.spans import Screens, bucket_audit_points, buckets_of, leaf_beside, require_grain, span_of
+from streamsvm.config.structures import SIZES
 from streamsvm.sections import with_defaults
 from streamsvm.supports import LABELS, require
 
@@ -153,7 +154,7 @@ def _sizes_of(config: CoresetOptions, points: int, screens: Screens) -> tuple[in
         return memory.chain_sizes(points, config.CHAIN_BUCKET_SHARE, leaf, bucket)
     if config.buckets is not None:
         return memory.tree_sizes(points, config.buckets, leaf, bucket)
-    return memory.counter_sizes(points, config.fan_in, leaf, bucket)
+    return SIZES[config.merges].of_budget(points, config.fan_in, leaf, bucket)
 
 
 def _leaf_with_landmarks(config: CoresetOptions, points: int) -> int:

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from streamsvm.algorithms import SolverName
 from streamsvm.choices import Multiclass, Precision, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
 from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
+from streamsvm.plugs import said
 from streamsvm.sections import Section, with_defaults
 from streamsvm.supports import LABELS, require
 
@@ -30,11 +32,10 @@ def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision
 class SvmConfig(Section):
     """What is trained on a coreset."""
 
-    solver: Literal["stda", "stda-paper", "libsvm", "liblinear", "pegasos"] = Field(
+    solver: SolverName = Field(
         default="stda",
-        description="The solver: `stda` is streamsvm's own; `stda-paper` follows the paper to the letter and is far "
-        "slower; `libsvm` is scikit-learn's SVC. `liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the "
-        "linear kernel only, and give no bound on the distance to the optimum.",
+        description="The solver: `stda` is streamsvm's own, the decomposition of STDA-SVM with blocks that are solved "
+        "inside." + said("svm.solver"),
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",

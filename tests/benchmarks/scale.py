@@ -38,14 +38,14 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
+from consumers.branches.workers.coresets_topic import topic_spec
+from consumers.branches.workers.crew import owner
 from consumers.branches.workers.settings import coresets_topic
 from consumers.host.runtime import Health, configure_logging, spare_the_collector
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from consumers.trainer.workers.coresets_topic import topic_spec
-from consumers.trainer.workers.crew import owner
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import Sender

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.workers import adopting
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition
+from consumers.branches.workers.coresets_topic import check_topic as check_fit
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig
-from consumers.trainer.workers import adopting
-from consumers.trainer.workers.coresets_topic import READ_TO, WATERMARK, read_partition
-from consumers.trainer.workers.coresets_topic import check_topic as check_fit
 from streamsvm.checkpoint.coreset_log import Manifest, Part, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
@@ -469,7 +469,7 @@ def test_the_short_flag_is_the_option() -> None:
 
 def test_newest_rows_are_the_last_ones() -> None:
     """Whatever batches they came in."""
-    from consumers.trainer.workers.group_worker import NewestRows
+    from consumers.branches.workers.group_worker import NewestRows
 
     rows = streams.rows_of(gaussian(500, seed=1), 1)
     for batch in (1, 7, 100, 500):

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 import consumers.scorer.scorer as scorer_module
+from consumers.branches.history.finding import found_by
 from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.workers.backfill import backfill
 from consumers.branches.workers.settings import coresets_topic
 from consumers.served.following import Follower
 from consumers.served.reading import logs_of, read_served
 from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
-from consumers.trainer.workers.backfill import backfill
-from consumers.verify.finding import found_by
 from consumers.verify.verify import verify
 from streamsvm.errors import LogGap, TransientError
 from streamsvm.ingest.decoder import encode

@@ -16,9 +16,9 @@ from unittest import mock
 import msgspec
 import numpy as np
 
+from consumers.branches.late_labels import joined_source
 from consumers.host.runtime import Health
 from consumers.settings import Settings
-from consumers.streams import joined_source
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement

@@ -24,7 +24,7 @@ from streamsvm.kafka import Record
 from streamsvm.learning import naming
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import Trained, audited
 from streamsvm.model.classes import AnyModel

@@ -1,1 +1,1 @@
-"""Challenges: a version becomes current once it was better in the shadow of the current one."""
+"""Challenges: a version becomes current once it was better than the current one in its shadow."""

@@ -1,1 +1,1 @@
-"""Models of any stretch of the past: what is learned is archived, built from, and taken out again."""
+"""The past of a stream: its archive, models of any stretch of it, refined models, and rows that are taken out of it."""

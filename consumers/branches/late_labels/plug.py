@@ -1,8 +1,12 @@
-"""What this branch has for the sockets of the daemons."""
+"""What late labels plug in among the daemons."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Final
 
-PLUGS: Final = {
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "settings": ("consumers.branches.late_labels.settings:LABELS",),
+    "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
     "trainer_metrics": ("consumers.branches.late_labels.metrics:TRAINER",),
 }

@@ -1,8 +1,11 @@
-"""What this branch has for the sockets of the daemons."""
+"""What workers plug in among the daemons."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Final
 
-PLUGS: Final = {
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "settings": (
         "consumers.branches.workers.settings:TRAINING",
         "consumers.branches.workers.settings:WORKER",
@@ -12,4 +15,5 @@ PLUGS: Final = {
         "consumers.branches.workers.metrics:TRAINER",
     ),
     "daemon_metrics": ("consumers.branches.workers.metrics:DAEMON",),
+    "trainer": ("consumers.branches.workers.wanted:TRAINER",),
 }

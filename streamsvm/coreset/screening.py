@@ -44,12 +44,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.band import farthest
+from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import (
-    DELTA,
     KERNEL_SHARES,
     POINTS_A_CONSTRAINT,
     SHARES,

@@ -16,7 +16,6 @@ such is ever made.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +40,6 @@ REWIND_TIMEOUT_S = 2.0
 LEAVE_TIMEOUT_S = 3.0
 """How long a member that leaves waits for a rebalance that is under way."""
 
-logger = logging.getLogger("streamsvm.kafka")
 
 _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",

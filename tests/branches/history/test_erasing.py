@@ -19,7 +19,7 @@ from consumers.branches.history.attached import History
 from consumers.branches.history.building import Builder, Stretch, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import Cost, erase
-from consumers.branches.history.forgetting import Report, forget, report_of
+from consumers.branches.history.forgetting import Report, report_of
 from consumers.branches.history.rebuilding import rebuild
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
@@ -39,6 +39,7 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
+from tests.branches.history.archives import forget
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions

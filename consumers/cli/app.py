@@ -143,7 +143,7 @@ def train(
 
         settings = learned_by_workers(settings)
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
@@ -161,9 +161,10 @@ def worker(settings: Settings) -> None:
 
     stop = stop_on_signals()  # before the imports that take seconds
     from consumers.branches.workers.group_worker import GroupWorker
+    from consumers.branches.workers.metrics import WORKER
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
-    from consumers.metrics import WORKER, Metrics
+    from consumers.metrics import Metrics
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -249,7 +250,7 @@ def score(settings: Settings) -> None:
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = ScorerBoard()
     site = site_of(settings, board, metrics, health)
     spare_the_collector()

@@ -73,8 +73,6 @@ DAEMONS: list[set[str]] = [
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
     "consumers.trainer.life",
-    "consumers.verify.replayed",
-    "consumers.verify.verify",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 

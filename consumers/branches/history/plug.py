@@ -3,6 +3,8 @@
 from typing import Final
 
 PLUGS: Final = {
+    "shown_facts": ("consumers.branches.history.showing:SHOWN",),
+    "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
     "commands": (
         "consumers.branches.history.refine_command:REFINE",
         "consumers.branches.history.archive_commands:BUILD",

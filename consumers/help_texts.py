@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from streamsvm.sockets import DAEMONS, plugged
 
 HELP_FLAGS: Final = ("-h", "--help")
+ALL_FLAG: Final = "--help-all"
 
 BY_USE: Final = (
     "demo",
@@ -29,13 +30,11 @@ BY_USE: Final = (
     "served",
     "verify",
     "dead-letters",
-    "top",
     "topics",
     "config",
     "worker",
     "backfill",
     "compile",
-    "simulate-scale",
 )
 """The trunk's commands as one meets them. Those of a branch say themselves behind which one they stand."""
 
@@ -55,13 +54,51 @@ def _escaped(parts: Iterable[Any]) -> Iterator[None]:
             part.help = text
 
 
+@contextmanager
+def _hidden(parts: Iterable[Any]) -> Iterator[None]:
+    """Hide parameters for as long as the help is printed: shell completion knows them."""
+    shown = [part for part in parts if not part.hidden]
+    for part in shown:
+        part.hidden = True
+    try:
+        yield
+    finally:
+        for part in shown:
+            part.hidden = False
+
+
 class PlainCommand(TyperCommand):
-    """A command whose help is printed as it is written."""
+    """A command whose help is printed as it is written.
+
+    Attributes
+    ----------
+    seldom : frozenset of str
+        Parameters that `--help` leaves to `--help-all`.
+    """
+
+    seldom: frozenset[str] = frozenset()
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        with _escaped([self, *self.params]):
+        left_out = [] if ALL_FLAG in ctx.meta else [one for one in self.params if one.name in self.seldom]
+        self.epilog = _rest(ctx.command_path, len(left_out)) if left_out else None
+        with _escaped([self, *self.params]), _hidden(left_out):
             super().format_help(ctx, formatter)
+
+
+def show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help of a command with every option, and exit."""
+    if wanted:
+        context.meta[ALL_FLAG] = True
+        typer.echo(context.get_help(), color=context.color)
+        raise typer.Exit
+
+
+def _rest(command: str, options: int) -> str:
+    return (
+        f"{options} more options: {command} {ALL_FLAG} shows them. Each may also stand in a TOML file, for --config, "
+        "or in the environment: streamsvm config lists them all with their defaults."
+    )
 
 
 class PlainGroup(TyperGroup):

@@ -11,7 +11,7 @@ from consumers.trainer.startup import check_dimension
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.learning import naming
-from streamsvm.learning.partition import seals_a_pilot
+from streamsvm.learning.landmark_pilots import seals_a_pilot
 
 
 def config_of(**sections: Any) -> ModelConfig:

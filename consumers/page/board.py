@@ -35,7 +35,7 @@ from streamsvm.config import Label
 from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.learning.partition import OpenLeaf
+from streamsvm.learning.partition_state import OpenLeaf
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
 from streamsvm.model.classes import AnyModel

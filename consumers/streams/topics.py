@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from consumers.settings import Settings
+from consumers.settings_sockets import added
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
@@ -41,7 +42,7 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
         TopicSpec(output.aliases_topic, 1, config={**compacted, **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
-        *([TopicSpec(settings.labels.dead_letters, 1, config={})] if settings.labels.topic else []),
+        *(TopicSpec(topic, 1, config={}) for one in added() for topic in one.dead_letters(settings)),
     ]
 
 
@@ -65,10 +66,8 @@ def check_names(settings: Settings) -> None:
     uses["the audit trail"] = output.audit_topic
     if output.model_format == "onnx":
         uses["the ONNX models"] = output.onnx_topic
-    if settings.training.from_coresets:
-        uses["the coresets"] = settings.coresets_topic
-    if settings.labels.topic:
-        uses |= {"labels.topic": settings.labels.topic, "the labels' dead letters": settings.labels.dead_letters}
+    for one in added():
+        uses |= one.uses(settings)
     refuse_shared(uses)
 
 

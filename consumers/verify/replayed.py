@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Final
 
+from consumers.branches.late_labels.joined_source import JoinedSource
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.joined_source import JoinedSource
 from consumers.verify.verifier import Verifier, left_out_of
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import LogGap, TopicMissing, TransientError

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
@@ -20,7 +19,6 @@ from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.challenges import judge_challenges
-from consumers.verify.proving import write_proof
 from consumers.verify.replayed import Replayed
 from consumers.verify.verifier import Verifier, verifiers_of
 from streamsvm.build import build
@@ -35,7 +33,7 @@ from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
-from streamsvm.verification.report import Outcome, Report
+from streamsvm.verification.report import Report
 from streamsvm.verification.survey import VersionSurvey
 
 ShowProgress = Callable[[int, int], None]
@@ -49,7 +47,6 @@ def verify(
     number: int | None = None,
     keep: int = 0,
     reads: int = 1,
-    proof: Path | None = None,
     progress: ShowProgress | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Report:
@@ -69,8 +66,6 @@ def verify(
         differs from its recomputation has none.
     reads : int
         How often the input is read for the certificate at most: more prove more where one is not enough.
-    proof : Path, optional
-        Where to write the proof of the one version's own bounds, by default of the newest's: a new file.
     progress : callable, optional
         Called after each version.
     timeout_s : float
@@ -91,10 +86,10 @@ def verify(
     require_read(settings.name, after.left_out)
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number, after.others)
-    if (keep or proof is not None) and number is None:
+    if keep and number is None:
         number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
-    total, written = sum(map(len, survey.found.values())), ""
+    total = sum(map(len, survey.found.values()))
     with ExitStack() as stack:
         schemas = stack.enter_context(schemas_of(settings))
         verifiers = verifiers_of(cluster, settings.output.aliases_topic, timeout_s, schemas)
@@ -102,9 +97,6 @@ def verify(
         for record in _versions(cluster, settings, survey, timeout_s):
             replayed.last = None
             version = _judge(record, auditor, replayed, verifiers, keep, reads)
-            if proof is not None and version is not None and version.number == number:
-                is_right = auditor.rows[-1].outcome is Outcome.IDENTICAL
-                written = write_proof(proof, version, record, replayed.last if is_right else None)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
@@ -124,7 +116,6 @@ def verify(
         notes=(*auditor.notes(), *challenge_notes),
         input_rows=input_rows,
         seconds=time.monotonic() - begun,
-        proof=written,
     )
 
 

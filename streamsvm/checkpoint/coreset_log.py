@@ -40,7 +40,7 @@ from streamsvm.checkpoint.records import (
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.places import Count, Incarnation, Offset, Partition, Row, whole_number
 from streamsvm.points import Position, Rows
 

@@ -37,7 +37,7 @@ from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut, LearnerState
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
 

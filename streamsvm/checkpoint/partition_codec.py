@@ -20,7 +20,7 @@ from streamsvm.checkpoint.forms import (
 from streamsvm.checkpoint.parts import classes, forgetful, join, parts_of, totals
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 
 PARTITION_PARTS: Final = parts_of("partition", forgetful.PARTITION, join.PARTITION, totals.LEAF)
 

@@ -29,7 +29,7 @@ from streamsvm.checkpoint.framing import CHECKSUM_BYTES, Frame
 from streamsvm.checkpoint.partition_codec import PARTITION_PARTS, PlacedBucket, PlacedScreened, partition_state
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 
 BUCKET: Final = Frame(b"SSVMBUCK")
 PARTITION: Final = Frame(b"SSVMPART")

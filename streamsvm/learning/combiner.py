@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Positions

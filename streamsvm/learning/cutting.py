@@ -24,7 +24,10 @@ from streamsvm.coreset.outliers import Found, Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
 from streamsvm.coreset.structure import Learned
 from streamsvm.coreset.totals import Ledger
-from streamsvm.learning.partition import Partition, PartitionState, Parts, Standing, keeps_totals, note_in_leaf
+from streamsvm.learning.bounding import note_in_leaf
+from streamsvm.learning.partition import Partition
+from streamsvm.learning.partition_at_cut import CutParts, PartitionAtCut, keeps_totals
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Positions
 
@@ -173,12 +176,12 @@ class TakenCut:
 
     Parameters
     ----------
-    standings : mapping of partition to Standing
+    standings : mapping of partition to PartitionAtCut
     config : ModelConfig
     task : Task
     """
 
-    def __init__(self, standings: Mapping[int, Standing], config: ModelConfig, task: Task) -> None:
+    def __init__(self, standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Task) -> None:
         self._standings, self._config, self._task = standings, config, task
         self._made: Cut | None = None
         self.positions: Mapping[int, Position] = {
@@ -242,7 +245,7 @@ class Cutter:
         """Leaves after which a cut falls due."""
         return self._every_leaves - self.leaves
 
-    def take(self, standings: Mapping[int, Standing]) -> TakenCut:
+    def take(self, standings: Mapping[int, PartitionAtCut]) -> TakenCut:
         """Take a cut of the partitions as they stand; the next one is due `every_leaves` leaves later."""
         self.leaves = 0
         return TakenCut(standings, self._config, self._task)
@@ -256,7 +259,7 @@ class Cutter:
         self.leaves = max(self.leaves, self._every_leaves)
 
 
-def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) -> Cut:
+def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Task) -> Cut:
     now_ms = max(standing.now_ms for standing in standings.values())
     parts = {partition: standing.parts(config, task, now_ms) for partition, standing in standings.items()}
     moments = Moments.zero(config.points.dimension, task.classes)
@@ -288,8 +291,8 @@ def _made(standings: Mapping[int, Standing], config: ModelConfig, task: Task) ->
 
 
 def _held(
-    standings: Mapping[int, Standing],
-    parts: Mapping[int, Parts],
+    standings: Mapping[int, PartitionAtCut],
+    parts: Mapping[int, CutParts],
     learned: Learned,
     config: ModelConfig,
     now_ms: int,
@@ -306,13 +309,15 @@ def _held(
     )
 
 
-def _labels_offsets(standings: Mapping[int, Standing], config: ModelConfig) -> dict[int, int]:
-    if config.labels is None:
+def _labels_offsets(standings: Mapping[int, PartitionAtCut], config: ModelConfig) -> dict[int, int]:
+    if config.label_rule is None:
         return {}
     return {partition: standing.state.labels_offset for partition, standing in standings.items()}
 
 
-def _first_leaves(standings: Mapping[int, Standing], found: Mapping[int, Found | None]) -> dict[int, tuple[int, Tally]]:
+def _first_leaves(
+    standings: Mapping[int, PartitionAtCut], found: Mapping[int, Found | None]
+) -> dict[int, tuple[int, Tally]]:
     tallies = {}
     for partition, standing in standings.items():
         if standing.outlier_bounds is not None:

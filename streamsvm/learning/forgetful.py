@@ -18,15 +18,11 @@ from streamsvm.coreset.forgetting import Decay, Everything, Forgetting, TimeDeca
 from streamsvm.coreset.screens import turned
 from streamsvm.coreset.shift import HeldWatch
 from streamsvm.coreset.structure import NO_TIMES, Learned, Structure
-from streamsvm.learning.partition import (
-    Forgetful,
-    Partition,
-    PartitionState,
-    audit_shares,
-    first_bounds,
-    make_reservoirs,
-    span_times,
-)
+from streamsvm.learning.auditing import audit_shares, make_reservoirs
+from streamsvm.learning.bounding import first_bounds
+from streamsvm.learning.partition import Partition
+from streamsvm.learning.partition_at_cut import span_times
+from streamsvm.learning.partition_state import Forgetful, PartitionState
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
 from streamsvm.points import Points, Position, Rows
@@ -132,7 +128,7 @@ class ForgetfulPartition(Partition):
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         is_full = self._begun_rows + self.leaf.rows == self._span_rows
         audit, times = (self._audit_of_the_span(), span_times(self._times)) if is_full else ((), NO_TIMES)
-        points, extent = self._sealed_leaf()
+        points, extent = self.bounding.seal(self.leaf, self.observed)
         if self._voting is not None:
             self._voting = self._voting.judged(points, extent.moments, self._config)
         self.structure.insert(points, extent, self._pilots(solved, None), audit=audit, times=times)
@@ -154,7 +150,7 @@ class ForgetfulPartition(Partition):
 
     def _audit_of_the_span(self) -> tuple[Held, ...]:
         """Return the audit samples of the span that is full, clipped as it was learned."""
-        bounds = self._outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)
+        bounds = self.bounding.outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)
         states = [reservoir.state() for reservoir in self.audit]
         if bounds is None:
             return tuple(states)

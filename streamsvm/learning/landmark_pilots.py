@@ -25,6 +25,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
+from streamsvm.coreset.screening import TARGET
 from streamsvm.learning import training
 from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, Node
 from streamsvm.linalg import Index
@@ -33,6 +34,11 @@ from streamsvm.points import Points, Signs
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
+SEALS_A_PILOT: Final = 4
+"""Leaves that are sealed and screened by the same landmarks without `coreset.leaf_parts`. Each pilot takes a tenth of a
+second."""
+GROWTH_A_PILOT: Final = 1.5
+"""By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
 POINTS: Final = CoresetConfig.PILOT_POINTS
 """Points on which a pilot is solved: 0.1 s. Four times as many take eight times as long."""
 CROWDED: Final = 1.0 / 3.0
@@ -116,3 +122,11 @@ def _written_down(
     if not len(places):
         places = spread_over(np.arange(len(y)), most)
     return Z[places], *fit_landmarks(Z, y, decision, np.ones(len(y)), Z[places], kernel)
+
+
+def seals_a_pilot(coreset: CoresetConfig) -> int:
+    """Return how many leaves are sealed and screened by the same landmarks."""
+    if coreset.leaf_parts is None:
+        return SEALS_A_PILOT
+    share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
+    return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1

@@ -17,7 +17,8 @@ from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.learning.cutting import Cut, Cutter, DueCut, LearnerState, Met, TakenCut
 from streamsvm.learning.forgetful import partition_of
-from streamsvm.learning.partition import OpenLeaf, Partition
+from streamsvm.learning.partition import Partition
+from streamsvm.learning.partition_state import OpenLeaf
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.points import Position, Positions
 
@@ -146,13 +147,13 @@ class Partitions:
     @property
     def rows_clipped(self) -> int:
         """Accepted rows of which clipping changed a feature, since this learner was made."""
-        return sum(held.clipped for held in self._partitions.values()) + self.outliers().rows
+        return sum(held.bounding.clipped for held in self._partitions.values()) + self.outliers().rows
 
     def outliers(self) -> Tally:
         """Return what `coreset.max_leverage` drew in since this learner was made."""
         whole = Tally()
         for held in self._partitions.values():
-            whole.add(held.tally)
+            whole.add(held.bounding.tally)
         return whole
 
     def _anything_sealed(self) -> bool:

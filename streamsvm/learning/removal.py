@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points
 from streamsvm.sockets import plugged
 

@@ -29,7 +29,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points, Position
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Stopwatch
 from tests.golden.checkpoint import handmade

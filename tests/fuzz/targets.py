@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
 from consumers.host.web.connections import HttpConnection, Phase
@@ -38,7 +39,6 @@ from consumers.page.past import _offset_of_parent
 from consumers.served.reading import runs_of
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
-from consumers.trainer.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from streamsvm import places
 from streamsvm.branches.history import forgotten
 from streamsvm.branches.history.erased import decode_erased

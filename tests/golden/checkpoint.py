@@ -29,7 +29,7 @@ from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, T
 from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
-from streamsvm.learning.partition import Forgetful, PartitionState
+from streamsvm.learning.partition_state import Forgetful, PartitionState
 from streamsvm.learning.voting import Expert, Voting
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce

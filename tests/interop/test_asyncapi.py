@@ -13,7 +13,8 @@ import msgspec
 import pytest
 import yaml
 
-from consumers.settings import LabelsConfig, ScoringConfig, Settings
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import ScoringConfig, Settings
 from streamsvm.branches.history.erased import Erased, encode_erased
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode

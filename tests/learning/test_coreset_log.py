@@ -29,7 +29,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
 from tests.learning.test_combiner import MEMORIES_AND_SHAPES, config_of, stream
 from tests.streams import DIMENSION

@@ -23,7 +23,7 @@ from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.kafka import Stamp
 from streamsvm.learning import naming
-from streamsvm.learning.partition import Forgetful, PartitionState
+from streamsvm.learning.partition_state import Forgetful, PartitionState
 from streamsvm.learning.tuning import is_due
 from streamsvm.model import message as model_codec
 from streamsvm.model import pointers

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from consumers.settings import CheckpointConfig, InputConfig, LabelsConfig, OutputConfig, Settings, TrainingConfig
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
 from streamsvm.coreset.moments import Moments
 from streamsvm.features.recipe import Recipe
@@ -23,7 +24,7 @@ from streamsvm.kafka import Record
 from streamsvm.learning import naming
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import Trained, audited
 from streamsvm.model.classes import AnyModel

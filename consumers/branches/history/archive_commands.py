@@ -272,11 +272,14 @@ def forget_command(
 def _has_archive(settings: Settings, report: Report) -> bool:
     """Tell whether there is an archive to take rows out of; where not, the report says so."""
     from consumers.branches.history.building import archive_store
+    from consumers.branches.history.settings import ArchiveConfig
+    from streamsvm.sections import section
 
-    if settings.archive.directory is None:
+    directory = section(settings, ArchiveConfig).directory
+    if directory is None:
         why = "no archive was looked at, because archive.directory is not given"
-    elif archive_store(settings.archive.directory).identity() is None:
-        why = f"no archive was looked at, because nothing is archived in {settings.archive.directory}"
+    elif archive_store(directory).identity() is None:
+        why = f"no archive was looked at, because nothing is archived in {directory}"
     else:
         return True
     report.remains.insert(
@@ -508,11 +511,15 @@ def _builder(connection: Connection, settings: Settings) -> AbstractContextManag
 
 
 def _directory(settings: Settings) -> Any:
-    if settings.archive.directory is None:
+    from consumers.branches.history.settings import ArchiveConfig
+    from streamsvm.sections import section
+
+    directory = section(settings, ArchiveConfig).directory
+    if directory is None:
         raise ConfigurationError(
             "archive.directory is not given", "Give the trainer's, with --archive-directory or --config."
         )
-    return settings.archive.directory
+    return directory
 
 
 def _say(line: str) -> None:

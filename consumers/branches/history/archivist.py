@@ -11,8 +11,8 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.history.settings import ArchiveConfig
 from consumers.metrics import Metrics
-from consumers.settings import ArchiveConfig
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.recorder import Recorder, of_partitions, series_of, waits_at
 from streamsvm.branches.history.store import Identity, Store

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Final
 
+from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, Report
 from consumers.branches.history.stretches import Log, Ranges
@@ -28,7 +29,6 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.session import InDoubt, Session
-from consumers.trainer.startup import refuse_erasure
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import emptied, obeys
 from streamsvm.checkpoint.directory import CheckpointDirectory

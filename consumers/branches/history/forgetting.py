@@ -34,7 +34,7 @@ from streamsvm.coreset.structure import Bucket
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessage
 from streamsvm.kafka import Cluster, SchemaRegistry
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.message import decode
@@ -49,7 +49,7 @@ REMAINS = (
     "compacted",
     "scores hold what output fields passed through, and dead letters whole records: their topics are not looked at",
     "the coresets topic, if one was ever used for this model, holds states of workers until Kafka compacts it",
-    "ONNX copies, exported models, proofs and files that were made before this",
+    "ONNX copies, exported models and files that were made before this",
     "copies and backups of checkpoints and of the archive made before this; a file system may keep removed bytes",
     "logs of a trainer name no row's content, but other programs' may",
 )

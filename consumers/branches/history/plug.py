@@ -1,8 +1,11 @@
-"""What the branch has for which socket."""
+"""What history plugs in among the daemons."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
 from typing import Final
 
-PLUGS: Final = {
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "shown_facts": ("consumers.branches.history.showing:SHOWN",),
     "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
     "commands": (
@@ -11,4 +14,6 @@ PLUGS: Final = {
         "consumers.branches.history.archive_commands:ARCHIVE",
         "consumers.branches.history.archive_commands:FORGET",
     ),
+    "settings": ("consumers.branches.history.settings:ARCHIVE",),
+    "trainer": ("consumers.branches.history.wanted:TRAINER",),
 }

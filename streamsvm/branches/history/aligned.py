@@ -43,8 +43,9 @@ class Aligned(Dyadic):
         made, self._made_since = self._made_since, []
         return made
 
-    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
-        buckets = super()._with(leaf, pilot_of)
+    def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        """Return the buckets after a leaf; see `Structure`."""
+        buckets = super().with_leaf(leaf, pilot_of)
         self.learned = only_rows(self.learned.rows, len(self.learned.class_weight))
         return buckets
 

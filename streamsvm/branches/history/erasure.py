@@ -10,12 +10,10 @@ incarnation does not: a build that does not know the record learns on under the 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from streamsvm.branches.history.erased import Erased
 from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
 from streamsvm.config import ModelConfig
-from streamsvm.delivery.left_out import Resuming
 from streamsvm.learning.learner import Learner
 from streamsvm.model.left_out import LeftOut
 from streamsvm.model.pointers import Head
@@ -62,6 +60,3 @@ def emptied(snapshot: Snapshot, erased: LeftOut, head: Head | None) -> Snapshot:
         read_to={},
         erased=Obeyed(sha256=erased.sha256, continues=continues),
     )
-
-
-RESUMING: Final = Resuming(obeys, emptied)

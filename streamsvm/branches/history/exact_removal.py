@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.removal import CannotForget, Removal
 from streamsvm.points import Points
 

@@ -8,7 +8,6 @@ PLUGS: Final = {
         "streamsvm.branches.history.refined_part:PART",
     ),
     "left_out": ("streamsvm.branches.history.erased:READER",),
-    "resuming": ("streamsvm.branches.history.erasure:RESUMING",),
     "removal": ("streamsvm.branches.history.exact_removal:REMOVAL",),
     "checkpoint_parts": ("streamsvm.branches.history.erased_part:PLUGGED",),
 }

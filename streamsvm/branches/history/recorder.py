@@ -16,7 +16,7 @@ from streamsvm.branches.history.stretches import SpanPartition
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
 
 

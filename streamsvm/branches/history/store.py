@@ -29,7 +29,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.dyadic import OPEN
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.left_out import LeftOut
 from streamsvm.points import Position
 

@@ -22,9 +22,9 @@ from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, m
 from streamsvm.coreset.forgetting import Everything
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.structure import Bucket, Extent, Learned, Structure
+from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.cutting import Cut, training_set
 from streamsvm.learning.forgetful import ForgetfulPartition
-from streamsvm.learning.partition import audit_shares
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.points import Points, Position, Rows
 
@@ -142,7 +142,7 @@ class SpanPartition(ForgetfulPartition):
         points = standing.open_points(self._config, self._task)
         extent = standing.state.leaf_extent
         if points is not standing.state.leaf_points and standing.state.screened is None:
-            extent = _with_moments(extent, self._moments(points))
+            extent = _with_moments(extent, Moments.zero(points.dimension, self._task.classes).add(points))
         own = Piece(points, extent, tuple(standing.clipped_audit(self._config)))
         return [*map(Piece.of, standing.state.buckets), own]
 

@@ -13,7 +13,7 @@ from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition
-from streamsvm.learning.partition import Forgetful, PartitionState
+from streamsvm.learning.partition_state import Forgetful, PartitionState
 from streamsvm.learning.voting import Expert, Voting
 from streamsvm.points import Position
 

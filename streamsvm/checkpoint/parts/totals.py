@@ -15,7 +15,7 @@ from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, T
 from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points
 
 

@@ -9,8 +9,10 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.branches.history.archivist import Archivist, archive_config
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.metrics import TRAINER, Metrics
-from consumers.settings import ArchiveConfig, LabelsConfig, Settings, TrainingConfig
+from consumers.settings import Settings, TrainingConfig
 from streamsvm.branches.history.aligned import only_rows
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.store import Identity, Store

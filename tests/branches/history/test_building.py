@@ -23,7 +23,8 @@ from consumers.branches.history.building import Builder, Found, Stretch, archive
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.forgetting import forget, report_of
 from consumers.branches.history.rebuilding import rebuild, summaries
-from consumers.settings import ArchiveConfig, Settings
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.names import Node

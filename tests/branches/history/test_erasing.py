@@ -14,14 +14,15 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from consumers.branches.history import attached
+from consumers.branches.history.attached import History
 from consumers.branches.history.building import Builder, Stretch, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import Cost, erase
 from consumers.branches.history.forgetting import Report, forget, report_of
 from consumers.branches.history.rebuilding import rebuild
-from consumers.settings import ArchiveConfig, Settings
-from consumers.trainer import startup
-from consumers.trainer.startup import Startup
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
@@ -452,8 +453,8 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     run_until(own, connection, FIRST)
     forgotten(connection, own, *PLACES)
     with monkeypatch.context() as former:
-        former.setattr(Startup, "_erased", lambda *_: None)
-        former.setattr(startup, "_refuse_without_record", lambda *_: None)
+        former.setattr(History, "found", lambda *_: None)
+        former.setattr(attached, "_refuse_without_record", lambda *_: None)
         run_until(own, connection, FIRST)
         produce(connection, own, encoded(rows)[FIRST:190], FIRST)
         run_until(own, connection, 190 - FIRST)

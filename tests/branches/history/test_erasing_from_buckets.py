@@ -14,7 +14,7 @@ from streamsvm.checkpoint.records import encode_partition
 from streamsvm.config import ModelConfig
 from streamsvm.estimators import CoresetSVC
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import PartitionState
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.removal import CannotForget
 from streamsvm.points import Points, Position
 from tests.streams import gaussian, rows_of, small_config

@@ -44,6 +44,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.features.declaring import tables
 from streamsvm.features.paths import path_of
 from streamsvm.features.recipe import Envelope, Recipe
+from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.secrecy import MASK, is_secret
 from streamsvm.supports import EVENTS, FEATURES, FOLLOWING, LABELS, RULE_OF_LABELS, TOPICS_APART, require
 
@@ -749,6 +750,12 @@ class Settings(BaseSettings):
     quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
+
+    @field_validator("coreset", mode="after")
+    @classmethod
+    def _of_a_memory_that_is_there(cls, coreset: CoresetConfig) -> CoresetConfig:
+        memory_kind(coreset.memory)
+        return coreset
 
     @field_validator("kafka", mode="before")
     @classmethod

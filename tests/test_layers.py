@@ -65,7 +65,7 @@ DAEMONS: list[set[str]] = [
         "consumers.sizing",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
-    {"consumers.cli"},
+    {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 

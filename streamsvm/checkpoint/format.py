@@ -13,6 +13,7 @@ from typing import Any, Final
 from streamsvm.checkpoint.forms import (
     Form,
     Pairs,
+    Part,
     Parts,
     PlacedExtent,
     PlacedHeld,
@@ -32,7 +33,7 @@ from streamsvm.checkpoint.partition_codec import (
     PlacedScreened,
     partition_state,
 )
-from streamsvm.checkpoint.parts import erased, forgetful, join, totals
+from streamsvm.checkpoint.parts import erased, join, totals
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.structure import Bucket
@@ -41,6 +42,7 @@ from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
+from streamsvm.sockets import plugged
 
 FILE: Final = Frame(
     b"SSVMCKPT",
@@ -54,7 +56,7 @@ def _cut(positions: Pairs[Position], leader_epochs: Pairs[int], **fields: Any) -
     return Cut(positions=dict(positions), leader_epochs=dict(leader_epochs), **fields)
 
 
-@describes(Cut, make=_cut, parts=Parts(forgetful.CUT, join.CUT, totals.CUT))
+@describes(Cut, make=_cut, parts=Parts(join.CUT, totals.CUT, *plugged("checkpoint_parts_of_cut", Part)))
 class PlacedCut(Form):
     """Describes a cut with its training set."""
 

@@ -18,15 +18,15 @@ from streamsvm.checkpoint.forms import (
     PlacedPoints,
     describes,
 )
-from streamsvm.checkpoint.parts import classes, forgetful, join, totals
+from streamsvm.checkpoint.parts import classes, join, spans, totals
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = Parts(forgetful.PARTITION, join.PARTITION, totals.LEAF)
+PARTITION_PARTS: Final = Parts(spans.PARTITION, join.PARTITION, totals.LEAF)
 
 
-@describes(Bucket, parts=Parts(forgetful.BUCKET, totals.BUCKET))
+@describes(Bucket, parts=Parts(spans.BUCKET, totals.BUCKET))
 class PlacedBucket(Form):
     """Describes a bucket."""
 

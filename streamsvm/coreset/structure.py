@@ -4,13 +4,13 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-Three structures remember everything; `streamsvm.coreset.dyadic` has the one that forgets. A *counter* is the paper's
-tree: a point passes one reduction per level, and memory grows with the logarithm of the stream. A *tree* has a bounded
-number of buckets: when there is one too many, the two neighbours that stand for the least weight become one. Its memory
-is used all the time, while a counter has room for a bucket on every level of a stream that never comes, and holds half
-of them. A *chain* has one bucket, which is reduced again together with every leaf. There an old point passes as many
-reductions as leaves came after it; but each reduction sees everything known of the partition, and bucket and leaf can
-each take a large share of the memory.
+Three structures remember everything; `streamsvm.coreset.spans` is for buckets that know their own range only. A
+*counter* is the paper's tree: a point passes one reduction per level, and memory grows with the stream's logarithm. A
+*tree* has a bounded number of buckets: when there is one too many, the two neighbours that stand for the least weight
+become one. Its memory is used all the time, while a counter has room for a bucket on every level of a stream that never
+comes, and holds half of them. A *chain* has one bucket, which is reduced again together with every leaf. There an old
+point passes as many reductions as leaves came after it; but each reduction sees everything known of the partition, and
+bucket and leaf can each take a large share of the memory.
 
 Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (a counter of fan-in 2). Where we differ: the stream has no end,
 so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. A leaf's bucket

@@ -18,13 +18,13 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
 from streamsvm.coreset.structure import Learned
 from streamsvm.coreset.totals import Ledger
 from streamsvm.learning.bounding import note_in_leaf
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition import Partition
 from streamsvm.learning.partition_at_cut import CutParts, PartitionAtCut, keeps_totals
 from streamsvm.learning.partition_state import PartitionState
@@ -281,7 +281,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         first_time_ms=learned.first_time_ms,
         last_time_ms=learned.last_time_ms,
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
-        held=_held(standings, parts, learned, config, now_ms),
+        held=_held(standings, parts, learned, now_ms),
         met=met,
         labels_offsets=_labels_offsets(standings, config),
         ledger=Ledger.of([one for part in parts.values() for one in part.totals], found)
@@ -294,17 +294,17 @@ def _held(
     standings: Mapping[int, PartitionAtCut],
     parts: Mapping[int, CutParts],
     learned: Learned,
-    config: ModelConfig,
     now_ms: int,
 ) -> HeldOfCut | None:
     """Return what a cut is of, where that is not everything that was learned."""
-    if not config.coreset.forgets:
+    weighings = {p: standing.weighing for p, standing in standings.items() if standing.weighing is not None}
+    if not weighings:
         return None
     return HeldOfCut(
         learned=learned,
         partitions={
-            partition: HeldOfPartition(*standings[partition].oldest(now_ms), part.horizons)
-            for partition, part in parts.items()
+            partition: HeldOfPartition(*weighing.oldest(now_ms), parts[partition].horizons)
+            for partition, weighing in weighings.items()
         },
     )
 

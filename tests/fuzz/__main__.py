@@ -27,7 +27,7 @@ READERS = (
             "format",
             "partition_codec",
             "records",
-            "parts.forgetful",
+            "parts.spans",
             "parts.totals",
             "parts.join",
             "parts.classes",

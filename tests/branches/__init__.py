@@ -1,0 +1,1 @@
+"""Tests of the branches, a folder for each, and of the trunk without them."""

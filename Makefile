@@ -10,7 +10,7 @@ TOOLS_STAMP := $(TOOLS)/.made
 SHIPPED := requirements/extras.txt requirements/runtime.txt
 SOURCES := streamsvm consumers tests
 
-.PHONY: wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint bench requirements sbom audit clean test-deploy readers
+.PHONY: wheel reader-wheel env demo broker test test-quick test-long fuzz simulation faults lint bench requirements sbom audit clean test-deploy readers budget
 
 env: $(STAMP)
 
@@ -39,7 +39,7 @@ broker: env
 PYTEST := $(BIN)/pytest -n 6 --dist loadfile --no-loadscope-reorder
 
 # Compiled tests are kept, else each of those processes compiles them all.
-test test-quick test-long: export PYTHONDONTWRITEBYTECODE :=
+test test-quick test-long budget: export PYTHONDONTWRITEBYTECODE :=
 
 # Every test but the long ones: minutes. With STREAMSVM_TEST_SHARE=COMMIT (.ci/run) also a share of those.
 test: env
@@ -77,6 +77,10 @@ lint: env
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/deploy/test_checkers.py tests/consumers/test_supervision.py -k "files or mistake or unit"
+
+# By counts: lines of the trunk, modules that are loaded, options, metrics, threads; tests/budget.py has the limits.
+budget: env
+	$(BIN)/python -m tests.budget
 
 bench: env
 	$(BIN)/python -m tests.benchmarks.pipeline --points 30000

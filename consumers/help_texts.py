@@ -5,14 +5,19 @@ Who prints the help takes `[features]` for a tag and leaves it out. Nothing in o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from streamsvm.sockets import DAEMONS, plugged
+
 HELP_FLAGS: Final = ("-h", "--help")
+ALL_FLAG: Final = "--help-all"
 
 BY_USE: Final = (
     "demo",
@@ -25,17 +30,13 @@ BY_USE: Final = (
     "served",
     "verify",
     "dead-letters",
-    "top",
     "topics",
     "config",
     "worker",
     "backfill",
     "compile",
-    "archive",
-    "forget",
-    "simulate-scale",
 )
-"""The commands as one meets them. A command that is not named here stands behind them all."""
+"""The trunk's commands as one meets them. Those of a branch say themselves behind which one they stand."""
 
 
 @contextmanager
@@ -53,17 +54,55 @@ def _escaped(parts: Iterable[Any]) -> Iterator[None]:
             part.help = text
 
 
+@contextmanager
+def _hidden(parts: Iterable[Any]) -> Iterator[None]:
+    """Hide parameters for as long as the help is printed: shell completion knows them."""
+    shown = [part for part in parts if not part.hidden]
+    for part in shown:
+        part.hidden = True
+    try:
+        yield
+    finally:
+        for part in shown:
+            part.hidden = False
+
+
 class PlainCommand(TyperCommand):
-    """A command whose help is printed as it is written."""
+    """A command whose help is printed as it is written.
+
+    Attributes
+    ----------
+    seldom : frozenset of str
+        Parameters that `--help` leaves to `--help-all`.
+    """
+
+    seldom: frozenset[str] = frozenset()
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        with _escaped([self, *self.params]):
+        left_out = [] if ALL_FLAG in ctx.meta else [one for one in self.params if one.name in self.seldom]
+        self.epilog = _rest(ctx.command_path, len(left_out)) if left_out else None
+        with _escaped([self, *self.params]), _hidden(left_out):
             super().format_help(ctx, formatter)
 
 
+def show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the help of a command with every option, and exit."""
+    if wanted:
+        context.meta[ALL_FLAG] = True
+        typer.echo(context.get_help(), color=context.color)
+        raise typer.Exit
+
+
+def _rest(command: str, options: int) -> str:
+    return (
+        f"{options} more options: {command} {ALL_FLAG} shows them. Each may also stand in a TOML file, for --config, "
+        "or in the environment: streamsvm config lists them all with their defaults."
+    )
+
+
 class PlainGroup(TyperGroup):
-    """Commands whose help is printed as it is written, in the order of `BY_USE`."""
+    """Commands whose help is printed as it is written, in the order of `by_use`."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help, with that of each command in the list."""
@@ -72,7 +111,7 @@ class PlainGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names in the order in which the help lists them."""
-        places = {name: place for place, name in enumerate(BY_USE)}
+        places = {name: place for place, name in enumerate(by_use())}
         return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
 
 
@@ -86,3 +125,44 @@ class Commands(typer.Typer):
     def command(self, name: str | None = None, *, cls: type[TyperCommand] | None = PlainCommand, **options: Any) -> Any:
         """Return what registers a command."""
         return super().command(name, cls=cls, **options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A command of a branch, at the socket ``commands``.
+
+    Attributes
+    ----------
+    name : str
+    run : callable or Commands
+        The command, or a group of commands. Its module is loaded whenever the commands are listed: it must be light.
+    cls : type of TyperCommand
+        Of the command; nothing of a group.
+    group : str
+        Name of the trunk's group in which it stands; empty: in none.
+    after : str
+        Name of the command behind which it is listed; empty: behind them all.
+    """
+
+    name: str
+    run: Callable[..., None] | Commands
+    cls: type[TyperCommand] = PlainCommand
+    group: str = ""
+    after: str = ""
+
+    def register(self, groups: Mapping[str, Commands]) -> None:
+        """Put it where it stands; the whole command line is the group without a name."""
+        if isinstance(self.run, Commands):
+            groups[self.group].add_typer(self.run, name=self.name)
+        else:
+            groups[self.group].command(self.name, cls=self.cls)(self.run)
+
+
+@cache
+def by_use() -> tuple[str, ...]:
+    """Return the commands as one meets them. A command that is not named here stands behind them all."""
+    order = list(BY_USE)
+    for command in plugged("commands", Command, DAEMONS):
+        if not command.group and command.after in order:
+            order.insert(order.index(command.after) + 1, command.name)
+    return tuple(order)

@@ -138,7 +138,7 @@ def _one_line(error: ValidationError) -> str:
     """Return what is wrong with each option, in one line; alternatives of one option are joined by `or`."""
     faults: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
-    for fault in error.errors(include_url=False):
+    for fault in sorted(error.errors(include_url=False), key=_place):
         where = ".".join(str(part) for part in _option_of(fault["loc"]))
         faults.setdefault(where, []).append(_in_words(fault, where))
         hidden = fault["type"] in ("missing", "value_error", "extra_forbidden") or is_secret(where) or where == "kafka"
@@ -148,6 +148,12 @@ def _one_line(error: ValidationError) -> str:
         for where, (one, *others) in faults.items()
     }
     return "; ".join(f"{where}: {what}" if where else what for where, what in said.items())
+
+
+def _place(fault: ErrorDetails) -> int:
+    """Return where the section of a fault stands among the sections; faults of the whole come last."""
+    sections, of = list(Settings.model_fields), fault["loc"][:1]
+    return next((place for place, name in enumerate(sections) if (name,) == of), len(sections))
 
 
 def _option_of(place: tuple[int | str, ...]) -> tuple[int | str, ...]:

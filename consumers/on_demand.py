@@ -49,10 +49,10 @@ class OptionsOnDemand(PlainCommand):
         Parsing, the command's own `--help` and shell completion all begin here; the list of commands does not.
         """
         if complete := getattr(self.callback, "complete", None):
-            made = Commands(add_completion=False)
-            made.command()(complete())
+            made, completed = Commands(add_completion=False), complete()
+            made.command()(completed)
             whole = get_command(made)
-            self.params, self.callback = whole.params, whole.callback
+            self.params, self.callback, self.seldom = whole.params, whole.callback, completed.seldom
         return super().make_context(*given, **extra)
 
 

@@ -12,6 +12,7 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from consumers.help_texts import ALL_FLAG, show_all
 from consumers.loader import load
 from consumers.settings import ENVIRONMENT_PREFIX, Settings
 from consumers.settings import section_class as settings_section
@@ -35,6 +36,8 @@ SHORT: Final = {
     "scoring__reasons": "--reasons",
 }
 """Shorter flags, beside the full ones, of options that are given by hand."""
+IN_HELP: Final = frozenset({*OFTEN, *SHORT, "config", "secrets"})
+"""What `--help` shows beside a command's own options: all that it could show would be 300 lines and more."""
 
 
 def fields(section: str) -> dict[str, FieldInfo]:
@@ -117,18 +120,36 @@ def with_options(
         The command's own parameters, without the settings.
     chosen : sequence of str
         Names of sections.
+
+    Returns
+    -------
+    callable
+        Its attribute `seldom` has the names of the parameters that only `--help-all` shows.
     """
+    chosen = [section for section in chosen if section in ("", *Settings.model_fields)]  # others are of a branch
     made = _often_first([parameter for section in chosen for parameter in _parameters(section)])
 
     def wrapped(**given: Any) -> None:
+        given.pop(_ALL.name)
         values = {parameter.name: given.pop(parameter.name) for parameter in made}
         command(settings_from(values, chosen), **given)
 
-    parameters = [*own, *made]
+    parameters = [*own, _ALL, *made]
     wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.seldom = frozenset(parameter.name for parameter in made) - IN_HELP  # type: ignore[attr-defined]
     wrapped.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapped
+
+
+_ALL: Final = inspect.Parameter(
+    "help_all",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option(ALL_FLAG, is_eager=True, callback=show_all, help="Show every option and exit.")
+    ],
+)
 
 
 def _often_first(made: list[inspect.Parameter]) -> list[inspect.Parameter]:

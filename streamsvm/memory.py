@@ -1,16 +1,14 @@
 """How a budget of points is divided into a leaf and buckets: what holds most at the end of the longest stream.
 
-Integers only; no option is read here. A tree keeps so many buckets, a chain one. A counter of fan-in f keeps at most
-f - 1 buckets a level, and a level more each time the stream grows f-fold. Beside them stands one open leaf.
+Integers only; no option is read here. A tree keeps so many buckets, a chain one. Beside them stands one open leaf. A
+structure that a room adds brings its own sizes (`Sizes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
-LONGEST_STREAM: Final = 1 << 40
-"""Rows of a partition for which a counter's levels are counted."""
 GRAIN: Final = 8
 """Parts of a window, or of a half-life, that may not be told apart. More parts take more buckets; with fewer, more of
 the window lies in the bucket that is half inside."""
@@ -21,17 +19,25 @@ LARGEST_BUDGET: Final = 1 << 30
 """Points; no budget in bytes is given more."""
 
 
+class Sizes(Protocol):
+    """How many points a structure that a room adds holds at most, and how it divides a budget."""
+
+    def points(self, fan_in: int, leaf: int, bucket: int) -> int:
+        """Return the most points that are held over the longest stream, the open leaf included."""
+        ...
+
+    def reduced(self, fan_in: int, leaf: int, bucket: int) -> int:
+        """Return the most points of one reduction."""
+        ...
+
+    def of_budget(self, memory: int, fan_in: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
+        """Return leaf and bucket that hold `memory` points; parameters and result are those of `tree_sizes`."""
+        ...
+
+
 def tree_points(buckets: int, leaf: int, bucket: int) -> int:
     """Return the most points that a tree of so many buckets holds, its open leaf included."""
     return leaf + buckets * bucket
-
-
-def counter_points(fan_in: int, leaf: int, bucket: int) -> int:
-    """Return the most points that a counter holds over the longest stream, its open leaf included."""
-    levels = 1
-    while leaf * fan_in**levels < LONGEST_STREAM:
-        levels += 1
-    return levels * (fan_in - 1) * bucket + leaf
 
 
 def chain_points(leaf: int, bucket: int) -> int:
@@ -40,45 +46,28 @@ def chain_points(leaf: int, bucket: int) -> int:
 
 
 def tree_sizes(memory: int, buckets: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
-    """Return leaf and bucket of a tree that holds `memory` points; parameters as those of `counter_sizes`.
-
-    A leaf is as large as a bucket where neither is given.
-    """
-    if bucket is None:
-        bucket = memory // (buckets + 1) if leaf is None else (memory - leaf) // buckets
-    return min(bucket, memory - buckets * bucket) if leaf is None else leaf, bucket
-
-
-def counter_sizes(memory: int, fan_in: int, leaf: int | None, bucket: int | None) -> tuple[int, int]:
-    """Return leaf and bucket of a counter that holds `memory` points at the end of the longest stream.
+    """Return leaf and bucket of a tree that holds `memory` points. A leaf is as large as a bucket if neither is given.
 
     Parameters
     ----------
     memory : int
         Points of one partition, without its audit sample.
-    fan_in : int
+    buckets : int
     leaf, bucket : int or None
-        Sizes that are given; None is to be found. A leaf is twice a bucket unless it is given.
+        Sizes that are given; None is to be found.
 
     Returns
     -------
     tuple of int
         A bucket of 0 where nothing fits. What is given is returned, fitting or not.
     """
-
-    def leaf_of(bucket: int) -> int:
-        return 2 * bucket if leaf is None else leaf
-
-    if bucket is not None:
-        return leaf_of(bucket), bucket
-    found = memory // 2
-    while found and counter_points(fan_in, leaf_of(found), found) > memory:
-        found -= max(1, found // 100)
-    return leaf_of(found), found
+    if bucket is None:
+        bucket = memory // (buckets + 1) if leaf is None else (memory - leaf) // buckets
+    return min(bucket, memory - buckets * bucket) if leaf is None else leaf, bucket
 
 
 def chain_sizes(memory: int, bucket_share: float, leaf: int | None, bucket: int | None) -> tuple[int, int]:
-    """Return leaf and bucket of a chain that holds `memory` points; parameters as those of `counter_sizes`.
+    """Return leaf and bucket of a chain that holds `memory` points; parameters as those of `tree_sizes`.
 
     `bucket_share` is the bucket's share of the memory where neither is given.
     """
@@ -103,7 +92,7 @@ def dyadic_sizes(
     bucket: int | None,
     audit: int,
 ) -> tuple[int, int]:
-    """Return leaf and bucket of a dyadic structure that holds `memory` points; parameters as of `counter_sizes`.
+    """Return leaf and bucket of a dyadic structure that holds `memory` points; parameters as of `tree_sizes`.
 
     Parameters
     ----------

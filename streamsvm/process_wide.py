@@ -39,7 +39,8 @@ class _Algebra:
             if not self._holders:
                 self._saved = [library.num_threads for library in _libraries()]
                 self._number = number
-                _set([number] * len(self._saved))
+                if self._changes:
+                    _set([number] * len(self._saved))
             self._holders[me] += 1
         return me
 
@@ -50,13 +51,22 @@ class _Algebra:
             if not self._holders[holder]:
                 del self._holders[holder]
             if not self._holders:
-                _set(self._saved)
+                if self._changes:
+                    _set(self._saved)
                 self._changed.notify_all()
+
+    @property
+    def _changes(self) -> bool:
+        """Whether the number is another one than before the first holder."""
+        return any(saved != self._number for saved in self._saved)
 
 
 @cache
 def _libraries() -> Sequence[Any]:
-    """Look for the libraries once a process: that takes 2 ms, as long as a training on some hundred points."""
+    """Look for the libraries once a process: that takes 2 ms, as long as a training on some hundred points.
+
+    numpy's and scipy's are loaded by then. scikit-learn's OpenMP may come later; what is called of it runs one thread.
+    """
     return ThreadpoolController().lib_controllers  # type: ignore[no-any-return]
 
 

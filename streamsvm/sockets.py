@@ -47,10 +47,11 @@ def plugged(socket: str, kind: type[Kind], root: str = LIBRARY) -> tuple[Kind, .
     TypeError
         If something else is plugged in.
     """
-    return tuple(_checked(where, import_name(where), kind) for where in _plugs(socket, root))
+    return tuple(_checked(where, import_name(where), kind) for where in plugs(socket, root))
 
 
-def _plugs(socket: str, root: str) -> Iterator[str]:
+def plugs(socket: str, root: str = LIBRARY) -> Iterator[str]:
+    """Yield what stands at a socket, as text, without loading it."""
     for name in branches(root):
         yield from import_module(f"{root}.{name}.{PLUG}").PLUGS.get(socket, ())
 

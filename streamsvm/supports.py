@@ -18,6 +18,7 @@ from typing import Any, Final, Literal
 
 from streamsvm.choices import OF_EVENTS_ONLY
 from streamsvm.errors import ConfigurationError
+from streamsvm.plugs import plugs
 from streamsvm.secrecy import is_secret
 
 Kind = Literal["nature", "not built"]
@@ -350,14 +351,7 @@ def _events() -> Iterator[Row]:
 
 
 def _machine() -> Iterator[Row]:
-    yield Row(
-        axis=_MACHINE,
-        feature=equal("svm.solver", "liblinear", "pegasos"),
-        without=other("svm.kernel", "linear"),
-        why="this solver supports the linear kernel only",
-        remedy="Give svm.solver = stda or libsvm.",
-        kind="nature",
-    )
+    yield from _of_rooms("svm", _MACHINE)
     yield Row(
         axis=_MACHINE,
         feature=given("svm.alpha"),
@@ -382,6 +376,19 @@ def _machine() -> Iterator[Row]:
         remedy=_REMOVE,
         kind="nature",
     )
+
+
+def _of_rooms(section: str, axis: str) -> Iterator[Row]:
+    """Yield what rooms refuse of the options of a section."""
+    for refusal in (one for plug in plugs() for one in plug.refusals if one.option.startswith(f"{section}.")):
+        yield Row(
+            axis=axis,
+            feature=equal(refusal.option, *refusal.choices),
+            without=other(refusal.other, *refusal.only),
+            why=refusal.why,
+            remedy=refusal.remedy,
+            kind="nature",
+        )
 
 
 def _goal() -> Iterator[Row]:
@@ -465,8 +472,8 @@ def _structure() -> Iterator[Row]:
     yield Row(
         axis=_STRUCTURE,
         feature=given("coreset.buckets"),
-        without=equal("coreset.structure", "chain"),
-        why="it is the rule of a tree, and a chain has one bucket",
+        without=other("coreset.structure", "tree"),
+        why="it is the rule of a tree",
         remedy=_REMOVE,
         kind="nature",
     )
@@ -887,14 +894,6 @@ def _evaluate() -> Iterator[Row]:
             remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
             kind="nature",
         )
-    yield Row(
-        axis=_EVALUATE,
-        feature=given("--plot"),
-        without=given("--no-optimum"),
-        why="the plot shows gaps to the optimum",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
 
 
 def _commands() -> Iterator[Row]:
@@ -903,7 +902,6 @@ def _commands() -> Iterator[Row]:
         (given("--version"), given("--alias"), "each names a version", _ONE_OF_TWO, "nature"),
         (given("--version"), given("--all"), "each says which versions", _ONE_OF_TWO, "nature"),
         (given("--certificate"), given("--all"), one_version, "Give its --version.", "nature"),
-        (given("--proof"), given("--all"), one_version, "Give its --version.", "nature"),
         (given("--keep"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (given("--reads"), missing("--certificate"), "it is about a certificate", "Give --certificate, too.", "nature"),
         (

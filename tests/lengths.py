@@ -17,7 +17,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Hostile streams: the first tenth of them, and one planted defect.
     "tests/certificate/test_standing.py::test_no_bound_is_wrong": ("0",),
     "tests/certificate/test_standing.py::test_a_planted_defect_is_found": ("nearest",),
-    "tests/certificate/test_proof.py::test_corrupted_proofs_are_refused_by_both": ("30",),
+    "tests/certificate/test_proof.py::test_corrupted_proofs_are_refused": ("30",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
     "tests/simulation/test_simulation.py::test_the_promise_holds_where_labels_come_later": ("0",),
@@ -25,13 +25,15 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "1 a pending cut is kept as positions only",
     ),
     # A stretch on borders of spans, off them, and of everything; each further test has a trainer of its own.
-    "tests/consumers/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
-    "tests/consumers/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
+    "tests/branches/history/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
+    "tests/branches/history/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
     # The memory that keeps everything; those that forget are read again by the same code.
-    "tests/consumers/test_erasing.py::test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows": ("all",),
+    "tests/branches/history/test_erasing.py::test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows": ("all",),
     # Four processes of the command line.
-    "tests/consumers/test_erasing.py::test_a_command_that_is_killed_leaves_nothing_that_is_used": ("erase.marked",),
-    "tests/consumers/test_erasing.py::test_a_row_is_erased_once_and_others_are_named": (),
+    "tests/branches/history/test_erasing.py::test_a_command_that_is_killed_leaves_nothing_that_is_used": (
+        "erase.marked",
+    ),
+    "tests/branches/history/test_erasing.py::test_a_row_is_erased_once_and_others_are_named": (),
     # Several labels under every memory: the window goes through the same code, and restarts through a screened leaf.
     "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
     "tests/consumers/test_classes.py::test_seven_labels_are_rolled_back_and_named": ("embedded",),
@@ -162,8 +164,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "Java-lz4",
     ),
     # A session of commands after one another: what each does has tests of its own.
-    "tests/consumers/test_first_hour.py::test_the_first_hour_goes_as_its_page_says": (),
-    "tests/consumers/test_first_hour.py::test_events_with_a_leak_go_as_the_page_says": (),
+    "tests/consumers/test_first_hour.py::test_the_page_goes_as_it_says": (),
+    "tests/consumers/test_first_hour.py::test_the_page_goes_as_it_says_in_an_empty_environment": (),
     # Large files: a smaller one, or the other format.
     "tests/test_sources.py::test_a_wide_row_of_a_csv_is_read": (),
     "tests/test_sources.py::test_reading_takes_memory_for_a_batch_and_not_for_the_file": (".csv",),
@@ -178,7 +180,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/estimators/test_coresetsvc.py::test_skops_brings_it_back": ("options0",),
     # Optima that take long to reach, and bounds that many models are tried against.
     "tests/svm/test_fast.py::test_large_unequal_boxes_reach_the_optimum": ("htru2-*",),
-    "tests/coreset/test_sensitivity.py::test_no_model_gives_a_point_more_than_its_bound": ("1.0-4",),
+    "tests/papers/test_clustered.py::test_no_model_gives_a_point_more_than_its_bound": ("1.0-4",),
     "tests/codec/test_points.py::test_far_exponents_have_one_value": ("True",),
     # Intervals that are to hold in so many of many draws: the hardest streams.
     "tests/coreset/test_audit.py::test_the_interval_covers_the_truth": ("heavy-log-uniform-*", "fraud-*", "htru2-1-*"),

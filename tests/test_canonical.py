@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from consumers.loader import load
-from streamsvm.config import JoinConfig, ModelConfig, PointsConfig, points_of, recipe_from
+from streamsvm.branches.late_labels.options import JoinConfig
+from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
 
 DIMENSION: Final = 22
 FEATURES: Final = {"amount": "number", "paid": {"as": "time", "parts": ["hour"], "zone": "Europe/Berlin"}}

@@ -1,4 +1,4 @@
-"""Every page of the repository points at files, and at sections of files, that exist."""
+"""Every page of the repository points at files, at sections of files and at commands that exist."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ FOUND = [*ROOT.glob("*.md"), *(page for folder in FOLDERS for page in (ROOT / fo
 PAGES = sorted(page for page in FOUND if "node_modules" not in page.parts)  # `make readers` fetches those
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+)\)")
+MODULE = re.compile(r"python -m ((?:tests|consumers|streamsvm)[\w.]*)([^`|#;\n]*)")
 TOP = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md", "SECURITY.md", "pyproject.toml"}
 """What people and hosts look for at the top; all else has a folder."""
 
@@ -63,6 +64,36 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
     )
     found = [why for target in targets(page) if (why := broken(page, target))]
     assert found == ["#the-other: no such section", "missing.md: no such file"]
+
+
+def missing(page: Path) -> list[str]:
+    """Return what a page runs and does not exist: modules, and options that a module's source does not name."""
+    found = []
+    for module, rest in MODULE.findall(page.read_text()):
+        folder = ROOT / module.replace(".", "/")
+        files = [*folder.glob("*.py")] if folder.is_dir() else [folder.with_suffix(".py")]
+        source = "".join(file.read_text() for file in files if file.exists())
+        if not source:
+            found.append(module)
+        found += [f"{module} {option}" for option in re.findall(r"--[a-z][\w-]*", rest) if f'"{option}"' not in source]
+    return found
+
+
+COMMANDS_OF_TOOLS = {"tests.faults --dist"}
+"""Options that a command hands on to pytest."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_modules_that_are_run_exist(page: Path) -> None:
+    """A module that was removed, or an option of it, is missed here."""
+    assert set(missing(page)) <= COMMANDS_OF_TOOLS
+
+
+def test_a_command_that_does_not_exist_is_found(tmp_path: Path) -> None:
+    """A module, or an option, that is not there is named; one that is there is not."""
+    page = tmp_path / "a.md"
+    page.write_text("`python -m tests.nothing` `python -m tests.benchmarks.scale --workers 2 --wokers 2 | tee a`\n")
+    assert missing(page) == ["tests.nothing", "tests.benchmarks.scale --wokers"]
 
 
 def test_the_top_level_is_small() -> None:

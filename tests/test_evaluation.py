@@ -6,10 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
@@ -18,14 +15,12 @@ from streamsvm.datasets import load_htru2
 from streamsvm.estimators.evaluation import (
     Objective,
     ReservoirBaseline,
-    decisions_of,
-    machine_of,
     optimum,
     scores,
     split,
 )
-from streamsvm.model.kernels import LinearKernel, RbfKernel
-from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.kernels import RbfKernel
+from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.points import Points
 
 
@@ -51,7 +46,7 @@ def test_the_linear_optimum_is_scikit_learns(part: Points, C: float) -> None:
     assert best.objective == pytest.approx(theirs, rel=1e-4)
     assert best.lower_bound <= best.objective <= theirs * (1.0 + 1e-6)
     assert best.uncertainty < 1e-5
-    measured = objective.value(Model(objective.scaler, machine_of(machine, LinearKernel())))
+    measured = objective.value(Model(objective.scaler, LinearMachine(machine.coef_[0], float(machine.intercept_[0]))))
     assert measured == pytest.approx(theirs, rel=1e-12)
 
 
@@ -67,7 +62,8 @@ def test_the_rbf_optimum_is_scikit_learns(part: Points) -> None:
     best = optimum(objective)
     assert best.objective == pytest.approx(theirs, rel=1e-5)
     assert best.uncertainty < 1e-5
-    measured = objective.value(Model(objective.scaler, machine_of(machine, objective.kernel)))
+    reached = KernelMachine(objective.kernel, support, dual, float(machine.intercept_[0]))
+    measured = objective.value(Model(objective.scaler, reached))
     assert measured == pytest.approx(theirs, rel=1e-9)
 
 
@@ -80,7 +76,7 @@ def test_a_machine_that_is_not_the_best_has_its_gap(part: Points) -> None:
     exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, part.y)
     least = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + hinge(part.y, exact.decision_function(Z), 1.0)
     objective = Objective.over(part, SvmConfig(C=1.0))
-    model = Model(objective.scaler, machine_of(machine, objective.kernel))
+    model = Model(objective.scaler, LinearMachine(w, float(b)))
     assert optimum(objective).gap(objective.value(model)) == pytest.approx(theirs / least - 1.0, abs=1e-6)
     assert theirs / least - 1.0 > 1e-4
 
@@ -116,22 +112,6 @@ def test_alpha_follows_the_points(part: Points) -> None:
     half = part.take(slice(None, None, 2))
     gap = best.gap(objective.value(objective.of_few(half.reweighted(2.0 * half.weight))))
     assert 0.0 < gap < 0.5
-
-
-@pytest.mark.parametrize(
-    ("classifier", "kernel"),
-    [
-        (RandomForestClassifier(5), LinearKernel()),
-        (SVC(kernel="rbf", gamma=0.2), LinearKernel()),
-        (SVC(kernel="rbf", gamma=0.2), RbfKernel(0.1)),
-        (SVC(kernel="poly", gamma=0.1), RbfKernel(0.1)),
-        (LinearSVC(), RbfKernel(0.1)),
-    ],
-)
-def test_what_is_no_machine_of_the_kernel_has_no_objective(part: Points, classifier: Any, kernel: Any) -> None:
-    """Forests, other kernels and other widths are told apart, not measured wrongly."""
-    few = part.take(slice(300))
-    assert machine_of(classifier.fit(few.X, few.y), kernel) is None
 
 
 def test_a_reservoir_is_uniform() -> None:
@@ -181,15 +161,6 @@ def test_scores_count_weights() -> None:
     assert found.balanced_accuracy == pytest.approx((1.0 + 3 / 4) / 2)
     assert found.auc == pytest.approx(3 / 4)
     assert scores(test.take(slice(1, 3)), np.array([1.0, 1.0])).auc is None
-
-
-def test_decisions_have_the_sign_of_the_prediction(part: Points) -> None:
-    """Of decision functions, of probabilities and of bare predictions."""
-    few = part.take(slice(400))
-    for classifier in (RidgeClassifier(), RandomForestClassifier(25, random_state=0), KNeighborsClassifier(3)):
-        classifier.fit(few.X, few.y)
-        predicted = np.where(decisions_of(classifier, part.X) > 0, 1, -1)
-        np.testing.assert_array_equal(predicted, classifier.predict(part.X))
 
 
 def test_a_split_loses_no_point() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -12,18 +14,25 @@ from pathlib import Path
 import pytest
 
 from streamsvm import kafka
+from streamsvm import plugs as rooms
+from streamsvm.sockets import plugs
 
 ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {
         "streamsvm.choices",
+        "streamsvm.plugs",
+        "streamsvm.algorithms",
         "streamsvm.supports",
         "streamsvm.errors",
         "streamsvm.points",
         "streamsvm.places",
         "streamsvm.private",
+        "streamsvm.option_texts",
         "streamsvm.secrecy",
+        "streamsvm.sections",
+        "streamsvm.sockets",
         "streamsvm.toml_text",
         "streamsvm.crashpoints",
         "streamsvm.build",
@@ -33,15 +42,14 @@ LAYERS: list[set[str]] = [
         "streamsvm.vector_math",
         "streamsvm.memory",
         "streamsvm.named_parts",
-        "streamsvm.sockets",
         "streamsvm.features",
     },
     {"streamsvm.model", "streamsvm.kafka"},
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
-    {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate"},
+    {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
-    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators", "streamsvm.archive"},
-    {"consumers", "streamsvm.patched", "streamsvm.branches"},
+    {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators"},
+    {"consumers", "streamsvm.patched"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
@@ -49,6 +57,7 @@ DAEMONS: list[set[str]] = [
     {
         "consumers.metrics",
         "consumers.settings",
+        "consumers.settings_sockets",
         "consumers.loader",
         "consumers.options",
         "consumers.help_texts",
@@ -62,16 +71,26 @@ DAEMONS: list[set[str]] = [
         "consumers.models",
         "consumers.evaluate",
         "consumers.replay",
-        "consumers.sizing",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
     {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 
+BRANCHES = ("streamsvm.branches", "consumers.branches")
+STILL_KNOW_A_BRANCH = {
+    "consumers.cli.app",
+    "consumers.page.collect",
+    "consumers.scorer.shadow",
+    "consumers.served.reading",
+    "consumers.verify.challenges",
+    "consumers.verify.replayed",
+    "consumers.verify.verify",
+}
+"""Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
+
 FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.points", "the Kafka shell knows bytes and positions, no points"),
-    ("streamsvm.svm.block", "streamsvm.svm.paper", "the production solver stands without the paper's"),
     ("streamsvm.coreset.structure", "streamsvm.coreset.reducers.calibrated", "the structure knows no reducer"),
 ]
 CLOCKS_AND_CHANCE = {"time", "random", "os", "threading", "socket", "logging"}
@@ -93,6 +112,8 @@ PURE = {
     "delivery",
     "verification",
     "estimators",
+    "papers",
+    "branches",
 }
 
 
@@ -124,6 +145,10 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+READ = {where.partition(":")[0] for socket in ("message_parts", "left_out") for where in plugs(socket)}
+"""Modules of branches that a reader of models loads."""
+
+
 def height(module: str, layers: list[set[str]]) -> int | None:
     for level, units in enumerate(layers):
         if any(module == unit or module.startswith(unit + ".") for unit in units):
@@ -142,22 +167,67 @@ def upward_edges(module: str, imported: set[str], layers: list[set[str]] = LAYER
         f"{module} -> {target}"
         for target in sorted(imported)
         if (there := height(target, layers)) is not None
+        and not target.startswith(BRANCHES)  # nobody may: `branches_in` finds those
         and folder(target) != folder(module)
         and (there > own or (there == own and own > 0))
         and not (layers is LAYERS and module.startswith("consumers"))
     ]
 
 
-@pytest.mark.parametrize("module", sorted(set(modules()) - {"streamsvm"}))
+def is_trunk(module: str) -> bool:
+    """Tell whether a module is no branch's: a branch imports what it likes of the trunk."""
+    return not any(module == root or module.startswith(f"{root}.") for root in BRANCHES)
+
+
+@pytest.mark.parametrize("module", sorted(one for one in modules() if one != "streamsvm" and is_trunk(one)))
 def test_imports_run_downward(module: str) -> None:
     """No module imports from a folder of its own layer or of one above."""
     assert upward_edges(module, imports_of(modules()[module])) == []
 
 
-@pytest.mark.parametrize("module", [m for m in modules() if m.startswith("consumers.") and m != "consumers.__main__"])
+@pytest.mark.parametrize(
+    "module", [m for m in modules() if m.startswith("consumers.") and m != "consumers.__main__" and is_trunk(m)]
+)
 def test_imports_run_downward_among_the_daemons(module: str) -> None:
     """The same inside `consumers`."""
     assert upward_edges(module, imports_of(modules()[module]), DAEMONS) == []
+
+
+def branches_in(path: Path) -> list[str]:
+    """Return what a module imports of a branch, in its own text or for type checkers only."""
+    return sorted(name for name in imports_of(path) if name.startswith(tuple(f"{root}." for root in BRANCHES)))
+
+
+def test_the_trunk_knows_no_branch() -> None:
+    """A folder that is deleted takes everything of its branch with it: sockets find what is there, and nobody else."""
+    guilty = {module for module, path in modules().items() if is_trunk(module) and branches_in(path)}
+    assert guilty == STILL_KNOW_A_BRANCH
+
+
+def test_no_branch_knows_another() -> None:
+    """Each is removed by itself."""
+    own = {m: [name for name in branches_in(p) if m.split(".")[2:3] != name.split(".")[2:3]] for m, p in _of_branches()}
+    assert {module: names for module, names in own.items() if names} == {}
+
+
+def _of_branches() -> list[tuple[str, Path]]:
+    return [(module, path) for module, path in modules().items() if not is_trunk(module)]
+
+
+def test_an_import_of_a_branch_would_be_found(tmp_path: Path) -> None:
+    """The check can fail: planted imports at the top, within a function and of a whole branch."""
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "from streamsvm.branches.history.store import Store\ndef late():\n    from consumers.branches import history\n"
+    )
+    found = branches_in(planted)
+    assert found[0] == "consumers.branches.history"
+    assert "streamsvm.branches.history.store" in found
+    innocent = tmp_path / "innocent.py"
+    innocent.write_text("from streamsvm.sockets import plugged\nimport consumers.branches\n")
+    assert branches_in(innocent) == []
+    assert is_trunk("streamsvm.sockets")
+    assert not is_trunk("consumers.branches.history.plug")
 
 
 def test_there_are_seven_layers() -> None:
@@ -176,7 +246,7 @@ def test_an_upward_import_would_be_found() -> None:
     assert not upward_edges("consumers.scorer.scorer", {"consumers.streams.settling"}, DAEMONS)
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("streamsvm.model")])
+@pytest.mark.parametrize("module", [name for name in modules() if name.startswith("streamsvm.model") or name in READ])
 def test_the_contract_needs_numpy_and_msgspec_only(module: str) -> None:
     """Whoever only reads models installs and loads no more."""
     roots = {name.split(".")[0] for name in imports_of(modules()[module])}
@@ -270,7 +340,9 @@ def test_a_way_past_the_door_would_be_found(tmp_path: Path) -> None:
     assert sorted(past_the_door(planted)) == ["Tail()", "read_to_end", "streamsvm.kafka.log", "streamsvm.kafka.log"]
 
 
-@pytest.mark.parametrize("module", [name for name in modules() if name.split(".")[1:2] and name.split(".")[1] in PURE])
+@pytest.mark.parametrize(
+    "module", [name for name in modules() if name.startswith("streamsvm.") and name.split(".")[1] in PURE]
+)
 def test_the_core_reads_no_clock_and_no_chance(module: str) -> None:
     """The numerical core takes time, randomness and files as arguments."""
     assert {name.split(".")[0] for name in imports_of(modules()[module])} & CLOCKS_AND_CHANCE == set()
@@ -326,3 +398,123 @@ def test_an_attribute_that_is_born_later_would_be_found(tmp_path: Path) -> None:
     planted = tmp_path / "planted.py"
     planted.write_text("class A:\n    def __init__(self):\n        self.a = 1\n    def b(self):\n        self.c = 2\n")
     assert born_in(planted, "A") == ({"a"}, {"c"})
+
+
+ROOMS = tuple(rooms.rooms())
+"""Packages beside the trunk that may be deleted."""
+
+
+def names_of_a_room(module: str, path: Path) -> set[str]:
+    """Return the rooms that a module outside of them names: in an import, a string or a comment."""
+    text = path.read_text()
+    return {room for room in ROOMS if f"streamsvm.{room}" in text and not module.startswith(f"streamsvm.{room}")}
+
+
+def private_to_others(path: Path) -> set[str]:
+    """Return the private names that a module takes from others: those that it uses, and does not define itself."""
+    found = {name for one in imports_of(path) if one.startswith("streamsvm") for name in one.split(".")}
+    used = {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
+    own = {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+    own |= {node.name for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    return {name for name in found | (used - own) if name.startswith("_") and not name.endswith("__")}
+
+
+def test_the_trunk_names_no_room() -> None:
+    """Rooms are found by their folder: only tests import one."""
+    assert "papers" in ROOMS
+    assert {module: found for module, path in modules().items() if (found := names_of_a_room(module, path))} == {}
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name.split(".")[1:2] and name.split(".")[1] in ROOMS])
+def test_a_room_uses_what_is_public(module: str) -> None:
+    """No private name of the trunk, nor of another module of the room."""
+    assert private_to_others(modules()[module]) == set()
+
+
+def test_a_name_of_a_room_and_a_private_use_would_be_found(tmp_path: Path) -> None:
+    """The checks can fail."""
+    planted = tmp_path / "planted.py"
+    planted.write_text(
+        "from streamsvm.papers import counter\nfrom streamsvm.points import _hidden\n"
+        "class A(counter.Counter):\n    def b(self):\n        self._own = 1\n        return self._own, self._hold([])\n"
+    )
+    assert names_of_a_room("streamsvm.coreset.planted", planted) == {"papers"}
+    assert names_of_a_room("streamsvm.papers.planted", planted) == set()
+    assert private_to_others(planted) == {"_hidden", "_hold"}
+
+
+TRAINED: str = """
+import sys, tempfile
+from pathlib import Path
+from consumers.cli import app
+from consumers.scorer import scorer
+from consumers.verify.verify import verify
+from streamsvm.kafka import Cluster, EmbeddedBroker
+from tests.consumers.trainers import produce, records, run_until, settings_for
+with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
+    settings = settings_for("v", Path(directory))
+    produce(broker.connection, settings.input.topic, records(90))
+    run_until(settings, broker.connection, 90)
+    report = verify(Cluster(broker.connection), settings)
+    print(len(report.rows), report.clean, app.__file__)
+print(*sorted(name for name in sys.modules if name.split(".")[:2] in ROOMS))
+"""
+"""A small stream that a trainer with default options learns and `verify` recomputes; then the modules of rooms."""
+REFUSED: str = """
+from consumers.loader import load
+for options in ({"svm": {"solver": "stda-paper"}}, {"coreset": {"structure": "counter"}},
+        {"coreset": {"reducer": "sensitivity"}}, {"coreset": {"fan_in": 2}}):
+    try:
+        load({"points": {"dimension": 3}, **options}).models()
+    except Exception as error:
+        print(error)
+"""
+
+
+def run_in(tree: Path, program: str) -> list[str]:
+    """Run a program over the modules of a tree; return the lines that it prints."""
+    where = {**os.environ, "PYTHONPATH": str(tree)}
+    text = f"ROOMS = {[['streamsvm', room] for room in ROOMS]}\n{program}"
+    ran = subprocess.run([sys.executable, "-c", text], cwd=tree, env=where, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()
+
+
+@pytest.fixture
+def trunk(tmp_path: Path) -> Path:
+    """A copy of the tree without rooms and without their tests; of the tests only what makes a small stream."""
+    rooms = [*(ROOT / "streamsvm" / room for room in ROOMS), *(ROOT / "tests" / room for room in ROOMS)]
+
+    def left_out(folder: str, names: list[str]) -> set[str]:
+        return {name for name in names if Path(folder) / name in rooms}
+
+    for package in ("streamsvm", "consumers"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=left_out)
+    for name in ("__init__.py", "streams.py", "consumers/__init__.py", "consumers/trainers.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / "tests" / name, tmp_path / "tests" / name)
+    return tmp_path
+
+
+def test_a_daemon_with_default_options_loads_nothing_of_a_room() -> None:
+    """But the names that it lists."""
+    *_, trained, loaded = run_in(ROOT, TRAINED)
+    assert trained.startswith("2 True")
+    expected = (name for room in ROOMS for name in (f"streamsvm.{room}", f"streamsvm.{room}.plug"))
+    assert loaded.split() == sorted(expected)
+
+
+def test_the_trunk_works_without_its_rooms(trunk: Path) -> None:
+    """Trainer, scorer and `verify` are imported, a stream is learned and verified, and no room is missed."""
+    *_, trained, loaded = run_in(trunk, TRAINED)
+    assert trained == f"2 True {trunk / 'consumers' / 'cli' / 'app.py'}"
+    assert loaded == ""
+
+
+def test_the_choices_of_a_room_are_unknown_without_it(trunk: Path) -> None:
+    """Each is refused with those that there are; what a `tree` without buckets is, too."""
+    solver, structure, reducer, counter = run_in(trunk, REFUSED)
+    assert "svm.solver: must be 'stda' (got 'stda-paper')" in solver
+    assert "coreset.structure: must be 'tree' or 'chain' (got 'counter')" in structure
+    assert "coreset.reducer: must be 'uniform' or 'calibrated' (got 'sensitivity')" in reducer
+    assert "`counter`, which is not part of this installation: give coreset.structure = chain" in counter

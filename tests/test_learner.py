@@ -22,9 +22,10 @@ from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import REDUCERS
 from streamsvm.learning.training import limited, train
 from streamsvm.model.kernels import LinearKernel
+from streamsvm.papers.foreign import LibsvmSolver
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.solvers import LibsvmSolver, Problem
+from streamsvm.svm.solvers import Problem
 from tests.streams import gaussian, rows_of, small_config, snapshot_of
 
 STRUCTURES = ("tree", "chain")

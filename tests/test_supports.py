@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.history.archivist import archive_config
+from consumers.branches.history.attached import refuse_erasure
+from consumers.branches.history.building import as_plain
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
@@ -25,9 +28,6 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.served.reading import logs_of
 from consumers.settings import Settings, section_class
-from consumers.trainer.archiving import archive_config
-from consumers.trainer.startup import refuse_erasure
-from consumers.verify.building import as_plain
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
@@ -181,7 +181,7 @@ CORESET: Final[Mapping[str, Callable[[], object]]] = {
         coreset={"memory_points": 10_000, "memory_bytes": 10_000_000}
     ),
     "`coreset.fan_in` / `coreset.buckets`": settled(coreset={"fan_in": 3, "buckets": 4}),
-    "`coreset.buckets` / `coreset.structure` = `chain`": settled(coreset={"buckets": 4, "structure": "chain"}),
+    "`coreset.buckets` / `coreset.structure` other than `tree`": settled(coreset={"buckets": 4, "structure": "chain"}),
     "`coreset.buckets` / `coreset.reducer` other than `calibrated`": settled(
         coreset={"buckets": 4, "reducer": "uniform"}
     ),
@@ -306,11 +306,9 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--config` / `coreset.half_life_s`": lambda: check_followable(
         load({"points": POINTS, "coreset": {"memory": "decay", "half_life_s": 9.0}})
     ),
-    "`--plot` / `--no-optimum`": lambda: evaluate(source(2), Plan(memory_points=64, find_optimum=False), curve=True),
     "`--version` / `--alias`": command("model", "show", "--version", "1", "--alias", "current"),
     "`--version` / `--all`": command("verify", "--version", "1", "--all"),
     "`--certificate` / `--all`": command("verify", "--certificate", "--all"),
-    "`--proof` / `--all`": command("verify", "--proof", "p.json", "--all"),
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
@@ -401,17 +399,16 @@ def test_the_page_is_the_table() -> None:
 
 
 SIZES: Final[Mapping[str, str]] = {
-    "streamsvm/config.py:PointsConfig._consistent": "as many names as features",
-    "streamsvm/config.py:CoresetConfig._settled_to_forget": "spans, leaves and windows are multiples of each other",
-    "streamsvm/config.py:CoresetConfig._sizes_of_the_memory": "a budget is too small for the partitions",
-    "streamsvm/config.py:CoresetConfig._sizes_of_the_bytes": "a budget is too small for the partitions",
-    "streamsvm/config.py:_require_room_for": "a size is too small for the number of labels",
+    "streamsvm/config/points.py:PointsConfig._consistent": "as many names as features",
+    "streamsvm/config/spans.py:require_grain": "spans, leaves and windows are multiples of each other",
+    "streamsvm/config/sizing.py:sized_by_points": "a budget is too small for the partitions",
+    "streamsvm/config/sizing.py:_sized_by_bytes": "a budget is too small for the partitions",
+    "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
-    "consumers/cli/sizing.py:simulate_scale_command": "a budget is too small for the partitions",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
-    "consumers/settings.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
-    "consumers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
+    "consumers/settings/input.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
+    "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
 }
 """Refusals that name two options and are no combination of features: two sizes do not fit, or one value is wrong."""
 

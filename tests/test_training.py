@@ -16,15 +16,15 @@ from streamsvm.ingest.decoder import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.learning.training import Trained, audited, train, warm_up, with_probability
 from streamsvm.model.machine import KernelMachine, LinearMachine
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.papers.kernel_columns import fetch
+from streamsvm.papers.stda import _iterate
+from streamsvm.papers.subproblem import minimise_in_box
 from streamsvm.points import Points
 from streamsvm.svm.block import interior_point as interior
 from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block import signed_rows as rows
 from streamsvm.svm.block import working_set as inner
 from streamsvm.svm.objective import primal_objective
-from streamsvm.svm.paper.kernel_columns import fetch
-from streamsvm.svm.paper.stda import _iterate
-from streamsvm.svm.paper.subproblem import minimise_in_box
 from tests.streams import gaussian, rows_of
 
 PARTS = (

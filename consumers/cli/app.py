@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from consumers.cli import archiving, features
-from consumers.cli.refining import refine_command
+from consumers.cli import features
 from consumers.cli.served import served_command
-from consumers.cli.sizing import simulate_scale_command
-from consumers.help_texts import Commands
+from consumers.help_texts import Command, Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
 from consumers.models import commands as models
 from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
 from streamsvm import __version__
-from streamsvm.choices import ReducerName
+from streamsvm.algorithms import ReducerName, StructureName
 from streamsvm.crashpoints import arm
 from streamsvm.errors import ConfigurationError, StreamsvmError, TopicMissing
 from streamsvm.secrecy import is_secret
+from streamsvm.sockets import DAEMONS, plugged
 from streamsvm.supports import FOREIGN_COLUMNS, require
 
 if TYPE_CHECKING:
@@ -47,14 +46,11 @@ app = Commands(
     help="An always current margin classifier: labeled points in from a Kafka topic, model versions out.",
 )
 topics_app = Commands(help="Create and check the topics.")
-models.app.command("refine", cls=OptionsOnDemand)(refine_command)
-models.app.command("build", cls=OptionsOnDemand)(archiving.build_command)
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
 app.add_typer(features.app, name="features")
-app.add_typer(archiving.app, name="archive")
-app.command("forget", cls=OptionsOnDemand)(archiving.forget_command)
-app.command("simulate-scale")(simulate_scale_command)
+for plugged_in in plugged("commands", Command, DAEMONS):
+    plugged_in.register({"": app, "model": models.app, "topics": topics_app, "features": features.app})
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
@@ -143,7 +139,9 @@ def train(
     configure_logging(settings.log)
     settings.models()
     if from_coresets:
-        settings = settings.from_coresets()
+        from consumers.branches.workers.settings import from_coresets as learned_by_workers
+
+        settings = learned_by_workers(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = TrainerBoard(settings, metrics)
@@ -162,10 +160,10 @@ def worker(settings: Settings) -> None:
     from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
 
     stop = stop_on_signals()  # before the imports that take seconds
+    from consumers.branches.workers.group_worker import GroupWorker
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
     from consumers.metrics import WORKER, Metrics
-    from consumers.trainer.workers.group_worker import GroupWorker
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -190,9 +188,9 @@ def backfill(
     ] = None,
 ) -> None:
     """Learn what the input holds now for a trainer with --from-coresets, by several processes, and end."""
+    from consumers.branches.workers.backfill import backfill as run
+    from consumers.branches.workers.backfill import processors
     from consumers.host.runtime import configure_logging, connect, stop_on_signals
-    from consumers.trainer.workers.backfill import backfill as run
-    from consumers.trainer.workers.backfill import processors
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -438,7 +436,7 @@ def evaluate_command(
     ] = None,
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[
-        Literal["chain", "tree"] | None,
+        StructureName | None,
         typer.Option(help="How buckets merge: coreset.structure. Default without --config: chain."),
     ] = None,
     reducer: Annotated[
@@ -481,16 +479,6 @@ def evaluate_command(
             "Default: only if points times features are at most 67 million.",
         ),
     ] = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(help="Dotted name of a classifier, such as sklearn.svm.SVC; may be repeated."),
-    ] = None,
-    plot_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--plot", metavar="FILE.png", help="Draw the gap against several memory sizes into this PNG file."
-        ),
-    ] = None,
     prequential: Annotated[
         bool,
         typer.Option(
@@ -511,9 +499,8 @@ def evaluate_command(
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
 
     Compared with: a uniform sample of the same size (reservoir), SGD in one pass, and the optimum on all training
-    points. Classifiers given by --against are fitted on all training points, scaled; those with a parameter C get the
-    same C and kernel. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two
-    labels, the sum over the problems of a trainer's machines: of the pairs up to 32 labels.
+    points. A gap is (F - F*) / F*, where F is the SVM's objective on the training part; with more than two labels, the
+    sum over the problems of a trainer's machines: of the pairs up to 32 labels.
     """
     from rich.console import Console
 
@@ -521,7 +508,6 @@ def evaluate_command(
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
-        check_plot,
         describe,
         describe_prequential,
         describe_thresholds,
@@ -532,8 +518,6 @@ def evaluate_command(
         notes,
         of_points,
         partitions_of,
-        plot,
-        plot_over_time,
         progress_bar,
         settings_of,
     )
@@ -542,8 +526,6 @@ def evaluate_command(
         raise ConfigurationError(
             "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
         )
-    if plot_file is not None:
-        check_plot(plot_file)
     require({"--prequential": prequential, "--lag": lag, "--leaf-rows": leaf_rows})
     require({"--config": config is not None, "--partitions": partitions})
     learning = {
@@ -561,7 +543,7 @@ def evaluate_command(
         "seed": seed,
     }
     given = {name: value for name, value in learning.items() if value is not None}
-    plan = Plan(test_share=test_share, find_optimum=optimum, against=tuple(against or ()))
+    plan = Plan(test_share=test_share, find_optimum=optimum)
     settings, options = None, _overriding(given)
     if config is not None:
         settings = settings_of(config, options)
@@ -611,17 +593,13 @@ def evaluate_command(
             found = evaluate_prequentially(source, order, step)
         else:
             rejected = (lambda: left_out.rows) if of_events else (lambda: 0)
-            report = evaluate(source, plan, curve=plot_file is not None, step=step, rejected=rejected)
+            report = evaluate(source, plan, step=step, rejected=rejected)
     if prequential:
-        if plot_file is not None:
-            plot_over_time(found, plot_file)
         if as_json:
             typer.echo(json.dumps(found.plain(), indent=2))
         else:
             Console().print(describe_prequential(found))
         return
-    if plot_file is not None:
-        plot(report, plot_file)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
         return
@@ -759,10 +737,17 @@ def log_start(settings: Settings, url: str) -> None:
             why=CACHE_FAULT,
             remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
         )
+    of_features = settings.features is not None  # whose columns' names follow from them, and may be hundreds
     if writes_json(settings.log):
-        log.info("configuration", effective=settings.masked(), version=__version__, http=url)
+        effective = settings.masked()
+        if of_features:
+            effective["points"].pop("feature_names", None)
+        log.info("configuration", effective=effective, version=__version__, http=url)
     else:
-        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **settings.differing())
+        differing = settings.differing()
+        if of_features:
+            differing.pop("points.feature_names", None)
+        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **differing)
 
 
 @topics_app.command("create", cls=OptionsOnDemand)
@@ -773,14 +758,16 @@ def topics_create(settings: Settings) -> None:
     Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
     must keep.
     """
+    from consumers.branches.workers.coresets_topic import coresets_of
+    from consumers.branches.workers.settings import TrainingByWorkers
     from consumers.host.runtime import connect
     from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
-    from consumers.trainer.workers.coresets_topic import coresets_of
     from streamsvm.kafka import Cluster
+    from streamsvm.sections import section
 
     check_names(settings)
     cluster, specs = Cluster(connect(settings, "admin")), output_topics(settings)
-    if settings.training.from_coresets:
+    if section(settings, TrainingByWorkers).from_coresets:
         specs += coresets_of(settings, cluster)
     made = set(cluster.create(specs))
     faults = {spec.name: unfit(spec, cluster.describe(spec.name)) for spec in specs}
@@ -842,13 +829,6 @@ def verify_command(
         int | None,
         typer.Option(min=1, help="How often a certificate reads the input at most, 1 by default; more can prove more."),
     ] = None,
-    proof: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write what proves the bounds of one version, --version or the newest; it carries rows of the stream.",
-        ),
-    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole report as JSON.")] = False,
 ) -> None:
     """Recompute published versions from the input's log, and compare them byte for byte.
@@ -858,24 +838,19 @@ def verify_command(
     log, or made by another build or CPU and different here).
     """
     from consumers.host.runtime import connect
-    from consumers.verify.proving import require_new
     from consumers.verify.verify import progress_bar, summary_line, verify
     from streamsvm.certificate.certifying import KEEP
     from streamsvm.kafka import Cluster
 
-    which = {"--version": version, "--all": all_, "--proof": proof}
+    which = {"--version": version, "--all": all_}
     require({**which, "--certificate": certificate, "--keep": keep, "--reads": reads})
-    if proof is not None:
-        require_new(proof)
     rows_to_keep = 0
     if certificate:
         rows_to_keep = KEEP if keep is None else keep
     with progress_bar(settings.name) as progress:
         cluster = Cluster(connect(settings, "verify"))
         with cluster.keeping():
-            report = verify(
-                cluster, settings, number=version, keep=rows_to_keep, reads=reads or 1, proof=proof, progress=progress
-            )
+            report = verify(cluster, settings, number=version, keep=rows_to_keep, reads=reads or 1, progress=progress)
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))
     else:
@@ -1008,24 +983,6 @@ def _mended(file: Path | None) -> dict[str, bytes | None] | None:
         raise ConfigurationError(
             f"{file} cannot be read: {error.strerror}", "Give a file with the lines that --json printed."
         ) from None
-
-
-@app.command()
-def top(
-    url: Annotated[str, typer.Option(help="Address of a trainer's or a scorer's health port.")] = (
-        "http://127.0.0.1:9464"
-    ),
-    every_s: Annotated[float, typer.Option(min=0.2, help="Seconds between two queries.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print the figures once and end.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print /status.json once and end.")] = False,
-    bearer_file: Annotated[
-        Path | None, typer.Option(help="File with the bearer token: the daemon's http.bearer_file.")
-    ] = (None),
-) -> None:
-    """Show a running daemon's figures in the terminal, the same as on the live page, until interrupted."""
-    from consumers.cli.top import show
-
-    show(url, every_s, once=once, as_json=as_json, bearer_file=bearer_file)
 
 
 @app.command()

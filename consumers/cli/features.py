@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -19,6 +20,9 @@ from streamsvm.supports import require
 if TYPE_CHECKING:
     from consumers.settings import Settings
     from streamsvm.features.inference import Proposal
+
+MOST_READ: Final = 1_000_000
+"""Events of a file among which those are drawn that are looked at: some 20 seconds."""
 
 app = Commands(help="Declare what the fields of raw events become.")
 
@@ -34,29 +38,36 @@ def infer(
         typer.Option("--format", help="Format of the file; default: by its file extension."),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
-    rows: Annotated[int, typer.Option(min=2, help="Most events to look at.")] = 20_000,
+    rows: Annotated[
+        int, typer.Option(min=2, help="Most events to look at, drawn from the first million of the file.")
+    ] = 20_000,
 ) -> None:
     """Print a proposal of [features] and [events], as TOML, with a comment on each field.
 
-    Only the first rows are looked at. Read the proposal before you use it: a field that is not known yet when an event
-    happens must be removed.
+    Of a long file a sample is looked at. Read the proposal before you use it: a field that is not known yet when an
+    event happens must be removed.
     """
+    from streamsvm.features.inference import drawn
     from streamsvm.ingest.files.event_files import Markers, events_in
     from streamsvm.ingest.files.opening import format_of
 
     markers: Markers = {}
-    events = list(islice(events_in(file, format_of(file, format_), None, delimiter, markers), rows))
-    if not events:
+    read = events_in(file, format_of(file, format_), None, delimiter, markers)
+    sample = drawn(islice(_counted(read), max(rows, MOST_READ)), rows)
+    if not sample.of:
         raise ConfigurationError(f"{file} holds no events", "The file must have at least one row.")
-    name = shlex.quote(str(file))
+    name, seen = shlex.quote(str(file)), f"{len(sample.events):,}"
+    if sample.of > len(sample.events):
+        seen = f"{seen} of the {'first ' if sample.of == max(rows, MOST_READ) else ''}{sample.of:,}"
     _propose(
-        events,
+        sample.events,
         label,
-        f"# Proposed from the first {len(events):,} events of {printable(file.name)}. Read it before you use it.",
+        f"# Proposed from {seen} events of {printable(file.name)}. Read it before you use it.",
         f"# Try it:  streamsvm evaluate {name} --config THIS_FILE",
         f"# Send it: streamsvm replay {name} --events --topic events --create 1 --config THIS_FILE",
         "# Train:   streamsvm train --config THIS_FILE --input-topic events",
         markers=markers,
+        places=sample.places,
     )
 
 
@@ -101,18 +112,35 @@ def infer_topic(
     )
 
 
+def _counted(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield events; a terminal is shown how many they were so far."""
+    if not sys.stderr.isatty():
+        yield from events
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} events read"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        for event in events:
+            bar.advance(task)
+            yield event
+
+
 def _propose(
-    events: list[dict[str, Any]],
+    events: Sequence[Mapping[str, Any]],
     label: str | None,
     *head: str,
     envelope: str = "none",
     markers: Mapping[str, Mapping[str, int]] | None = None,
+    places: Sequence[int] | None = None,
 ) -> None:
     from streamsvm.features.inference import proposal
     from streamsvm.features.paths import path_of
 
     try:
-        made = proposal(events, path_of(label) if label else None, markers)
+        made = proposal(events, path_of(label) if label else None, markers, places)
     except ValueError as error:
         raise ConfigurationError(str(error), "Give the field of a label with two values: --label FIELD.") from None
     for line in (*head, *_lines(made, envelope)):

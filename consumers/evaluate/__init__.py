@@ -4,10 +4,8 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 """
 
 from consumers.evaluate.configured import not_followed, of_points, partitions_of, settings_of
-from consumers.evaluate.peers import resolve
-from consumers.evaluate.picture import check_plot, plot
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
-from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially, plot_over_time
+from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.reading import load
 from consumers.evaluate.run import evaluate
 from consumers.evaluate.table import describe, describe_prequential, describe_thresholds, headline, notes, progress_bar
@@ -17,7 +15,6 @@ __all__ = [
     "EvaluationRow",
     "Plan",
     "PrequentialPlan",
-    "check_plot",
     "describe",
     "describe_prequential",
     "describe_thresholds",
@@ -29,9 +26,6 @@ __all__ = [
     "notes",
     "of_points",
     "partitions_of",
-    "plot",
-    "plot_over_time",
     "progress_bar",
-    "resolve",
     "settings_of",
 ]

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from streamsvm.config import CoresetConfig, Label, ModelConfig
+from streamsvm.algorithms import ReducerName, StructureName
+from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
@@ -55,8 +56,6 @@ class Plan:
         Share of the points that is set aside, in (0, 1).
     find_optimum : bool, optional
         Whether to train on all points, without which there are no gaps. Default: unless they are too many.
-    against : tuple of str
-        Dotted names of classifiers.
     config : ModelConfig, optional
         By which a trainer learns; `of_config` makes the other options agree with it. Without it, `CoresetSVC`'s.
     partitions : int
@@ -70,8 +69,8 @@ class Plan:
     C: float | None = None
     kernel: Literal["linear", "rbf"] = "linear"
     gamma: Literal["scale", "auto"] | float = "scale"
-    structure: Literal["tree", "chain"] = "chain"
-    reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated"
+    structure: StructureName = "chain"
+    reducer: ReducerName = "calibrated"
     probability: Method | None = None
     class_weight: Literal["balanced"] | tuple[float, ...] | None = None
     cost: tuple[float, float] | None = None
@@ -79,7 +78,6 @@ class Plan:
     seed: int = 0
     test_share: float = 0.2
     find_optimum: bool | None = None
-    against: tuple[str, ...] = ()
     config: ModelConfig | None = None
     partitions: int = 1
     every_leaves: int | None = None
@@ -123,17 +121,6 @@ class Plan:
             reason = str(error).removeprefix(": Value error, ")
             raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
 
-    def resized(self, memory_points: int) -> Plan:
-        """Return this plan with another memory, and the sizes that follow from it."""
-        if self.config is None:
-            return replace(self, memory_points=memory_points)
-        coreset = self.config.coreset
-        kept = coreset.model_fields_set - {"memory_points", "memory_bytes", "leaf_rows", "bucket_points"}
-        budget = memory_points // self.partitions * coreset.max_partitions
-        sized = CoresetConfig(**coreset.model_dump(include=kept), memory_points=budget)
-        config = self.config.model_copy(update={"coreset": sized.settled(self.config.points, self.kernel)})
-        return replace(self, memory_points=memory_points, config=config)
-
     def fields(self, source: Source) -> dict[str, slice]:
         """Return the columns of each feature: several by a recipe, else one."""
         if self.config is not None and self.config.features is not None:
@@ -165,7 +152,7 @@ class Plan:
         weights = self.class_weight
         return dict(zip(label_codes(len(weights)), weights, strict=True)) if isinstance(weights, tuple) else weights
 
-    def check(self, *, curve: bool) -> None:
+    def check(self) -> None:
         """Refuse what does not make sense.
 
         Raises
@@ -194,7 +181,6 @@ class Plan:
                 f"--partitions is {self.partitions}, but coreset.max_partitions is {most}",
                 "Raise coreset.max_partitions, or give fewer partitions.",
             )
-        require({"--plot": curve, "--no-optimum": self.find_optimum is False})
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +227,7 @@ class EvaluationRow:
         At most.
     note : str
     probabilities : ProbabilityScores or None
-        On what was set aside, if they were asked for; of streamsvm, the optimum and peers that have any.
+        On what was set aside, if they were asked for; of streamsvm and the optimum.
     at : AtThreshold or None
         Of streamsvm, at the threshold that it chose, if that was asked for.
     """
@@ -298,8 +284,6 @@ class EvaluationReport:
     uncertainty : float or None
         Relative distance from the true optimum within which the optimum lies; None if it was not sought.
     rows : tuple of EvaluationRow
-    curve : tuple of (memory, our gap, the reservoir's)
-        Empty unless asked for.
     thresholds : tuple of AtThreshold
         Of streamsvm, the chosen one and others beside it, ascending; empty unless a threshold was asked for.
     version : EvaluatedVersion or None
@@ -315,7 +299,6 @@ class EvaluationReport:
     gamma: float | None
     uncertainty: float | None
     rows: tuple[EvaluationRow, ...]
-    curve: tuple[tuple[int, float, float], ...] = ()
     thresholds: tuple[AtThreshold, ...] = ()
     version: EvaluatedVersion | None = None
 

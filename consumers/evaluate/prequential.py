@@ -7,14 +7,11 @@ first portion, and after the first leaf.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 import numpy as np
@@ -40,8 +37,6 @@ AT_ONCE: Final = 1
 """A lag of one row: each label is known before the next row comes."""
 EXACT_ROWS: Final = (2_000, 10_000)
 """Windows of which an exact machine is trained."""
-TREE_ROWS: Final = 10_000
-"""Window of the boosted trees."""
 WINDOW_LEAVES: Final = 16
 HALF_LIFE_LEAVES: Final = 8
 NO_CUT: Final = 1 << 30
@@ -119,9 +114,9 @@ class PrequentialRow:
     kernel : str
         Empty of one that has none.
     lag : int
-    accuracy : float or None
-        Share of the judged rows that were predicted right; None of one that was left out.
-    seconds : float or None
+    accuracy : float
+        Share of the judged rows that were predicted right.
+    seconds : float
         Wall time of learning and predicting.
     note : str
     """
@@ -129,8 +124,8 @@ class PrequentialRow:
     contender: str
     kernel: str = ""
     lag: int
-    accuracy: float | None = None
-    seconds: float | None = None
+    accuracy: float
+    seconds: float
     note: str = ""
 
 
@@ -198,11 +193,7 @@ def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = s
     found = [run_entry(one, points, plan, step) for one in entries(points.dimension, plan)]
     every = max(plan.leaf_rows, (len(points) - plan.first) // 100)
     best = best_of_sgd([row for row, _, _ in found])
-    at_lag = {
-        row.contender: right
-        for row, right, _ in found
-        if right is not None and row.lag == plan.rows_of_lag and _is_shown(row, best)
-    }
+    at_lag = {row.contender: right for row, right, _ in found if row.lag == plan.rows_of_lag and _is_shown(row, best)}
     return PrequentialReport(
         source=source.name,
         rows_judged=len(points) - plan.first,
@@ -218,10 +209,10 @@ def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = s
 
 @dataclass(frozen=True)
 class Entry:
-    """A contender before it runs: its name, how it is made (None: it is not installed), and at which lag."""
+    """A contender before it runs: its name, how it is made, and at which lag."""
 
     name: str
-    begin: Callable[[], Contender] | None
+    begin: Callable[[], Contender]
     lag: int
     kernel: str = ""
     note: str = ""
@@ -252,7 +243,7 @@ def _ours(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
 
 
 def others(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
-    """Yield exact machines of the newest rows, SGD, the baselines, trees and forests."""
+    """Yield exact machines of the newest rows, SGD and the baselines."""
     lag, leaf = plan.rows_of_lag, plan.leaf_rows
     for rows in EXACT_ROWS:
         name, svm = f"SVM of the last {rows:,}", SvmConfig(kernel=plan.kernel, alpha=plan.alpha)
@@ -263,30 +254,12 @@ def others(dimension: int, plan: PrequentialPlan) -> Iterator[Entry]:
             yield Entry("SGD", partial(_Sgd, settings, dimension, plan), own, "linear", str(settings))
         yield Entry("majority", _Majority, own)
         yield Entry("no-change", _NoChange, own, note="the newest label known")
-        yield _river("adaptive random forest", "forest", "ARFClassifier", own, plan.seed)
-        yield _river("Hoeffding adaptive tree", "tree", "HoeffdingAdaptiveTreeClassifier", own, plan.seed)
-    if importlib.util.find_spec("lightgbm") is None:
-        yield Entry(_BOOSTED, None, lag, note="left out: lightgbm is not installed")
-    else:
-        yield Entry(_BOOSTED, lambda: _Boosted(leaf, plan.seed), lag, note="its own defaults, trained each leaf")
-
-
-_BOOSTED: Final = f"LightGBM of the last {TREE_ROWS:,}"
-
-
-def _river(name: str, module: str, kind: str, lag: int, seed: int) -> Entry:
-    if importlib.util.find_spec("river") is None:
-        return Entry(name, None, lag, note="left out: river is not installed")
-    return Entry(name, lambda: _River(module, kind, seed), lag, note="River's own defaults")
 
 
 def run_entry(
     entry: Entry, points: Points, plan: PrequentialPlan, step: Step = silent
-) -> tuple[PrequentialRow, Right | None, tuple[int, ...]]:
+) -> tuple[PrequentialRow, Right, tuple[int, ...]]:
     """Return how a contender did, which rows it got right, and where short horizons took over."""
-    row = PrequentialRow(contender=entry.name, kernel=entry.kernel, lag=entry.lag, note=entry.note)
-    if entry.begin is None:
-        return row, None, ()
     contender, right, begun = entry.begin(), np.zeros(len(points), np.bool_), time.perf_counter()
     for start in range(0, len(points), entry.lag):
         part = points.take(slice(start, start + entry.lag))
@@ -296,7 +269,15 @@ def run_entry(
             step(entry.name, start, len(points))
     seconds = time.perf_counter() - begun
     takeovers = tuple(contender.takeovers) if isinstance(contender, CoresetContender) else ()
-    return replace(row, accuracy=float(right[plan.first :].mean()), seconds=seconds), right, takeovers
+    row = PrequentialRow(
+        contender=entry.name,
+        kernel=entry.kernel,
+        lag=entry.lag,
+        accuracy=float(right[plan.first :].mean()),
+        seconds=seconds,
+        note=entry.note,
+    )
+    return row, right, takeovers
 
 
 def _over_time(right: Right, every: int) -> list[float]:
@@ -401,23 +382,6 @@ class _Exact(_Newest):
         self._model = train(points, Moments.zero(points.dimension).add(points), self._svm).model
 
 
-class _Boosted(_Newest):
-    def __init__(self, leaf_rows: int, seed: int) -> None:
-        super().__init__(TREE_ROWS, leaf_rows)
-        self._seed = seed
-        self._trees: Any = None
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        if self._trees is None:
-            return np.ones(len(X), np.int8)
-        return np.asarray(self._trees.predict(X)).astype(np.int8)
-
-    def _train(self, points: Points) -> None:
-        if len(np.unique(points.y)) == 2:
-            made = importlib.import_module("lightgbm").LGBMClassifier(random_state=self._seed, verbose=-1, n_jobs=1)
-            self._trees = made.fit(points.X, points.y)
-
-
 class _Sgd:
     """`SGDClassifier` over features scaled by what was seen of them."""
 
@@ -461,19 +425,6 @@ class _NoChange:
         self._newest = int(points.y[-1])
 
 
-class _River:
-    def __init__(self, module: str, kind: str, seed: int) -> None:
-        self._model = getattr(importlib.import_module(f"river.{module}"), kind)(seed=seed)
-
-    def predict(self, X: NDArray[np.floating]) -> Signs:
-        said = [self._model.predict_one(dict(enumerate(x))) for x in X.tolist()]
-        return np.array([1 if one is None else one for one in said], np.int8)
-
-    def learn(self, points: Points) -> None:
-        for x, y in zip(points.X.tolist(), points.y.tolist(), strict=True):
-            self._model.learn_one(dict(enumerate(x)), y)
-
-
 def _is_shown(row: PrequentialRow, best: Sequence[PrequentialRow]) -> bool:
     return any(row.contender == one.contender and row.accuracy == one.accuracy for one in best)
 
@@ -482,7 +433,7 @@ def best_of_sgd(rows: Sequence[PrequentialRow]) -> tuple[PrequentialRow, ...]:
     """Return the rows with one SGD for each lag: the best in hindsight."""
     best: dict[int, PrequentialRow] = {}
     for row in rows:
-        if row.contender == "SGD" and (row.lag not in best or (row.accuracy or 0.0) > (best[row.lag].accuracy or 0.0)):
+        if row.contender == "SGD" and (row.lag not in best or row.accuracy > best[row.lag].accuracy):
             best[row.lag] = row
     kept, seen = [], set[int]()
     for row in rows:
@@ -493,30 +444,3 @@ def best_of_sgd(rows: Sequence[PrequentialRow]) -> tuple[PrequentialRow, ...]:
             note = f"the best of {len(SGD_SETTINGS)} in hindsight: {best[row.lag].note}"
             kept.append(replace(best[row.lag], note=note))
     return tuple(kept)
-
-
-def plot_over_time(report: PrequentialReport, path: Path) -> None:
-    """Write the accuracy of every contender over the stream as a PNG, with the rows at which short horizons took over.
-
-    Raises
-    ------
-    ConfigurationError
-        If the file cannot be written.
-    """
-    from matplotlib.figure import Figure  # a development dependency: only who asks for a plot needs it
-
-    figure = Figure(figsize=(8.0, 4.8), layout="constrained")
-    axes = figure.subplots()
-    first = max(report.leaf_rows, report.lag)
-    for name, shares in report.over_time.items():
-        rows = first + report.every * (np.arange(len(shares)) + 0.5)
-        axes.plot(rows, shares, label=name, linewidth=1.6 if name == "adaptive" else 0.9)
-    for row in report.takeovers:
-        axes.axvline(row, color="0.7", linewidth=0.8, linestyle=":")
-    axes.set(xlabel="rows (dotted: short horizons take over)", ylabel=f"accuracy, of {report.every:,} rows each")
-    axes.set_title(f"{report.source}, labels {report.lag:,} rows at a time")
-    axes.legend(fontsize="small")
-    try:
-        figure.savefig(path, dpi=150)
-    except OSError as error:
-        raise ConfigurationError(f"--plot {path} cannot be written: {error.strerror}", "Give another path.") from None

@@ -35,7 +35,7 @@ def describe(report: EvaluationReport) -> Table:
         found, said = row.scores, row.probabilities
         dead = found is not None and found.skill is False
         table.add_row(
-            row.name.rpartition(".")[2] + (" (no skill)" if dead else ""),
+            row.name + (" (no skill)" if dead else ""),
             _gap(row, report.uncertainty),
             *(
                 ("-",) * 4
@@ -63,7 +63,7 @@ def describe_prequential(report: PrequentialReport) -> Table:
             f"{row.contender}{', rbf' if row.kernel == 'rbf' else ''}",
             "at once" if row.lag == 1 else f"{row.lag:,} late",
             _share(row.accuracy),
-            "-" if row.seconds is None else f"{row.seconds:.1f}",
+            f"{row.seconds:.1f}",
             row.note,
         )
     return table
@@ -100,7 +100,6 @@ def notes(report: EvaluationReport) -> list[str]:
             f"sent by replay to {over}, a trainer's last version covers {part} {version.of_rows:,} rows: training set "
             f"{version.training_set_sha256}, content {version.content_sha256}, as streamsvm model show prints them"
         )
-    said += [f"memory {memory:,}: gap {ours:.2e}, reservoir {theirs:.2e}" for memory, ours, theirs in report.curve]
     return said
 
 

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from consumers.branches.challenges.settings import ChallengeOptions
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of, lag_of, shares_of
@@ -30,6 +31,7 @@ from consumers.page.status import (
 )
 from consumers.settings import Settings
 from streamsvm import __version__
+from streamsvm.config import CoresetConfig
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.classes import AnyModel, ClassModel, LinearMachines
 from streamsvm.model.machine import LinearMachine, Model
@@ -37,6 +39,7 @@ from streamsvm.model.skill import Skill, spelt
 from streamsvm.places import time_of
 from streamsvm.quality.importance import importance, importance_of_machines
 from streamsvm.registry.loading import Loaded
+from streamsvm.sections import section
 
 MEBIBYTE = 1 << 20
 MOST_FEATURES: Final = 12
@@ -92,6 +95,13 @@ def looks_of(subject: Subject) -> Looks:
     )
 
 
+def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "dyadic"]:
+    """Return what the structure looks like: buckets on levels are a `tree`, whatever rule merges them."""
+    if coreset.forgets:
+        return "dyadic"
+    return "chain" if coreset.structure == "chain" else "tree"
+
+
 def _asked_by(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
     if isinstance(model.machine, LinearMachine):
         return "coefficients"
@@ -123,7 +133,7 @@ def _trainer(
         challenge=_challenge(settings, metrics),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=Structure(
-            "dyadic" if settings.coreset.forgets else settings.coreset.structure or "tree",
+            _kind(settings.coreset),
             settings.coreset.fan_in,
             partitions,
             rows=snapshot.learned if snapshot else 0,
@@ -242,15 +252,16 @@ def _input(settings: Settings, metrics: Metrics, letters: Letters | None) -> Inp
 
 
 def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
-    if settings.output.gate != "shadow":
+    output = section(settings, ChallengeOptions)
+    if not output.challenges:
         return None
     figures = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_figure").items()}
     ends = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_difference").items()}
     return ChallengePart(
         challenger=_count(metrics, "streamsvm_challenger_version"),
-        figure=settings.output.gate_figure,
+        figure=output.gate_figure,
         labels=_count(metrics, "streamsvm_challenge_labels"),
-        most_labels=settings.output.gate_labels,
+        most_labels=output.gate_labels,
         champion_figure=figures.get("champion"),
         challenger_figure=figures.get("challenger"),
         low=ends.get("low"),
@@ -260,10 +271,10 @@ def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
 
 
 def _late_labels(settings: Settings, metrics: Metrics) -> LateLabels | None:
-    if not settings.labels.topic:
+    if not settings.labels_topic:
         return None
     return LateLabels(
-        topic=settings.labels.topic,
+        topic=settings.labels_topic,
         outcomes=_by_label(metrics, "streamsvm_labels"),
         open_rows=_count(metrics, "streamsvm_join_open_rows"),
         held_rows=_count(metrics, "streamsvm_join_held_rows"),

@@ -1,4 +1,4 @@
-"""The shape of `/status.json`, which the page and `streamsvm top` are made from, too.
+"""The shape of `/status.json`, which the page is made from, too.
 
 `format` names it: a reader refuses another one. Within a format, fields are only ever added. Times are ISO 8601 in UTC;
 `null` is what is not known, or not known yet; a position is `[offset, row]`, the next row to learn. The same as a JSON
@@ -559,20 +559,6 @@ Status = TrainerStatus | ScorerStatus
 def encode(status: Status) -> bytes:
     """Return the JSON of a status, with a line's end."""
     return msgspec.json.encode(status) + b"\n"
-
-
-def decode(value: bytes) -> Status:
-    """Read a status back.
-
-    Raises
-    ------
-    msgspec.DecodeError
-        If the value is not a status, or has another format.
-    """
-    status: Status = msgspec.json.decode(value, type=Status)
-    if status.format != FORMAT:
-        raise msgspec.ValidationError(f"the format is {status.format}, not {FORMAT}")
-    return status
 
 
 def schema() -> str:

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from consumers.branches.challenges.settings import ShadowScoring
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.ingest.scored import shadow_fault
@@ -19,6 +20,7 @@ from streamsvm.kafka import Connection
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.signing import TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.scorer")
 
@@ -28,7 +30,7 @@ TOPIC_MARK: Final = "/"
 
 def subscriber_of(settings: Settings, connection: Connection) -> ModelSubscriber | None:
     """Return what follows the version in the shadow, not started; None where there is to be none."""
-    shadow, output = settings.scoring.shadow, settings.output
+    shadow, output = section(settings, ShadowScoring).shadow, settings.output
     if not shadow:
         return None
     trusted = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)

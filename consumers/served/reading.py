@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from consumers.branches.challenges.settings import topics_apart
 from consumers.settings import Settings, Start
 from consumers.streams.identity import TopicIdentity
 from streamsvm.config import ModelConfig
@@ -78,7 +79,7 @@ class Logs:
     @property
     def key(self) -> str:
         """How a score finds its label: "id", "record" or "place"."""
-        return "place" if self.models.labels is None else self.models.labels.key
+        return "place" if self.models.label_rule is None else self.models.label_rule.key
 
     @property
     def decoder(self) -> ScoreDecoder:
@@ -107,13 +108,13 @@ def logs_of(settings: Settings) -> Logs:
         If no label can be found.
     """
     models = settings.models()
-    require({SERVED: True, LABELS: models.points.classes, TOPICS_APART: settings.topics_apart})
+    require({SERVED: True, LABELS: models.points.classes, TOPICS_APART: topics_apart(settings)})
     return Logs(
         name=settings.name,
         models=models,
         scores=settings.scoring.output_topic,
         scored=settings.scoring.topic,
-        labels=settings.input.topic if models.labels is None else settings.labels.topic,
+        labels=settings.labels_topic or settings.input.topic,
     )
 
 
@@ -147,7 +148,7 @@ def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *,
     found = [decoder.decode(part) for part in _portions(cluster, logs.scores, scores)]
     parts = gathered([one.scores for one in found])
     left_out = sum(one.left_out for one in found)
-    if logs.models.labels is None:
+    if logs.models.label_rule is None:
         labels = _of_scores(parts, labels)
         told = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
     else:
@@ -165,10 +166,10 @@ def joined_with(
 
     Of settled rows only, if asked for (`streamsvm.joining.served`); where labels come with the points all rows are.
     """
-    if models.labels is None:
+    if models.label_rule is None:
         scores = replace(scores, time_ms=np.zeros(len(scores), np.int64))
         return served(scores, labels, horizon_ms=0, early_ms=0)
-    rule = models.labels
+    rule = models.label_rule
     return served(
         scores,
         labels,
@@ -267,8 +268,8 @@ class LabelsDecoder:
     """
 
     def __init__(self, models: ModelConfig) -> None:
-        self._points = PointDecoder(models.points, recipe=models.features) if models.labels is None else None
-        self._labels = None if models.labels is None else LabelDecoder(models.points, models.labels.key)
+        self._points = PointDecoder(models.points, recipe=models.features) if models.label_rule is None else None
+        self._labels = None if models.label_rule is None else LabelDecoder(models.points, models.label_rule.key)
 
     def decode(self, records: Sequence[Record]) -> list[tuple[int, ServedLabels]]:
         """Return the labels of records, partition by partition."""

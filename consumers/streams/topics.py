@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from consumers.settings import Settings
+from consumers.settings_sockets import added
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
-from streamsvm.model.erased import Erased, decode_erased, erased_key
+from streamsvm.model.left_out import LeftOut, Unread, decode_left_out, left_out_key, require_read
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 
 BOUNDED: Final = {"compression.type": "zstd"}
@@ -23,7 +24,7 @@ LAG_MS: Final = 3_600_000
 """How long compaction spares records of a transaction that was aborted: a settlement may publish them again."""
 READ_TIMEOUT_S: Final = 30.0
 
-Decoded = TypeVar("Decoded", Head, Owner, Alias, Erased)
+Decoded = TypeVar("Decoded", Head, Owner, Alias, LeftOut | Unread)
 
 
 def output_topics(settings: Settings) -> list[TopicSpec]:
@@ -41,7 +42,7 @@ def output_topics(settings: Settings) -> list[TopicSpec]:
         TopicSpec(output.aliases_topic, 1, config={**compacted, **SOON, **BOUNDED}),
         TopicSpec(output.audit_topic, 1, config={"cleanup.policy": "delete", **FOR_EVER}),
         TopicSpec(settings.input.dead_letters, 1, config={}),
-        *([TopicSpec(settings.labels.dead_letters, 1, config={})] if settings.labels.topic else []),
+        *(TopicSpec(topic, 1, config={}) for one in added() for topic in one.dead_letters(settings)),
     ]
 
 
@@ -65,10 +66,8 @@ def check_names(settings: Settings) -> None:
     uses["the audit trail"] = output.audit_topic
     if output.model_format == "onnx":
         uses["the ONNX models"] = output.onnx_topic
-    if settings.training.from_coresets:
-        uses["the coresets"] = settings.coresets_topic
-    if settings.labels.topic:
-        uses |= {"labels.topic": settings.labels.topic, "the labels' dead letters": settings.labels.dead_letters}
+    for one in added():
+        uses |= one.uses(settings)
     refuse_shared(uses)
 
 
@@ -94,7 +93,7 @@ class KnownPointers:
     head: Head | None
     owner: Owner | None
     current: Alias | None = None
-    erased: Erased | None = None
+    erased: LeftOut | None = None
 
 
 def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> KnownPointers:
@@ -102,19 +101,21 @@ def read_pointers(cluster: Cluster, settings: Settings, timeout_s: float) -> Kno
 
     Raises
     ------
+    ConfigurationError
+        If rows are to be left out, and this installation cannot read which.
     StateError
         If the record under either key is not one.
     TransientError
         If the end is not reached: for `timeout_s` no broker answered, or a transaction stayed open.
     """
-    of_key = (pointers.head_key, pointers.owner_key, pointers.current_key, erased_key)
+    of_key = (pointers.head_key, pointers.owner_key, pointers.current_key, left_out_key)
     head_key, owner_key, current_key, rows_key = (key(settings.name).encode() for key in of_key)
     newest = cluster.newest(settings.output.aliases_topic, [head_key, owner_key, current_key, rows_key], timeout_s)
     return KnownPointers(
         _decoded(newest.get(head_key), decode_head, "head"),
         _decoded(newest.get(owner_key), decode_owner, "owner"),
         _current(newest.get(current_key)),
-        _decoded(newest.get(rows_key), decode_erased, "erased rows"),
+        require_read(settings.name, _decoded(newest.get(rows_key), decode_left_out, "erased rows")),
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from types import MappingProxyType
 from typing import Final
 
 from consumers.host.runtime import Health
@@ -22,12 +21,13 @@ from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.streams.unread_fields import UnreadWatch
-from streamsvm.archive.forgotten import Forgotten, masked
+from consumers.trainer.source import InputOnly
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.reading import Ends, Reading
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import Decoded, PointDecoder, RejectedRecord
 from streamsvm.kafka import Batch, Input, Outbox, Record
+from streamsvm.points import Positions, Rows
 
 FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
@@ -37,8 +37,8 @@ class NothingValid(Exception):
     """Records were rejected, and none was ever valid: no position may be kept."""
 
 
-class OneProcess:
-    """What every intake of a trainer without workers does alike.
+class OneProcess(InputOnly):
+    """What every intake of a trainer that decodes by itself does alike.
 
     Parameters
     ----------
@@ -56,15 +56,6 @@ class OneProcess:
     def nothing_valid(self) -> bool:
         """Whether records of a topic were rejected and none was ever valid: no position may be kept then."""
         return any(letters.waits for letters in self._each_letters)
-
-    def end(self) -> None:
-        """Read nothing more: only `read` reads, so there is nothing to do."""
-
-    def refresh(self, *, may_train: bool) -> None:
-        """Bring in what was learned elsewhere: nothing is."""
-
-    def look(self) -> None:
-        """Look after others who read: there are none."""
 
     def poll_letters(self) -> None:
         """Send letters that waited for a valid row, and serve their client; raises what failed to be delivered."""
@@ -107,8 +98,8 @@ class Intake(OneProcess):
     health : Health
     monotonic, clock : callable
         Seconds; the time of day.
-    erased : mapping of partition to positions
-        Rows that are learned as rejected ones, without a dead letter.
+    passes_over : sequence of callable
+        Mark rows that are learned as rejected ones, without a dead letter.
     """
 
     def __init__(
@@ -123,7 +114,7 @@ class Intake(OneProcess):
         health: Health,
         monotonic: Callable[[], float],
         clock: Callable[[], datetime],
-        erased: Forgotten = MappingProxyType({}),
+        passes_over: Sequence[Callable[[Rows], Rows]] = (),
     ) -> None:
         super().__init__(outbox, metrics, (dead_letters,))
         self._pipeline = pipeline
@@ -132,7 +123,7 @@ class Intake(OneProcess):
         self._decoder = decoder
         self._health = health
         self._monotonic = monotonic
-        self._erased = erased
+        self._passes_over = passes_over
         self._limits = RejectionLimits(
             settings.input,
             lambda: pipeline.points_accepted() >= settings.input.proven_after_points,
@@ -175,6 +166,10 @@ class Intake(OneProcess):
     def ahead(self) -> Mapping[int, int]:
         """The offset before which each partition holds nothing that is still to be learned."""
         return self._pipeline.ahead
+
+    def surveyed(self) -> tuple[Positions, Positions]:
+        """See `Source.surveyed`."""
+        return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
 
     def assign(self, offsets: Mapping[int, int]) -> None:
         """Read on from these offsets, and nothing else; what was read and not decoded is forgotten."""
@@ -260,7 +255,9 @@ class Intake(OneProcess):
         for reason, count in decoded.passed_over.items():
             self._metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         for rows in decoded.rows:
-            self._pipeline.offer(masked(rows, self._erased) if self._erased else rows)
+            for mark in self._passes_over:
+                rows = mark(rows)
+            self._pipeline.offer(rows)
         self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:

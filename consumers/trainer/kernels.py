@@ -36,9 +36,11 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
     prequential.warm_up(config.points.numpy_dtype)
     betting.warm_up()
     say("preparing the parsers of records")
-    if config.labels is not None:
+    if config.label_rule is not None:
         joiner.warm_up(config.points.numpy_dtype)
-    decoder.warm_up(config.points, labeled=config.labels is None, registry=registry, events=config.features is not None)
+    decoder.warm_up(
+        config.points, labeled=config.label_rule is None, registry=registry, events=config.features is not None
+    )
 
 
 @dataclass(slots=True)

@@ -18,7 +18,6 @@ from consumers.trainer.components import Components
 from consumers.trainer.coreset_conditions import Conditions
 from consumers.trainer.freshness import Freshness
 from consumers.trainer.gauges import Gauges, Turns, show_certified, show_skill
-from consumers.trainer.joined_intake import JoinedIntake
 from consumers.trainer.life import Life
 from consumers.trainer.outliers import OutlierLog
 from streamsvm.delivery.events import (
@@ -384,10 +383,8 @@ class Observer:
         self._conditions.tell_of_horizons(learner.short_share())
         self._outliers.tell(learner.outliers())
         ends = life.intake.high_watermarks
-        joined = life.intake if isinstance(life.intake, JoinedIntake) else None
         self._gauges.lag({p: (offset, ends.get(p)) for p, offset in life.intake.ahead.items()})
-        if joined is not None:
-            joined.measure()
+        life.intake.measure()
         positions = learner.positions
         self._gauges.headroom({p: at.offset - log_ranges[p][0] for p, at in positions.items() if p in log_ranges})
         self._metrics.put("streamsvm_training_running_seconds", self._training_s)

@@ -23,7 +23,7 @@ from streamsvm.delivery.publication import Publication, Topics
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.kafka import Cluster, Message, PublishRefused
 from streamsvm.learning.cutting import Cut
-from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, version_of
+from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.pointers import Gate
@@ -62,6 +62,8 @@ class VersionPublisher:
         The time of day, for headers.
     signer : Signer, optional
         Signs every version; by default none is signed.
+    origin : callable, optional
+        Adds to where a version comes from what only branches know.
     cluster : Cluster
         Asked for its limits where it refuses a version.
     """
@@ -74,7 +76,7 @@ class VersionPublisher:
         gate: Judge,
         now: Callable[[], datetime],
         signer: Signer | None = None,
-        labels: LabelsOrigin | None = None,
+        origin: Callable[[Origin], Origin] = lambda origin: origin,
         *,
         cluster: Cluster,
     ) -> None:
@@ -87,7 +89,7 @@ class VersionPublisher:
         self._gate = gate
         self._now = now
         self._signer = signer
-        self._labels = labels
+        self._origin = origin
         self._in_doubt: Publication | None = None
         self._pending_entries: list[Message] = []
 
@@ -217,9 +219,8 @@ class VersionPublisher:
             topic_id=topic_id,
             base=base,
             build=build(),
-            labels=self._labels,
         )
-        return version_of(made, self._config, origin)
+        return version_of(made, self._config, self._origin(origin))
 
 
 def topics_of(settings: Settings) -> Topics:

@@ -6,7 +6,7 @@ takes long, look again, take the transactional id and the ownership over, read t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,35 +17,22 @@ import structlog
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.topics import KnownPointers, check_input, check_names, check_output, output_topics
+from consumers.trainer.attachment import Attachments
 from consumers.trainer.message_size import check_message_size
 from consumers.trainer.session import Session
-from consumers.trainer.workers.coresets_topic import check_topic, topic_spec, with_adopted
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import (
-    Begin,
-    Candidate,
-    Delivery,
-    LabelsPresent,
-    Present,
-    Resume,
-    decide,
-    places,
-    reads_on,
-)
-from streamsvm.delivery.erasure import emptied, obeys
-from streamsvm.errors import ConfigurationError, StateError, TopicMissing, TransientError
+from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
+from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.erased import Erased, erased_key
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
-from streamsvm.supports import ERASURE, require
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -76,12 +63,6 @@ class Started:
         Offset at which to continue where retention removed the position, but nothing that was to be learned.
     current : Alias or None
         The version that is current.
-    joining : Joining or None
-        What the join is; None where labels come with the features.
-    erased : Erased or None
-        The rows of this input that are to be passed over; None where no row was erased.
-    obeyed : Obeyed or None
-        What checkpoints say of that.
     settings : Settings
         The options as they continue from the checkpoint: an option that is newer than the checkpoint and is not given
         has the value that was in effect before it existed.
@@ -95,9 +76,6 @@ class Started:
     settings: Settings
     read_to: dict[int, int] = field(default_factory=dict)
     current: Alias | None = None
-    joining: Joining | None = None
-    erased: Erased | None = None
-    obeyed: Obeyed | None = None
 
     @property
     def topic_id(self) -> str:
@@ -114,6 +92,8 @@ class Startup:
     cluster : Cluster
     directory : CheckpointDirectory
         Locked.
+    attachments : Attachments
+        Branches that are on.
     delivery : Delivery
     session : Session
     reset : str
@@ -127,22 +107,25 @@ class Startup:
         settings: Settings,
         cluster: Cluster,
         directory: CheckpointDirectory,
+        attachments: Attachments,
         delivery: Delivery,
         session: Session,
+        *,
         reset: str,
         now: Callable[[], datetime],
     ) -> None:
         self._settings = settings
         self._config = settings.models()
         self._cluster = cluster
+        self._attachments = attachments
         self._delivery = delivery
         self._session = session
         self._reset = reset
         self._now = now
-        self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._adopted)
+        self._checkpoints = _Checkpoints(directory, str(settings.checkpoint.directory), self._recalled)
         self._epochs: dict[tuple[int, int], int | None] = {}
 
-    def look(self, dead_letters: DeadLetters, of_labels: DeadLetters | None = None) -> None:
+    def look(self, dead_letters: DeadLetters) -> None:
         """Refuse a start that must be refused, before anything is taken over.
 
         Slow preparations belong between this call and `run`: a predecessor goes on publishing until then.
@@ -152,7 +135,7 @@ class Startup:
         StreamsvmError
             If the start must not or cannot continue; then nobody was fenced and nothing was published.
         """
-        self._check(dead_letters, of_labels)
+        self._check(dead_letters)
         # Read once here, so that an unreadable directory is told before anything is taken over.
         next(self._checkpoints.snapshots(), None)
         crash_point("start.loaded")
@@ -174,34 +157,21 @@ class Startup:
         # Described again, after the head was read: a head may know partitions that came after the first look.
         topic = self._input()
         begun = self._decide(topic, found)
-        erased = self._erased(topic, found)
-        obeyed = None if erased is None else Obeyed(sha256=erased.sha256, continues=0)
-        if obeyed is not None and isinstance(begun, Resume):
-            obeyed = begun.snapshot.erased
-        self._delivery.begins(found.owner, *_after(begun), found.head, obeyed.continues if obeyed else 0)
-        started = replace(self._restored(begun, topic), current=found.current, erased=erased, obeyed=obeyed)
+        for attachment in self._attachments.all:
+            attachment.begun(begun, topic)
+        self._delivery.begins(found.owner, *_after(begun), found.head, self._attachments.continues)
+        started = replace(self._restored(begun, topic), current=found.current)
         crash_point("start.decided")
         return started
 
-    def _adopted(self, snapshot: Snapshot) -> Snapshot:
-        """Return a checkpoint with what workers have learned since, where they leave it in the coresets topic.
-
-        So a trainer that was away goes on although the input no longer holds what its workers have read meanwhile.
-        """
-        settings = self._settings
-        if not settings.training.from_coresets or snapshot.name != settings.name:
-            return snapshot
-        try:
-            learner = with_adopted(self._cluster, settings, snapshot)
-        except TopicMissing:  # made a moment later
-            return snapshot
-        return replace(snapshot, learner=learner)
+    def _recalled(self, snapshot: Snapshot) -> Snapshot:
+        """Return a checkpoint of this model with what others have learned since."""
+        return self._attachments.recalled(snapshot) if snapshot.name == self._settings.name else snapshot
 
     def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner:
-        """Return who learns, or adopts what workers learned."""
-        training = self._settings.training
-        kind = Learner if training.workers == 1 and not training.from_coresets else Combiner
-        return kind(config, base, training.every_leaves)
+        """Return who learns, or adopts what others learned."""
+        other = self._attachments.learner(config, base)
+        return Learner(config, base, self._settings.training.every_leaves) if other is None else other
 
     def _input(self) -> TopicInfo:
         """Describe the input topic. Call it after reading a head, which may know partitions added meanwhile."""
@@ -209,26 +179,7 @@ class Startup:
         check_partitions(self._config, topic.name, len(topic.partitions))
         return topic
 
-    def _labels(self, source: TopicInfo) -> TopicInfo | None:
-        """Describe the labels' topic; None where labels come with the features.
-
-        Raises
-        ------
-        ConfigurationError
-            If it has another number of partitions than the input: then rows and labels of a key do not meet.
-        """
-        if not self._settings.labels.topic:
-            return None
-        topic = self._cluster.describe(self._settings.labels.topic)
-        if len(topic.partitions) != len(source.partitions):
-            raise ConfigurationError(
-                f"{source.name} has {len(source.partitions)} partitions, and the labels' topic {topic.name} has "
-                f"{len(topic.partitions)}: rows and labels of one key must lie in partitions of one number",
-                "Recreate one of the topics, and let both be written with the same key and partitioner.",
-            )
-        return topic
-
-    def _check(self, dead_letters: DeadLetters, of_labels: DeadLetters | None) -> None:
+    def _check(self, dead_letters: DeadLetters) -> None:
         """Check topics and sizes before anything is loaded, and create the output topics that are missing."""
         settings, cluster = self._settings, self._cluster
         check_names(settings)
@@ -236,9 +187,8 @@ class Startup:
             require_onnx()
         source, config = self._input(), self._config
         check_input(source)
-        labels = self._labels(source)
-        if labels is not None:
-            check_input(labels)
+        for attachment in self._attachments.all:
+            attachment.check(source)
         if next(self._checkpoints.snapshots(), None) is None:
             check_dimension(config)
         for what, remedy in unwise_memory(config, len(source.partitions)):
@@ -249,14 +199,11 @@ class Startup:
         if not cluster.embedded:
             for what, remedy in check_output(settings, described):
                 log.warning("output_topic", what=what, remedy=remedy)
-        if settings.training.from_coresets:
-            cluster.create([topic_spec(settings, len(source.partitions))])
-            check_topic(cluster.describe(settings.coresets_topic), len(source.partitions), cluster.max_message_bytes)
+        for attachment in self._attachments.all:
+            attachment.fit(described, len(source.partitions))
         for name in settings.output.version_topics:
             check_message_size(config, described[name], cluster.max_message_bytes)
         dead_letters.fit(described[settings.input.dead_letters], cluster.max_message_bytes)
-        if of_labels is not None:
-            of_labels.fit(described[settings.labels.dead_letters], cluster.max_message_bytes)
 
     def _look(self) -> KnownPointers | None:
         """Refuse the start, if necessary, before anybody is fenced; None if head and owner cannot be read yet."""
@@ -277,38 +224,9 @@ class Startup:
                 "each other for ever: stop one of them",
             )
 
-    def _labels_present(self, topic: TopicInfo) -> LabelsPresent | None:
-        labels = self._labels(topic)
-        if labels is None:
-            return None
-        ranges = {partition: self._cluster.log_range(labels.name, partition) for partition in labels.partitions}
-        return LabelsPresent(labels.name, labels.topic_id or "", ranges)
-
-    def _joining(self, topic: TopicInfo) -> Joining | None:
-        """Return the join of a first start."""
-        labels = self._labels(topic)
-        if labels is None:
-            return None
-        starts = self._cluster.starts(labels.name, labels.partitions, self._settings.input.start)
-        base = {partition: Position(offset) for partition, offset in sorted(starts.items())}
-        return Joining(topic=labels.name, topic_id=labels.topic_id or "", base=base, partitions={}, waiting={})
-
-    def _erased(self, topic: TopicInfo, found: KnownPointers) -> Erased | None:
-        """Return the erased rows of this input.
-
-        Raises
-        ------
-        ConfigurationError
-            If they would be learned nevertheless, because others than this process read the input.
-        """
-        erased = found.erased
-        if erased is None or not erased.is_of(topic.name, topic.topic_id or ""):
-            return None
-        refuse_erasure(self._settings, f"rows of {topic.name} were erased ({len(erased.rows):,})")
-        return erased
-
     def _decide(self, topic: TopicInfo, found: KnownPointers) -> Begin | Resume:
-        head, erased = found.head, self._erased(topic, found)
+        for attachment in self._attachments.all:
+            attachment.found(topic, found)
         present = Present(
             name=self._settings.name,
             topic=topic.name,
@@ -316,22 +234,17 @@ class Startup:
             configuration=self._config.canonical(),
             configuration_sha256=self._config.sha256(),
             log={partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions},
-            head=head,
+            head=found.head,
             reset=self._reset,
             on_gap=self._settings.input.on_gap,
             checkpoints=str(self._settings.checkpoint.directory.absolute()),
-            labels=self._labels_present(topic),
         )
-        return decide(self._candidates(present, erased), present)
+        present = self._attachments.present(present, topic)
+        return decide(self._candidates(present), present)
 
-    def _candidates(self, present: Present, erased: Erased | None) -> Iterator[Candidate]:
-        found: Iterable[Snapshot] = self._checkpoints.snapshots()
-        if erased is not None:
-            # A checkpoint that may hold the rows is only a place to begin: those that obey the record come first.
-            found = sorted(found, key=lambda read: read.name == present.name and not obeys(read, erased))
-        for read in found:
-            snapshot = read if erased is None or read.name != present.name else emptied(read, erased, present.head)
-            _refuse_without_record(snapshot, present, erased)
+    def _candidates(self, present: Present) -> Iterator[Candidate]:
+        for read in self._attachments.ordered(self._checkpoints.snapshots(), present):
+            snapshot = self._attachments.candidate(read, present)
             models = self._config.with_zone_rules_of(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
             yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
@@ -376,7 +289,6 @@ class Startup:
                 waiting=None,
                 sequence=0,
                 settings=self._settings,
-                joining=self._joining(topic),
             )
         if begun.reset_ignored:
             log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
@@ -415,16 +327,15 @@ class Startup:
             sequence=self._checkpoints.newest_sequence,
             settings=settings,
             read_to=read_to,
-            joining=snapshot.joining,
         )
 
 
 class _Checkpoints:
     """The checkpoints of a directory; each is read once, when it is first needed."""
 
-    def __init__(self, directory: CheckpointDirectory, where: str, adopted: Callable[[Snapshot], Snapshot]) -> None:
+    def __init__(self, directory: CheckpointDirectory, where: str, recalled: Callable[[Snapshot], Snapshot]) -> None:
         self._directory = directory
-        self._adopted = adopted
+        self._recalled = recalled
         self._where = where
         self._unread = directory.generations()
         self._read: list[tuple[str, Snapshot]] = []
@@ -465,7 +376,7 @@ class _Checkpoints:
     def _read_one(self) -> bool:
         for generation in self._unread:
             if generation.snapshot is not None:
-                self._read.append((generation.name, self._adopted(generation.snapshot)))
+                self._read.append((generation.name, self._recalled(generation.snapshot)))
                 return True
             self._faults.append(f"{generation.name}: {generation.fault}")
             self._remedies.append(generation.remedy)
@@ -479,40 +390,6 @@ def _after(begun: Begin | Resume) -> tuple[int, Head | None]:
     if isinstance(begun, Begin):
         return begun.incarnation, begun.head
     return begun.snapshot.incarnation, begun.head
-
-
-def _refuse_without_record(snapshot: Snapshot, present: Present, erased: Erased | None) -> None:
-    """Refuse a checkpoint that names a record of erased rows where the topic has none.
-
-    Raises
-    ------
-    StateError
-    """
-    own = snapshot.erased
-    if own is None or erased is not None or (snapshot.topic, snapshot.topic_id) != (present.topic, present.topic_id):
-        return
-    raise StateError(
-        f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "
-        f"erased rows with the SHA-256 {own.sha256}, but the aliases topic holds no record {erased_key(present.name)}: "
-        "rows that were erased would be learned",
-        "Restore the aliases topic; or give streamsvm forget the same rows once more, which writes the record anew.",
-    )
-
-
-def refuse_erasure(settings: Settings, why: str) -> None:
-    """Refuse what cannot pass over erased rows.
-
-    Parameters
-    ----------
-    settings : Settings
-    why : str
-        What was or is to be erased.
-
-    Raises
-    ------
-    ConfigurationError
-    """
-    require({ERASURE: why, **settings.training.combined, "labels.topic": settings.labels.topic})
 
 
 def check_dimension(config: ModelConfig) -> None:

@@ -18,15 +18,13 @@ import structlog
 
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
-from consumers.streams.joined_source import Log
 from consumers.trainer.components import Components
-from consumers.trainer.joined_intake import JoinedIntake
-from consumers.trainer.life import Life, begin, warm_up
+from consumers.trainer.life import Life, begin
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import Pace
 from consumers.trainer.standing_by import LOST, Turn, TurnLost
 from consumers.trainer.startup import check_partitions
-from consumers.trainer.topic_watch import Surveyor
+from consumers.trainer.warming import warm_up
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
@@ -158,8 +156,8 @@ class Trainer:
         self._observer.adopted(life)
         life.save()
         crash_point("start.saved")
-        if life.erased is not None:  # what an older checkpoint holds of erased rows goes, too
-            checkpoints.remove_disobedient(life.erased, self._settings.name)
+        for part in life.parts:
+            part.began(checkpoints)
         self._assign(life)
         self._observer.started(life)
         return life
@@ -195,8 +193,8 @@ class Trainer:
         life.intake.look()
         self._survey(life)
         self._look_after_readers(life)
-        if life.challenges is not None:
-            won = life.challenges.turn(ready=life.delivery.ready)
+        for part in life.parts:
+            won = part.turn()
             if won is not None:
                 self._observer.promoted(won)
         if life.saver.due:
@@ -229,8 +227,8 @@ class Trainer:
             if isinstance(event, Learned):
                 crash_point("input.learned")
                 life.quality.learned(event.rows, again=event.again)
-                if life.archivist is not None:
-                    life.archivist.learned(event.rows)
+                for part in life.parts:
+                    part.learned(event.rows)
             elif isinstance(event, CutTaken):
                 crash_point("cut.emitted")
                 self._train(life)
@@ -303,33 +301,15 @@ class Trainer:
 
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""
-        pipeline, intake = life.pipeline, life.intake
-        if isinstance(intake, JoinedIntake):
-            self._survey_joined(life, intake)
-            return
-        added = life.surveyor.turn(pipeline.learner.positions, pipeline.reading(intake.ends))
+        pipeline = life.pipeline
+        added = life.surveyor.turn(*life.intake.surveyed())
+        if added:
+            life.intake.admit(added)
         if added and not pipeline.reads_again:
             check_partitions(life.config, self._settings.input.topic, len(pipeline.base) + len(added))
             pipeline.extend(added)
             log.info("partitions_added", partitions=sorted(added), first={str(p): at for p, at in added.items()})
             self._assign(life)
-
-    def _survey_joined(self, life: Life, intake: JoinedIntake) -> None:
-        """Look at both topics; new partitions cannot be taken up, for keys have moved.
-
-        Raises
-        ------
-        LogGap
-        """
-        assert life.labels_surveyor is not None
-        surveyors: dict[Log, Surveyor] = {"features": life.surveyor, "labels": life.labels_surveyor}
-        for topic, surveyor in surveyors.items():
-            if surveyor.turn(intake.merged(topic), intake.reading(topic)):
-                raise LogGap(
-                    f"partitions were added to the topic of the {topic}: keys moved, and rows miss their labels",
-                    "Add as many partitions to the other topic, and begin anew with the --reset that the next start "
-                    "prints, or set input.on_gap = reset.",
-                )
 
     def _finish(self, life: Life) -> None:
         """Save first, so that nothing hangs on the training; then publish all that is due, and save again."""

@@ -13,9 +13,9 @@ from contextlib import suppress
 
 import msgspec
 
+from consumers.branches.challenges.challenges import FIGURES, figures_of, paired, rule_of, unpaired
 from consumers.served.reading import Logs, Ranges, join_ranges
 from consumers.settings import Settings
-from consumers.trainer.challenges import FIGURES, figures_of, paired, rule_of, unpaired
 from streamsvm.errors import StreamsvmError, TopicMissing
 from streamsvm.joining.served import Served
 from streamsvm.kafka import Cluster

@@ -15,17 +15,18 @@ from typing import Final
 
 import msgspec
 
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.stretches import rebuilt
+from consumers.branches.late_labels.joined_source import JoinedSource
 from consumers.streams.identity import TopicIdentity
-from consumers.streams.joined_source import JoinedSource
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.stretches import rebuilt
-from streamsvm.archive.forgotten import Forgotten, masked
+from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
 from streamsvm.learning.recipe import Made, remade
 from streamsvm.learning.training import limited
+from streamsvm.model.left_out import masked
 from streamsvm.model.version import Lineage, Refined, Version
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.verification.recomputation import (

@@ -11,17 +11,15 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
+from consumers.branches.history.erased_rows import ErasedRows
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.challenges import judge_challenges
-from consumers.verify.erased_rows import ErasedRows
-from consumers.verify.proving import write_proof
 from consumers.verify.replayed import Replayed
 from streamsvm.build import build
 from streamsvm.errors import ConfigurationError, TopicMissing
@@ -33,7 +31,7 @@ from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsErased, certifier_of
-from streamsvm.verification.report import Outcome, Report
+from streamsvm.verification.report import Report
 from streamsvm.verification.survey import VersionSurvey
 
 ShowProgress = Callable[[int, int], None]
@@ -47,7 +45,6 @@ def verify(
     number: int | None = None,
     keep: int = 0,
     reads: int = 1,
-    proof: Path | None = None,
     progress: ShowProgress | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Report:
@@ -67,8 +64,6 @@ def verify(
         differs from its recomputation has none.
     reads : int
         How often the input is read for the certificate at most: more prove more where one is not enough.
-    proof : Path, optional
-        Where to write the proof of the one version's own bounds, by default of the newest's: a new file.
     progress : callable, optional
         Called after each version.
     timeout_s : float
@@ -88,10 +83,10 @@ def verify(
     after = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number, after.others)
-    if (keep or proof is not None) and number is None:
+    if keep and number is None:
         number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
-    total, written = sum(map(len, survey.found.values())), ""
+    total = sum(map(len, survey.found.values()))
     with (
         schemas_of(settings) as schemas,
         Replayed(
@@ -101,9 +96,6 @@ def verify(
         for record in _versions(cluster, settings, survey, timeout_s):
             replayed.last = None
             version = _judge(record, auditor, replayed, keep, reads)
-            if proof is not None and version is not None and version.number == number:
-                is_right = auditor.rows[-1].outcome is Outcome.IDENTICAL
-                written = write_proof(proof, version, record, replayed.last if is_right else None)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
@@ -123,7 +115,6 @@ def verify(
         notes=(*auditor.notes(), *challenge_notes),
         input_rows=input_rows,
         seconds=time.monotonic() - begun,
-        proof=written,
     )
 
 

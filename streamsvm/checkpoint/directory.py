@@ -24,7 +24,7 @@ from streamsvm.checkpoint.format import decode, encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.model.erased import Erased
+from streamsvm.model.left_out import LeftOut
 
 LARGEST_FILE_BYTES: Final = 1 << 34
 _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
@@ -132,14 +132,14 @@ class CheckpointDirectory:
         """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
         self._good[name] = False
 
-    def remove_disobedient(self, erased: Erased, model: str) -> list[str]:
+    def remove_disobedient(self, left_out: LeftOut, model: str) -> list[str]:
         """Remove all checkpoints of a model that do not name a record of erased rows: they may hold the rows.
 
         Files that cannot be read go, too, where they are as old as the erasure; a later one may be another build's.
 
         Parameters
         ----------
-        erased : Erased
+        left_out : LeftOut
         model : str
 
         Returns
@@ -157,9 +157,9 @@ class CheckpointDirectory:
             name
             for name in own
             if (
-                self._obeyed[name] != erased.sha256
+                self._obeyed[name] != left_out.sha256
                 if name in self._obeyed
-                else _incarnation(name) <= erased.incarnation
+                else _incarnation(name) <= left_out.incarnation
             )
         ]
         for name in gone:

@@ -13,8 +13,6 @@ from typing import Any, Final
 from streamsvm.checkpoint.forms import (
     Form,
     Pairs,
-    Part,
-    Parts,
     PlacedExtent,
     PlacedHeld,
     PlacedMoments,
@@ -33,7 +31,7 @@ from streamsvm.checkpoint.partition_codec import (
     PlacedScreened,
     partition_state,
 )
-from streamsvm.checkpoint.parts import erased, join, totals
+from streamsvm.checkpoint.parts import join, parts_of, totals
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.structure import Bucket
@@ -42,7 +40,6 @@ from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
-from streamsvm.sockets import plugged
 
 FILE: Final = Frame(
     b"SSVMCKPT",
@@ -56,7 +53,7 @@ def _cut(positions: Pairs[Position], leader_epochs: Pairs[int], **fields: Any) -
     return Cut(positions=dict(positions), leader_epochs=dict(leader_epochs), **fields)
 
 
-@describes(Cut, make=_cut, parts=Parts(join.CUT, totals.CUT, *plugged("checkpoint_parts_of_cut", Part)))
+@describes(Cut, make=_cut, parts=parts_of("cut", join.CUT, totals.CUT))
 class PlacedCut(Form):
     """Describes a cut with its training set."""
 
@@ -106,7 +103,7 @@ def _snapshot(
     )
 
 
-@describes(None, make=_snapshot, parts=Parts(erased.SNAPSHOT, join.SNAPSHOT))
+@describes(None, make=_snapshot, parts=parts_of("snapshot", join.SNAPSHOT))
 class PlacedSnapshot(Form):
     """The header of a checkpoint."""
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from streamsvm.checkpoint.forms import (
     Form,
-    Parts,
     PlacedArray,
     PlacedExtent,
     PlacedHeld,
@@ -18,15 +17,15 @@ from streamsvm.checkpoint.forms import (
     PlacedPoints,
     describes,
 )
-from streamsvm.checkpoint.parts import classes, join, spans, totals
+from streamsvm.checkpoint.parts import classes, join, parts_of, spans, totals
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = Parts(spans.PARTITION, join.PARTITION, totals.LEAF)
+PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION, join.PARTITION, totals.LEAF)
 
 
-@describes(Bucket, parts=Parts(spans.BUCKET, totals.BUCKET))
+@describes(Bucket, parts=parts_of("bucket", spans.BUCKET, totals.BUCKET))
 class PlacedBucket(Form):
     """Describes a bucket."""
 
@@ -52,7 +51,7 @@ class PlacedScreen(Form):
     reach: float
 
 
-@describes(Screened, parts=Parts(classes.SCREEN, totals.SCREEN))
+@describes(Screened, parts=parts_of("screen", classes.SCREEN, totals.SCREEN))
 class PlacedScreened(Form):
     """Describes the state of a screen."""
 

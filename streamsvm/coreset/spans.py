@@ -63,7 +63,8 @@ class Spans(Structure):
         """What is sealed of the open span; nothing else may touch the rest of it."""
         return self._buckets[-1:] if self._buckets and self._buckets[-1].level == OPEN else ()
 
-    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+    def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        """Return the buckets after a leaf; see `Structure`."""
         begun = self.known
         older = list(self._buckets[: len(self._buckets) - len(begun)])
         part = self._union(*begun, replace(leaf, before=self.learned))
@@ -102,7 +103,7 @@ class Spans(Structure):
         )
 
     def _made(self, level: int, index: int, union: Bucket, pilot_of: PilotOf | None, most: int | None = None) -> Bucket:
-        node = self._node(level, index, union.points, union.extent, pilot_of, most)
+        node = self.node(level, index, union.points, union.extent, pilot_of, most)
         return replace(node, audit=union.audit, times=union.times, before=union.before)
 
 

@@ -4,17 +4,16 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-Three structures remember everything; `streamsvm.coreset.spans` is for buckets that know their own range only. A
-*counter* is the paper's tree: a point passes one reduction per level, and memory grows with the stream's logarithm. A
-*tree* has a bounded number of buckets: when there is one too many, the two neighbours that stand for the least weight
-become one. Its memory is used all the time, while a counter has room for a bucket on every level of a stream that never
-comes, and holds half of them. A *chain* has one bucket, which is reduced again together with every leaf. There an old
-point passes as many reductions as leaves came after it; but each reduction sees everything known of the partition, and
-bucket and leaf can each take a large share of the memory.
+Two structures remember everything; `streamsvm.coreset.spans` is for buckets that know their own range only, and rooms
+may add others (`streamsvm.plugs`). A *tree* has a bounded number of buckets: when there is one too many, the two
+neighbours that stand for the least weight become one. Its memory is used all the time, while a *counter*, whose buckets
+merge like digits, has room for a bucket on every level of a stream that never comes, and holds half of them. A *chain*
+has one bucket, which is reduced again together with every leaf. There an old point passes as many reductions as leaves
+came after it; but each reduction sees everything known of the partition, and bucket and leaf can each take a large
+share of the memory.
 
-Source: Alg. 2 of Tukan, Baykal, Feldman and Rus 2020 (a counter of fan-in 2). Where we differ: the stream has no end,
-so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. A leaf's bucket
-holds at most `bucket_points` points for any size of leaf, while the paper ties both to one parameter l. Tree and chain
+Source: merge and reduce is that of Tukan, Baykal, Feldman and Rus 2020, Alg. 2. Where we differ: the stream has no end,
+so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. Tree and chain
 are our own.
 """
 
@@ -277,14 +276,14 @@ class Structure(ABC):
             As of `Bucket`, of the leaf; only for a structure that forgets nothing.
         """
         leaf = Bucket(0, self._sealed, points, extent, audit, times, totals=totals)
-        self._hold(self._with(leaf, pilot_of))
+        self._hold(self.with_leaf(leaf, pilot_of))
         self._sealed += 1
 
     @abstractmethod
-    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+    def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after leaf number `sealed` is added."""
 
-    def _node(
+    def node(
         self,
         level: int,
         index: int,
@@ -309,36 +308,6 @@ class Structure(ABC):
         return Bucket(level, index, kept, extent, totals=after)
 
 
-class Counter(Structure):
-    """Buckets as the digits of a counter in base `fan_in`: `fan_in` buckets of a level are reduced to one of the next.
-
-    Parameters
-    ----------
-    partition, seed, bucket_points, reducer
-        As in `Structure`.
-    fan_in : int
-        Number of buckets of one level that make one of the next; 2 is Alg. 2 of the paper.
-    """
-
-    def __init__(self, partition: int, seed: int, fan_in: int, bucket_points: int, reducer: Reducer[Any]) -> None:
-        super().__init__(partition, seed, bucket_points, reducer)
-        self._fan_in = fan_in
-
-    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
-        level, index = leaf.level, leaf.index
-        first = self._node(level, index, leaf.points, leaf.extent, pilot_of, totals=leaf.totals)
-        buckets = [*self._buckets, first]
-        # Levels never increase, so the last `fan_in` buckets are all of this level or there are too few of it.
-        while [node.level for node in buckets[-self._fan_in :]] == [level] * self._fan_in:
-            siblings = buckets[-self._fan_in :]
-            level, index = level + 1, index // self._fan_in
-            union = Points.union([node.points for node in siblings])
-            whole = joined([node.extent for node in siblings])
-            node = self._node(level, index, union, whole, pilot_of, totals=totals_of(siblings))
-            buckets[-self._fan_in :] = [node]
-        return buckets
-
-
 class Tree(Structure):
     """At most so many buckets: one too many, and the two neighbours that stand for the least weight become one.
 
@@ -359,7 +328,8 @@ class Tree(Structure):
         super().__init__(partition, seed, bucket_points, reducer)
         self._most = most
 
-    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+    def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        """Return the buckets after a leaf; see `Structure`."""
         buckets = [*self._buckets, leaf]
         groups = [slice(at, at + 1) for at in range(len(buckets))]
         if len(buckets) > self._most:
@@ -376,7 +346,7 @@ class Tree(Structure):
         points = last.points if len(group) == 1 else Points.union([bucket.points for bucket in group])
         extent = joined([bucket.extent for bucket in group])
         totals = totals_of(group)
-        return self._node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at), totals=totals)
+        return self.node(len(group) - 1, self._sealed, points, extent, lambda *_: whole.pilot(at), totals=totals)
 
 
 class _Whole:
@@ -406,8 +376,9 @@ def lightest_neighbours(weights: Sequence[float]) -> int:
 class Chain(Structure):
     """One bucket of level 0, reduced again together with every leaf; its index is that of its newest leaf."""
 
-    def _with(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+    def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
+        """Return the buckets after a leaf; see `Structure`."""
         points, extent, totals = leaf.points, leaf.extent, totals_of([*self._buckets, leaf])
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)
-        return [self._node(0, self._sealed, points, extent, pilot_of, totals=totals)]
+        return [self.node(0, self._sealed, points, extent, pilot_of, totals=totals)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken
 from streamsvm.delivery.machine import Delivery
@@ -24,7 +24,7 @@ from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.recipe import Made
-from streamsvm.points import Position
+from streamsvm.points import Position, Rows
 
 
 class Pipeline(Reading):
@@ -48,10 +48,8 @@ class Pipeline(Reading):
         A cut that a checkpoint holds, which is still to be published.
     read_to : mapping of partition to int
         Where to read on past a position that the log no longer holds, and held nothing to learn.
-    joined : Joining or None
-        Where rows come from a join, what it is at the start; see `Reading`. None: the rows are those of one log.
-    erased : Obeyed or None
-        The record of erased rows that everything is learned under; None where no row was erased.
+    waiting_rows : mapping of partition to Rows, or None
+        Where rows cannot be read again by themselves, those that wait at the start; see `Reading`.
     """
 
     def __init__(
@@ -68,11 +66,9 @@ class Pipeline(Reading):
         waits_for_training: bool,
         waiting: DueCut | None = None,
         read_to: Mapping[int, int] | None = None,
-        joined: Joining | None = None,
-        erased: Obeyed | None = None,
+        waiting_rows: Mapping[int, Rows] | None = None,
     ) -> None:
-        waits = None if joined is None else joined.waiting
-        super().__init__(delivery, learner, name=name, topic=topic, read_to=read_to, joined=waits)
+        super().__init__(delivery, learner, name=name, topic=topic, read_to=read_to, waiting_rows=waiting_rows)
         self.base = dict(base)
         self.held_peak = 0
         """Most points that were held at once."""
@@ -86,7 +82,6 @@ class Pipeline(Reading):
         self._build = dict(build)
         self._waits_for_training = waits_for_training
         self._waiting = waiting
-        self._erased = erased
         self._training: DueCut | None = None
 
     # --------------------------------------------------------------- learning
@@ -225,8 +220,8 @@ class Pipeline(Reading):
         held = self.learner.points_held + self.held_elsewhere
         return held + self.rows_waiting() + in_flight
 
-    def snapshot(self, sequence: int, ends: Ends, joining: Joining | None = None) -> Snapshot:
-        """Return what a checkpoint of this number holds; of a join with what that is now."""
+    def snapshot(self, sequence: int, ends: Ends) -> Snapshot:
+        """Return what a checkpoint of this number holds."""
         self.pass_markers(ends)
         return Snapshot(
             name=self._name,
@@ -243,6 +238,4 @@ class Pipeline(Reading):
             # Only the newest: after a restart an older one would be superseded by it anyway.
             pending=self.in_flight[0].saved() if self.in_flight else None,
             read_to=self._read_to,
-            joining=joining,
-            erased=self._erased,
         )

@@ -73,9 +73,9 @@ class Reading:
         Of the model and of its input.
     read_to : mapping of partition to int
         Where to read on past a position that the log no longer holds, and held nothing to learn.
-    joined : mapping of partition to Rows, or None
-        Where rows come from a join, those that wait at the start: then no row can be read again by itself, and
-        whatever was joined waits until it is learned. None: the rows are those of one log.
+    waiting_rows : mapping of partition to Rows, or None
+        Where no row can be read again by itself, since rows are made of more than the input, those that wait at the
+        start: whatever was made waits until it is learned. None: the rows are those of the input.
     """
 
     def __init__(
@@ -86,17 +86,17 @@ class Reading:
         name: str,
         topic: str,
         read_to: Mapping[int, int] | None = None,
-        joined: Mapping[int, Rows] | None = None,
+        waiting_rows: Mapping[int, Rows] | None = None,
     ) -> None:
         self.learner: Final = learner
-        self.backlog: deque[Rows] = deque(rows for _, rows in sorted((joined or {}).items()))
+        self.backlog: deque[Rows] = deque(rows for _, rows in sorted((waiting_rows or {}).items()))
         self._goal = goal
         self._name, self._topic = name, topic
         self._fetched: dict[int, int] = {}
         self._read_to = dict(read_to or {})
         self._again = False
         self._points_elsewhere = 0
-        self._joins = joined is not None
+        self._keeps_rows = waiting_rows is not None
         self._beyond: deque[Rows] = deque()
 
     def begin(self, goal: Goal, *, read_to: Mapping[int, int], points_elsewhere: int) -> None:
@@ -144,7 +144,7 @@ class Reading:
             # Partitions that already stand at the cut must wait there: with one row more, the same training set would
             # not come again.
             positions = {p: at for p, at in positions.items() if p in published and at < published[p]}
-        if self._joins:
+        if self._keeps_rows:
             self.backlog.extendleft(reversed(self._beyond))
             self._beyond.clear()
         else:
@@ -170,7 +170,7 @@ class Reading:
 
     def pass_markers(self, ends: Ends) -> None:
         """Note where reading goes on although no position does: past markers of transactions and aborted records."""
-        if self._joins:  # the join knows how far it has read
+        if self._keeps_rows:  # who makes the rows knows how far it has read
             return
         positions = self.learner.positions
         for partition, fetched in self._fetched.items():
@@ -223,9 +223,9 @@ class Reading:
         published = self._goal.published_cut if self._again else {}
         done = self.learner.learn(rows, until=published.get(rows.partition))
         rest = rows.slice(done, len(rows))
-        # While reading again, what lies past the cut is dropped: it is read once more when the cut has been met. Joined
-        # rows cannot be read once more: they wait until then.
-        if len(rest) and self._joins and self._again and self._reached(rows.partition):
+        # While reading again, what lies past the cut is dropped: it is read once more when the cut has been met. Rows
+        # that were made of more than the input cannot be read once more: they wait until then.
+        if len(rest) and self._keeps_rows and self._again and self._reached(rows.partition):
             self._beyond.append(rest)
         elif len(rest) and not (self._again and self._reached(rows.partition)):
             # The learner stopped short of the cut although rows are there: they begin past it, so the log lost what lay
@@ -266,7 +266,7 @@ class Reading:
         return sum(len(rows) for rows in self.backlog) + sum(len(rows) for rows in self._beyond)
 
     def waiting_rows(self) -> dict[int, Rows]:
-        """Return what was joined and is not learned yet, partition by partition, in its order."""
+        """Return what was offered and is not learned yet, partition by partition, in its order."""
         found: dict[int, list[Rows]] = {}
         for rows in (*self._beyond, *self.backlog):
             found.setdefault(rows.partition, []).append(rows)

@@ -22,6 +22,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+from streamsvm.algorithms import ReducerName, StructureName, one_of
 from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
 from streamsvm.errors import ConfigurationError
@@ -67,9 +68,9 @@ ALLOWED: Final = {
     "memory": "'all', 'window', 'decay' or 'adaptive'",
     "window_points": "a whole number, at least 8, or None",
     "half_life_points": "a whole number, at least 8, or None",
-    "structure": "'tree' or 'chain'",
+    "structure": one_of("coreset.structure"),
     "multiclass": "'one_vs_one', 'one_vs_rest' or None",
-    "reducer": "'calibrated', 'sensitivity' or 'uniform'",
+    "reducer": one_of("coreset.reducer"),
     "train_points": "a whole number, at least 2",
     "clip_sd": "a number from 3 to 1e6, or None",
     "max_leverage": "a number above 0, at most 1, or None",
@@ -133,9 +134,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         as much of the past as did best on points that were not learned yet, for a stream that changes.
     window_points, half_life_points : int, optional
         With the `memory` of that kind, which needs it.
-    structure : "tree" or "chain", default "chain"
+    structure : "tree", "chain" or that of a room, default "chain"
         How buckets merge; see the option of that name. Only with `memory="all"`.
-    reducer : "calibrated", "sensitivity" or "uniform", default "calibrated"
+    reducer : "calibrated", "uniform" or that of a room, default "calibrated"
         How many points are reduced to few; see the option of that name.
     multiclass : "one_vs_one", "one_vs_rest" or None, default None
         Of more than two classes: a machine for each pair, or for each class against all others. None: pairs up to 32
@@ -237,8 +238,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         memory: Literal["all", "window", "decay", "adaptive"] = "all",
         window_points: int | None = None,
         half_life_points: int | None = None,
-        structure: Literal["tree", "chain"] = "chain",
-        reducer: Literal["calibrated", "sensitivity", "uniform"] = "calibrated",
+        structure: StructureName = "chain",
+        reducer: ReducerName = "calibrated",
         multiclass: Literal["one_vs_one", "one_vs_rest"] | None = None,
         train_points: int = 20_000,
         clip_sd: float | None = None,

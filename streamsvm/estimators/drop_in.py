@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
@@ -59,6 +60,8 @@ FEW: Final = 600
 """Most points of a problem that LIBSVM tries first, where it computes few of the kernel values and ours all."""
 TRIES: Final = 50
 """Steps for each point that it may make then; that takes milliseconds."""
+MOST_TRIALS: Final = 2
+"""Where the tolerance depends on the machine, LIBSVM tries once more with a smaller one."""
 FEW_IN_PLAY, MOST_IN_PLAY = 1_500, 64
 """It also tries first with so many points, where at most so many of them are of a class, or may be outside."""
 PROCESSORS: Final = -1
@@ -284,7 +287,7 @@ class DropIn:
         """Return the KKT gap of decision values over training rows of positive weight; see `recheck`."""
         raise NotImplementedError
 
-    def _rechecked(self, X: Any, y: Float, weight: Float) -> Recheck:
+    def _rechecked(self, X: Any, y: Float, weight: Float, tolerance: float | None = None) -> Recheck:
         """Return how far what was just trained is from its optimum, from scratch.
 
         Parameters
@@ -292,28 +295,38 @@ class DropIn:
         X : ndarray or CSR array
             Training rows of positive weight as they were solved: moved. A square matrix of given kernel values.
         y, weight : ndarray of shape (n,)
-        centres : ndarray, optional
-            See `recheck.Expanded`.
+        tolerance : float, optional
+            That which the machine has to meet; by default `tol`.
         """
         dual, kernel = _dense(self.dual_coef_), self._checked_kernel
         support = self.support_
         with np.errstate(all="ignore"):
-            machine = self._expansion(X if kernel is None else X[support], dual, self.intercept_, self._own_centres)
+            machine = self._expansion(
+                X if kernel is None else X[support], dual, self.intercept_, self._own_centres, kernel
+            )
             values = (
                 machine.of_kernel_values(X[:, support])
                 if kernel is None
                 else machine.values(X, near=len(y) <= FEW_IN_PLAY)
             )
             exact = kernel is not None and self._solved_here
-            return self._judged(machine, X, values, lambda f: self._gap_of(f, y, weight, support, dual), exact)
+            tolerance = self.tol if tolerance is None else tolerance
+            gap_of = partial(self._gap_of, y=y, weight=weight, support=support, dual=dual)
+            return self._judged(machine, X, values, gap_of, tolerance, exact)
 
     def _judged(
-        self, machine: Expanded, X: Any, values: Float, gap_of: Callable[[Float], float], exact: bool = True
+        self,
+        machine: Expanded,
+        X: Any,
+        values: Float,
+        gap_of: Callable[[Float], float],
+        tolerance: float,
+        exact: bool = True,
     ) -> Recheck:
         """Return what values over the training rows say; in extended precision, if `exact`, where rounding decides."""
         rounding = machine.rounding(X) if machine.kernel is not None else 0.0
         found = Recheck(gap_of(values), rounding, exact=False)
-        if exact and rounding > (SLACK - 1.0) * self.tol and found.gap < np.inf:
+        if exact and rounding > (SLACK - 1.0) * tolerance and found.gap < np.inf:
             precise = machine.precise_values(X)
             if precise is not None:
                 return Recheck(gap_of(precise), float(np.abs(values - precise).max()), exact=True)
@@ -345,10 +358,15 @@ class DropIn:
         return self._expansion(self.support_vectors_, dual, intercepts, centres)
 
     def _expansion(
-        self, support_vectors: Any, dual: Float, intercepts: Float, centres: Float | None = None
+        self,
+        support_vectors: Any,
+        dual: Float,
+        intercepts: Float,
+        centres: Float | None = None,
+        kernel: Any = None,
     ) -> Expanded:
         return Expanded(
-            kernel=self._checked_kernel,
+            kernel=self._checked_kernel if kernel is None else kernel,
             support_vectors=support_vectors,
             counts=self._n_support if self._counts_classes else None,
             dual=dual,
@@ -397,13 +415,30 @@ class DropIn:
         most = self._steps_of_libsvm(X, y)
         if not 0 < most < self._most_steps(len(y)) or (self._offset is not None and not self._may_move):
             return False
-        self._try(X, y, sample_weight if every else weight, train, max_iter=most)
-        if self.fit_status_:
-            return False
-        found = self._rechecked(X, y, weight)
+        tolerance, wanted_now = self._tolerances(X, weight)
+        for _ in range(MOST_TRIALS):
+            self._try(X, y, sample_weight if every else weight, train, max_iter=most, tol=tolerance)
+            if self.fit_status_:
+                return False
+            wanted = wanted_now()
+            if tolerance <= wanted:
+                break
+            tolerance = 0.5 * wanted
+        found = self._rechecked(X, y, weight, wanted)
         self._gap = found.gap
-        self.support_ = rows[self.support_].astype(np.int32)
-        return found.within(self.tol)
+        if not every:
+            self.support_ = rows[self.support_].astype(np.int32)
+        return found.within(wanted)
+
+    def _tolerances(self, X: Any, weight: Float) -> tuple[float, Callable[[], float]]:  # noqa: ARG002 - see one class
+        """Return LIBSVM's tolerance where it tries our problem, and what returns that which its machine has to meet.
+
+        Parameters
+        ----------
+        X, weight
+            Rows of positive weight as they are solved, and their weights.
+        """
+        return self.tol, lambda: self.tol
 
     def _try(
         self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None], **settings: float
@@ -451,7 +486,7 @@ class DropIn:
         with algebra_threads(1) if self._solved_here else nullcontext():
             self._fit_moved(X, y, sample_weight, seed, train)
         # What is not finite is an error of scikit-learn's in a moment.
-        if np.isfinite(_dense(self.dual_coef_)).all() and np.isfinite(self.intercept_).all():
+        if self.fit_status_ and np.isfinite(_dense(self.dual_coef_)).all() and np.isfinite(self.intercept_).all():
             self._warn_from_fit_status()
 
     def _fit_moved(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
@@ -505,11 +540,12 @@ class DropIn:
 
     def _checked_weight(self, y: Float, sample_weight: Float) -> Float:
         """Return weights of which some are positive, and of every class that there is."""
-        weight = sample_weight if len(sample_weight) else np.ones(len(y))
-        check_finite_weights(weight)
-        self._check_counting(y, weight)
-        check_no_negative_weight(weight)
-        return weight
+        if not len(sample_weight):
+            return np.ones(len(y))
+        check_finite_weights(sample_weight)
+        self._check_counting(y, sample_weight)
+        check_no_negative_weight(sample_weight)
+        return sample_weight
 
     def _check_counting(self, y: Float, weight: Float) -> None:  # noqa: ARG002 - targets have no classes
         """Refuse weights that leave nothing to train on."""
@@ -595,6 +631,10 @@ def check_threads(threads: Any) -> None:
 def _check_magnitude(X: Any) -> None:
     """Refuse features whose squares would not be finite."""
     values = X if isinstance(X, np.ndarray) else X.data
+    flat = values.ravel("K")
+    # A sum of squares takes a fraction of the time of a look at each entry.
+    if float(np.vdot(flat, flat)) <= LARGEST_FEATURE:
+        return
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > LARGEST_FEATURE:
         raise ValueError(

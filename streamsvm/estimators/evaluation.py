@@ -30,7 +30,7 @@ from sklearn.metrics import (
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.estimators import STDASVC
-from streamsvm.learning.tasks import OneVsOne, Task
+from streamsvm.learning.tasks import Task
 from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
@@ -257,48 +257,10 @@ class Objectives:
         problems = self.task.problems(few, self.moments)
         return tuple(own.of_few(problem) for own, (problem, _) in zip(self.each, problems, strict=True))
 
-    def machines_of(self, classifier: Any) -> tuple[Machine, ...] | None:
-        """Return a fitted classifier's machines, or None: see `machine_of`; of more classes, linear ones only.
-
-        A rule of a plane a class has other machines than pairs. Where both have one for each pair, as with
-        scikit-learn's SVC, signs are turned: a positive value is the later class's here, and the earlier one's there.
-        """
-        if len(self.each) == 1:
-            machine = machine_of(classifier, self.kernel)
-            return None if machine is None else (machine,)
-        in_pairs = hasattr(classifier, "decision_function_shape")
-        if not isinstance(self.kernel, LinearKernel) or in_pairs != isinstance(self.task, OneVsOne):
-            return None
-        w, b = np.asarray(getattr(classifier, "coef_", ())), np.ravel(getattr(classifier, "intercept_", ()))
-        if w.ndim != 2 or not len(w) == len(b) == len(self.each):
-            return None
-        w, b = (-w, -b) if in_pairs else (w, b)
-        return tuple(LinearMachine(row.astype(np.float64), float(one)) for row, one in zip(w, b, strict=True))
-
 
 def decisions(task: Task, models: Sequence[Model], X: Features) -> Float:
     """Return decision values of a task's machines, shape (n,) of two classes, (n, n_classes) of more."""
     return np.asarray(task.model(models).decision_function(X))
-
-
-def machine_of(classifier: Any, kernel: Kernel) -> Machine | None:
-    """Return a fitted scikit-learn classifier as a machine of this kernel; None if that is not possible.
-
-    Parameters
-    ----------
-    classifier : object
-        Fitted on scaled features and the labels -1 and +1.
-    kernel : Kernel
-        With the linear one, any rule of one `coef_` and `intercept_` is a machine; else support vectors under an RBF of
-        the same width.
-    """
-    if isinstance(kernel, LinearKernel):
-        w, b = getattr(classifier, "coef_", None), getattr(classifier, "intercept_", None)
-        if w is None or b is None or np.shape(w)[:-1] not in ((), (1,)) or np.size(b) != 1:
-            return None
-        return LinearMachine(np.asarray(w, np.float64).ravel(), float(np.ravel(b)[0]))
-    same = getattr(classifier, "kernel", None) == "rbf" and getattr(classifier, "gamma", None) == kernel.gamma
-    return _of_support_vectors(classifier, kernel) if same and hasattr(classifier, "dual_coef_") else None
 
 
 def _of_support_vectors(classifier: Any, kernel: Kernel) -> Machine:
@@ -464,30 +426,6 @@ def cross_validated_probabilities(objective: Objective, method: Method, X: Featu
     judged = CalibratedClassifierCV(machine, method=method, cv=5)
     judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
     return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])
-
-
-def decisions_of(classifier: Any, Z: Features) -> Float:
-    """Return decision values of a fitted classifier of -1 and +1: its own, else P(+1) - 1/2, else what it predicts.
-
-    Of more classes, shape (n, n_classes): its own, else probabilities, else 1 for what it predicts.
-    """
-    if len(classifier.classes_) > 2:
-        return _several_decisions(classifier, Z)
-    if hasattr(classifier, "decision_function"):
-        return np.asarray(classifier.decision_function(Z), np.float64)
-    if hasattr(classifier, "predict_proba"):
-        return np.asarray(classifier.predict_proba(Z)[:, 1] - 0.5, np.float64)
-    return np.asarray(classifier.predict(Z), np.float64)
-
-
-def _several_decisions(classifier: Any, Z: Features) -> Float:
-    for method in ("decision_function", "predict_proba"):
-        if hasattr(classifier, method):
-            values = np.asarray(getattr(classifier, method)(Z), np.float64)
-            if values.shape == (len(Z), len(classifier.classes_)):
-                return values
-    chosen = np.equal.outer(classifier.predict(Z), classifier.classes_)
-    return np.asarray(chosen, np.float64)
 
 
 def split(points: Points, test_share: float, seed: int) -> tuple[Points, Points]:

@@ -64,6 +64,35 @@ def check_machine(machine: Any) -> None:
             raise _altered(machine, "_centred", f"has the shapes {centres.shape} and {intercepts.shape}")
 
 
+def check_planes(machine: Any) -> None:
+    """Check the arrays of a fitted machine of LinearSVC's kind.
+
+    Raises
+    ------
+    ValueError
+        As `check_machine`.
+    """
+    columns: tuple[int, ...] = (_count(machine, "n_features_in_"),)
+    rows: tuple[int, ...] = ()
+    if hasattr(machine, "classes_"):
+        classes = len(_array(machine, "classes_"))
+        if classes < 2:
+            raise _altered(machine, "classes_", f"has {classes} classes")
+        rows = (1,) if classes == 2 else (classes,)
+    _expect(machine, "coef_", rows + columns)
+    intercept = getattr(machine, "intercept_", None)
+    if not machine.fit_intercept and isinstance(intercept, (int, float)) and isfinite(intercept):
+        return  # a number of no machine
+    _expect(machine, "intercept_", rows or (1,))
+
+
+def _count(machine: Any, name: str) -> int:
+    found = getattr(machine, name, None)
+    if not isinstance(found, (int, np.integer)):
+        raise _altered(machine, name, "is missing" if found is None else f"is a {type(found).__name__}")
+    return int(found)
+
+
 def _check_places(machine: Any, rows: int) -> None:
     """Check that the support vectors are places of training rows: of a given matrix LIBSVM reads these columns."""
     support = _array(machine, "support_")

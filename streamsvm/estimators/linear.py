@@ -7,26 +7,29 @@ one, the penalised intercept included. With narrow boxes LIBLINEAR's passes soon
 alone (`WIDE`).
 
 Invariant: an answer is LIBLINEAR's own, bit for bit, if every class ended in time; else its objective is proven to be
-within `GAP` of the optimum (or tighter, with `tol`). The other losses, `multi_class="crammer_singer"` and the primal
-problem are LIBLINEAR's alone.
+within `GAP` of the optimum (or tighter, with `tol`). Squared losses are LIBLINEAR's, too, but where it says that it
+ended the relative gap is computed from scratch, and what is beyond `tol` is ended by Newton's method
+(`streamsvm.estimators.squared_loss`), or warned of with that gap. `multi_class="crammer_singer"` is LIBLINEAR's alone.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.svm._base import _fit_liblinear
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from streamsvm.estimators.fitted import unfitted_by_errors
+from streamsvm.estimators.fitted import check_planes, unfitted_by_errors
 from streamsvm.estimators.inputs import (
     canonical_rows,
     check_every_class,
@@ -35,6 +38,7 @@ from streamsvm.estimators.inputs import (
     checked_weight,
     class_weights,
 )
+from streamsvm.estimators.squared_loss import SquaredLoss, beside, both_ways
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import silenced
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
@@ -52,6 +56,8 @@ POINT_NS, ENTRY_NS = 20.0, 1.6
 FEWEST_PASSES: Final = 20
 GAP, GAP_OF_TOLERANCE = 1e-6, 1e-2
 """Relative duality gap at which the method ends: the smaller of this and this share of `tol`."""
+TIGHTER: Final = 1e-2
+"""Share of `tol` that LIBLINEAR is given once more, where it ended beyond the gap and Newton's method is too dear."""
 EPSILON: Final = float(np.finfo(np.float64).eps)
 LARGEST: Final = 1e100
 """Of features and targets: squares must stay finite."""
@@ -71,6 +77,18 @@ class _FirstLiblinear:
     intercept_: Any
     verbose: int
     random_state: Any
+
+    def predict(self, X: Any) -> Any:
+        """Return scikit-learn's answer for each row.
+
+        Raises
+        ------
+        ValueError
+            If the rows have no meaning, or the arrays of the machine are not those that were fitted.
+        """
+        check_is_fitted(self)
+        check_planes(self)
+        return super().predict(X)  # type: ignore[misc]
 
     @property
     def _scaling(self) -> float:
@@ -124,6 +142,55 @@ class _FirstLiblinear:
         square = float(np.vdot(values, values)) + X.shape[0] * self._scaling**2
         return bool(EPSILON * self.C * largest * square > self.tol)
 
+    def _end_squared(self, problems: Sequence[SquaredLoss], again: Callable[[], None]) -> None:
+        """Look at what LIBLINEAR ended, one problem a row of coefficients, and end what is not within `tol`.
+
+        Parameters
+        ----------
+        problems : sequence of SquaredLoss
+        again : callable
+            Lets LIBLINEAR train once more.
+        """
+        if self.n_iter_ >= self.max_iter:
+            worst = max(one.gap(v) for one, v in zip(problems, self._rows_of_coefficients(), strict=True))
+            _warn_of_passes(self.tol, worst)
+            return
+        worst = self._finish_squared(problems)
+        if worst > self.tol and not problems[0].is_newtons:
+            own, passes = self.tol, self.n_iter_
+            try:
+                self.tol = own * TIGHTER
+                again()
+            finally:
+                self.tol = own
+            self.n_iter_, worst = self.n_iter_ + passes, self._finish_squared(problems)
+        # What is not finite is an error in a moment.
+        if worst > self.tol and np.isfinite(self.coef_).all():
+            _warn_of_gap(self.tol, worst)
+
+    def _finish_squared(self, problems: Sequence[SquaredLoss]) -> float:
+        """Solve what is not within `tol`, where Newton's method can, and return the largest relative gap."""
+        worst, steps = 0.0, 0
+        rows = self._rows_of_coefficients()
+        for at, problem in enumerate(problems):
+            gap = problem.gap(rows[at])
+            if gap > self.tol and problem.is_newtons:
+                rows[at], taken, gap = problem.newton(rows[at], self._gap_wanted)
+                steps = max(steps, taken)
+            worst = max(worst, gap)
+        if steps:
+            self.coef_ = rows[:, :-1].reshape(self.coef_.shape)
+            if self.fit_intercept:
+                self.intercept_ = self._scaling * rows[:, -1]
+            self.n_iter_ += steps
+        return worst
+
+    def _rows_of_coefficients(self) -> Float:
+        """Return the coefficients of each problem with that of the intercept as the last."""
+        intercept = np.atleast_1d(self.intercept_) / self._scaling if self.fit_intercept else 0.0
+        w = np.atleast_2d(self.coef_)
+        return np.column_stack((w, np.broadcast_to(intercept, len(w))))
+
     def _check_finite(self) -> None:
         if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
             raise ValueError(
@@ -155,6 +222,13 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         with unfitted_by_errors(self):
             return self._fit(X, y, sample_weight)
 
+    def decision_function(self, X: Any) -> Float:
+        """Return scikit-learn's decision values; raises as `predict`."""
+        check_is_fitted(self)
+        check_planes(self)
+        values: Float = super().decision_function(X)
+        return values
+
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         check_labels(y)
         given = canonical_rows(X)
@@ -174,7 +248,7 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         if self.loss == "hinge" and self.penalty == "l2" and self.multi_class == "ovr" and self.dual is not False:
             self._fit_hinge(X, label, weight, scale)
         else:
-            self._fit_as_liblinear(given, label, weight, scale)
+            self._fit_as_liblinear(given, X, label, weight, scale)
         return self
 
     def _fit_hinge(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
@@ -189,14 +263,44 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         self._check_finite()
         self.n_iter_ = int(iterations.max())
 
-    def _fit_as_liblinear(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
-        """Let LinearSVC train, on the places of the classes: it takes labels like "01" for numbers."""
+    def _fit_as_liblinear(self, given: Any, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
+        """Let LinearSVC train, on the places of the classes: it takes labels like "01" for numbers.
+
+        Of Crammer and Singer's machine LIBLINEAR returns no dual variables, so there is no gap to look at.
+        """
+        with silenced(ConvergenceWarning) if self.multi_class == "ovr" else nullcontext():
+            self._fit_by_liblinear(given, label, weight, scale)
+        if self.multi_class == "ovr" and _is_moderate(X):
+
+            def again() -> None:
+                with silenced(ConvergenceWarning):
+                    self._fit_by_liblinear(given, label, weight, scale)
+
+            self._end_squared(list(self._squared(X, label, weight, scale)), again)
+        self._check_finite()
+
+    def _fit_by_liblinear(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> None:
         classes, class_weight = self.classes_, self.class_weight
         self.class_weight = dict(enumerate(scale))
         try:
             super().fit(X, label, weight)
         finally:
             self.class_weight, self.classes_ = class_weight, classes
+
+    def _squared(self, X: Any, label: NDArray[np.intp], weight: Float, scale: Float) -> Iterator[SquaredLoss]:
+        """Yield the problem of each machine."""
+        rows = np.flatnonzero(weight > 0.0)
+        if len(rows) < len(label):
+            X, label, weight = X[rows], label[rows], weight[rows]
+        two = len(self.classes_) == 2
+        for at in [1] if two else range(len(self.classes_)):
+            positive = label == at
+            yield SquaredLoss(
+                S=beside(X, np.where(positive, 1.0, -1.0), self._scaling),
+                height=np.ones(len(label)),
+                penalty=self.C * weight * np.where(positive, scale[at], scale[0] if two else 1.0),
+                absolute=self.penalty == "l1",
+            )
 
     def _is_wide(self, X: Any) -> bool:
         """Whether the problem is one that LIBLINEAR hardly ever ends; see `WIDE`."""
@@ -260,9 +364,7 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         X = canonical_rows(X)
         if self.loss != "epsilon_insensitive" or self.dual is False:
-            if sample_weight is not None:
-                check_some_weight(checked_weight(sample_weight, _num_samples(X)))
-            super().fit(X, y, sample_weight)
+            self._fit_as_liblinear(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
         weight = checked_weight(sample_weight, _num_samples(X))
@@ -278,6 +380,26 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
             self._finish(X, y, weight)
         self._check_finite()
         return self
+
+    def _fit_as_liblinear(self, given: Any, y: Any, sample_weight: Any) -> None:
+        if sample_weight is not None:
+            check_some_weight(checked_weight(sample_weight, _num_samples(given)))
+
+        def train() -> None:
+            with silenced(ConvergenceWarning):
+                super(STDALinearSVR, self).fit(given, y, sample_weight)
+
+        train()
+        X = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
+        y = np.asarray(y, dtype=np.float64).ravel()
+        if _is_moderate(X) and _is_moderate(y):
+            weight = checked_weight(sample_weight, len(y))
+            taking_part = np.flatnonzero(weight > 0.0)
+            S, y = beside(X[taking_part], None, self._scaling), y[taking_part]
+            height = np.concatenate((y, -y)) - self.epsilon
+            penalty = np.tile(self.C * weight[taking_part], 2)
+            self._end_squared([SquaredLoss(S=both_ways(S), height=height, penalty=penalty)], train)
+        self._check_finite()
 
     def _finish(self, X: Any, y: Float, weight: Float) -> None:
         """Solve what LIBLINEAR did not end."""
@@ -300,6 +422,15 @@ def _is_moderate(values: Any) -> bool:
     """Whether squares are finite."""
     values = values if isinstance(values, np.ndarray) else values.data
     return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) <= LARGEST)
+
+
+def _warn_of_passes(tolerance: float, gap: float) -> None:
+    warnings.warn(
+        f"Liblinear failed to converge, increase the number of iterations: the relative gap is {gap:.3g}, tol = "
+        f"{tolerance:g}",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
 
 
 def _warn_of_gap(tolerance: float, gap: float) -> None:

@@ -17,9 +17,9 @@ from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.estimators import pairs
 from streamsvm.estimators.centring import Planes, blocks_of, moved
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
@@ -137,7 +137,7 @@ class Expanded:
             square = float(squares(moved(X, centre)).max(initial=0.0))
             far = abs(float(self.dual.sum())) * float(np.sqrt((centre @ centre) * square))
             return EPSILON * (self.amount * square + far)
-        square = float(squares(X).max(initial=0.0))
+        square = _largest_square(X) if isinstance(X, np.ndarray) else float(squares(X).max(initial=0.0))
         if isinstance(self.kernel, RbfKernel):
             return EPSILON * self.amount * (1.0 + 2.0 * self.kernel.gamma * square)
         if isinstance(self.kernel, LinearKernel):
@@ -180,9 +180,38 @@ def _dense(rows: Any) -> Float:
 def near_rbf(A: Float, B: Float, gamma: float) -> Float:
     """Return RBF kernel values by compiled code, of rows near the origin; see `streamsvm.svm.block.rbf_tiles`."""
     factor = gamma * LOG2_E
-    K = A @ (2.0 * factor * B).T
-    powers(K, factor * squares(A), factor * squares(B))
-    return np.asarray(K, dtype=np.float64)
+    K: Float = A @ (2.0 * factor * B).T
+    _powers_of_products(K, A, B, factor)
+    return K
+
+
+@njit(cache=True, nogil=True)
+def _powers_of_products(K, A, B, factor):  # type: ignore[no-untyped-def]
+    """Turn 2 factor <a, b> into 2^(-factor |a - b|^2): calls of numpy take longer than the sums of few rows."""
+    powers(K, _halves(A, factor), _halves(B, factor))
+
+
+@njit(cache=True, nogil=True)
+def _halves(X, factor):  # type: ignore[no-untyped-def]
+    found = np.zeros(len(X))
+    for r in range(len(X)):
+        for j in range(X.shape[1]):
+            found[r] += X[r, j] * X[r, j]
+        found[r] *= factor
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _largest_square(X):  # type: ignore[no-untyped-def]
+    """Return the largest squared length of a row."""
+    largest = 0.0
+    for r in range(len(X)):
+        square = 0.0
+        for j in range(X.shape[1]):
+            square += X[r, j] * X[r, j]
+        # Written so that NaN stays.
+        largest = max(largest, square)
+    return largest
 
 
 def _precise_kernel(A: Any, B: Any, kernel: Kernel | PolynomialKernel) -> Any:

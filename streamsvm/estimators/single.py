@@ -7,12 +7,13 @@ same, and their values differ only within the tolerance.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import SVR, OneClassSVM
 
+from streamsvm.compiling import njit
 from streamsvm.estimators import pairs
 from streamsvm.estimators.drop_in import (
     FEW,
@@ -37,6 +38,8 @@ ROUNDING: Final = 32.0 * float(np.finfo(np.float64).eps)
 """Share of its terms within which a value of a one-class machine counts as 0."""
 MOST_COMPARED: Final = 64
 """Points, or a few more, whose kernel values say how far apart a one-class machine's values are."""
+STEPS_OF_GUESS, CAUTION = 32, 0.8
+"""Steps to guess a one-class machine's intercept by these points; share of the guess that is mostly below."""
 MOST_TIGHTENED: Final = 6
 """Solutions of a one-class machine, each with a smaller tolerance, until it fits the values that were found."""
 
@@ -170,42 +173,56 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
     def _upper(self, weight: Float) -> Float:
         return weight
 
-    def _ended_by_libsvm(
+    def _validate_targets(self, y: Float) -> Float:
+        # OneClassSVM's own ones.
+        return y
+
+    def _left_to_libsvm(
         self, X: Any, y: Float, sample_weight: Float, train: Callable[[Any, Float, Float], None]
-    ) -> bool:
-        weight = sample_weight if len(sample_weight) else np.ones(len(y))
-        total, tolerance = float(self.nu * weight.sum()), self.tol
-        if self._solved_here:
-            # Where values are below 1, LIBSVM's tolerance is too wide, and ours begins anew.
-            ended = super()._ended_by_libsvm(X, y, sample_weight, train)
-            return ended and self._size_of_values(X, total, float(self.intercept_[0])) >= 1.0
+    ) -> None:
+        tolerance, total = self.tol, self._total(sample_weight if len(sample_weight) else np.ones(len(y)))
         try:
             self.tol = tolerance * min(1.0, total or 1.0)
-            return super()._ended_by_libsvm(X, y, sample_weight, train)
+            super()._left_to_libsvm(X, y, sample_weight, train)
         finally:
             self.tol = tolerance
 
+    def _tolerances(self, X: Any, weight: Float) -> tuple[float, Callable[[], float]]:
+        total, means = self._total(weight), self._kernel_means(X)
+        before = self._size_of_values(means, total, CAUTION * total * means.least)
+        return self.tol * before, lambda: self.tol * self._size_of_values(means, total, float(self.intercept_[0]))
+
     def _solve(self, X: Any, y: Float, upper: Float, threads: Threads) -> Expansion:  # noqa: ARG002 - no targets
-        kernel, total = self._own_kernel, float(self.nu * upper.sum())
-        tolerance = self.tol * self._size_of_values(X, total, -np.inf)
+        kernel, total, means = self._own_kernel, self._total(upper), self._kernel_means(X)
+        tolerance = self.tol * self._size_of_values(means, total, CAUTION * total * means.least)
         for _ in range(MOST_TIGHTENED):
             found = solve_one_class(X, upper, total, kernel, tolerance, self._most_steps(len(upper)), threads)
-            wanted = self.tol * self._size_of_values(X, total, found.intercept)
+            wanted = self.tol * self._size_of_values(means, total, found.intercept)
             if not found.converged or tolerance <= wanted:
                 break
             tolerance = 0.5 * wanted
         return found
+
+    def _total(self, weight: Float) -> float:
+        """Return the sum of the dual variables."""
+        return float(self.nu * weight.sum())
 
     @property
     def _may_move(self) -> bool:
         return bool(self.kernel != "linear")
 
     def _gap_of(self, values: Float, y: Float, weight: Float, support: NDArray[Any], dual: Float) -> float:
-        if not np.isfinite(values).all():
-            return np.inf
         return one_class_gap(values[:, 0], self._every(len(y), support, dual), self._upper(weight))
 
-    def _size_of_values(self, X: Any, total: float, intercept: float) -> float:
+    def _kernel_means(self, X: Any) -> _KernelMeans:
+        few = X[:: max(1, X.shape[0] // MOST_COMPARED)]
+        if self.kernel == "rbf" and isinstance(few, np.ndarray):
+            K = near_rbf(few, few, float(self._gamma))
+        else:
+            K = np.ascontiguousarray(next(pairs.kernel_values(few, few, self._own_kernel))[1])
+        return _KernelMeans(*_means_of(K, X.shape[0]))
+
+    def _size_of_values(self, means: _KernelMeans, total: float, intercept: float) -> float:
         """Return what the machine's values are in units of, at most 1, and at least rounding.
 
         A far point's value is the intercept, with the RBF kernel. The mean squared distance of the images of the points
@@ -213,21 +230,15 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : ndarray or CSR array of shape (n, d)
+        means : _KernelMeans
         total : float
             Sum of the dual variables.
         intercept : float
-            Of the machine; -infinity where it is not known.
+            Of the machine, or a guess.
         """
-        few = X[:: max(1, X.shape[0] // MOST_COMPARED)]
-        if self.kernel == "rbf" and isinstance(few, np.ndarray):
-            K = near_rbf(few, few, float(self._gamma))
-        else:
-            K = next(pairs.kernel_values(few, few, self._own_kernel))[1]
-        own = float(np.diagonal(K).mean())
-        spread = own - float(K.mean())
+        spread = means.own - means.all
         # Points that are all the same lie on the border, and no value is another than theirs.
-        size = total * (spread if spread > ROUNDING * own else own)
+        size = total * (spread if spread > ROUNDING * means.own else means.own)
         if self.kernel == "rbf":
             size = min(size, max(abs(intercept), ROUNDING * total))
         return min(1.0, size) or 1.0
@@ -254,6 +265,53 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
 
     def _answer(self, X: Any) -> Float:
         return np.where(self._decide(X) >= 0.0, 1.0, -1.0)
+
+
+class _KernelMeans(NamedTuple):
+    """Mean kernel values of a few points.
+
+    Attributes
+    ----------
+    own : float
+        Of each point with itself.
+    all : float
+        Of all pairs, those with itself too.
+    least : float
+        Least mean of all pairs, whatever the points weigh, about: times the dual variables' sum it is the plane's
+        offset, where no bound is reached.
+    """
+
+    own: float
+    all: float
+    least: float
+
+
+@njit(cache=True, nogil=True)
+def _means_of(K, n):  # type: ignore[no-untyped-def]
+    """Return the means of K, shape (m, m), whose points stand for n; the least one by some steps of Frank and Wolfe."""
+    m = len(K)
+    F, own = np.empty(m), 0.0
+    for i in range(m):
+        F[i] = K[i].sum()
+        own += K[i, i]
+    every = F.sum()
+    # Each point stands for n / m, which are not the same point.
+    part = m / n
+    for i in range(m):
+        F[i] = (F[i] + (part - 1.0) * K[i, i]) / m
+    square = F.mean()
+    for _ in range(STEPS_OF_GUESS):
+        i = F.argmin()
+        falls, diagonal = square - F[i], part * K[i, i]
+        length = square - 2.0 * F[i] + diagonal
+        if not (falls > 0.0 and length > 0.0):
+            break
+        t = min(1.0, falls / length)
+        square = (1.0 - t) ** 2 * square + 2.0 * t * (1.0 - t) * F[i] + t * t * diagonal
+        for j in range(m):
+            F[j] = (1.0 - t) * F[j] + t * K[i, j]
+        F[i] += t * (diagonal - K[i, i])
+    return own / m, every / (m * m), square
 
 
 def _squares(X: Any, centre: Any) -> Float:

@@ -248,7 +248,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
                 classes=2,
             )
             with np.errstate(all="ignore"):
-                found = self._judged(machine, Z, machine.values(Z), gap_of)
+                found = self._judged(machine, Z, machine.values(Z), gap_of, self.tol)
             self._gap, self._wrong = max(self._gap, found.gap), max(self._wrong, found.rounding)
             self.fit_status_ = int(self.fit_status_ or not found.within(self.tol))
 

@@ -18,10 +18,10 @@ from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.features.columns import columns_of
 from streamsvm.learning.cutting import LearnerState
-from streamsvm.learning.erasing import without
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.recipe import make
+from streamsvm.learning.removal import without
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel

@@ -7,9 +7,10 @@ means.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from random import Random
 from typing import Any, Final
 
 import numpy as np
@@ -41,6 +42,41 @@ _EPOCHS: Final = {"s": (5e8, 4e9), "ms": (5e11, 4e12), "us": (5e14, 4e15)}
 _TIME_WORDS: Final = ("time", "date", "ts", "_at", "when")
 _DAY: Final = 86_400 * MICROSECONDS
 _PER_UNIT: Final = {"s": MICROSECONDS, "ms": MICROSECONDS // 1_000, "us": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Events of a stream, in its order.
+
+    Attributes
+    ----------
+    events : list of mappings
+    places : list of int
+        Of each event in the stream, from 0.
+    of : int
+        How many events the stream has.
+    """
+
+    events: list[Mapping[str, Any]]
+    places: list[int]
+    of: int
+
+
+def drawn(stream: Iterable[Mapping[str, Any]], most: int) -> Sample:
+    """Return all events of a stream, or a uniform sample of them; the same one each time.
+
+    The first events of a file say little about it: most files stand in an order, of time for example, in which a field
+    comes into use late and a label's share changes. Vitter's algorithm R (1985).
+    """
+    chance, kept, count = Random(0), [], 0
+    for place, event in enumerate(stream):
+        count = place + 1
+        if place < most:
+            kept.append((place, event))
+        elif (seat := chance.randrange(count)) < most:
+            kept[seat] = (place, event)
+    kept.sort(key=lambda one: one[0])
+    return Sample([event for _, event in kept], [place for place, _ in kept], count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +125,7 @@ def proposal(
     events: Sequence[Mapping[str, Any]],
     label: Path | None = None,
     markers: Mapping[str, Mapping[str, int]] | None = None,
+    places: Sequence[int] | None = None,
 ) -> Proposal:
     """Propose features for events.
 
@@ -100,12 +137,15 @@ def proposal(
         The label's field. Default: the one field that is called y, label, class or target.
     markers : mapping, optional
         Of each field of the first level, how often which text was taken for a missing value.
+    places : sequence of int, optional
+        Of each event in its stream. Default: they follow one another.
 
     Raises
     ------
     ValueError
         If the label has not exactly two values.
     """
+    places = range(len(events)) if places is None else places
     paths = list(dict.fromkeys(path for event in events for path in _leaves(event)))
     whole: list[Path] = [(name,) for name in markers or ()]
     paths += [path for path in whole if path not in paths]
@@ -118,7 +158,8 @@ def proposal(
     for path in paths:
         if path == label:
             continue
-        one = _field(path, [None if isinstance(v, Unreachable) else v for v in picked(events, path)], answers)
+        values = [None if isinstance(v, Unreachable) else v for v in picked(events, path)]
+        one = _counter(path, values, places) or _field(path, values, answers)
         if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
@@ -174,6 +215,18 @@ def _leaves(value: Mapping[str, Any], outer: Path = ()) -> Iterator[Path]:
             yield from _leaves(inner, (*outer, name))
         else:
             yield (*outer, name)
+
+
+def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldProposal | None:
+    """Return that a field counts the events of its stream, if it does."""
+    if len(values) < LEAST_COUNTED or _is_time(path):
+        return None
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
+        return None
+    steps = zip(pairwise(values), pairwise(places), strict=True)
+    if any(second - first != later - former for (first, second), (former, later) in steps):
+        return None
+    return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
 
 
 def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> FieldProposal:
@@ -237,13 +290,11 @@ def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> Field
     whole = all(float(value).is_integer() for value in distinct)
     if set(distinct) == {0, 1}:
         return FieldProposal(path, {"as": "flag"}, f"0 or 1; 1 in {distinct[1] / distinct.total():.1%}")
-    if any(word in str(path[-1]).lower() for word in _TIME_WORDS):
+    if _is_time(path):
         for format_, (first, last) in _EPOCHS.items():
             if first <= low and high <= last:
                 covered = _covered((high - low) * _PER_UNIT[format_])
                 return FieldProposal(path, {"as": "time", "format": format_}, f"a time, counted in {format_}{covered}")
-    if len(distinct) == len(present) >= LEAST_COUNTED and whole and all(b - a == 1 for a, b in pairwise(present)):
-        return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
     options: dict[str, Any] = {"as": "number"}
     why = f"{low:.6g} to {high:.6g}"
     median = float(np.median(np.array(present, np.float64)))
@@ -253,6 +304,11 @@ def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> Field
     if whole and len(distinct) <= FEW_NUMBERS:
         why += f'; {len(distinct)} values only: as = "category" if they are codes'
     return FieldProposal(path, options, why)
+
+
+def _is_time(path: Path) -> bool:
+    """Tell whether a field is a time by its name."""
+    return any(word in str(path[-1]).lower() for word in _TIME_WORDS)
 
 
 def _covered(micros: float) -> str:
@@ -325,8 +381,17 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str 
     if made.options is None:
         return None
     labeled = [(v, a) for v, a in zip(values, answers.of.tolist(), strict=True) if v is not None and a >= 0]
-    area = _separation([value for value, _ in labeled], np.array([label for _, label in labeled]))
+    known, labels = [value for value, _ in labeled], np.array([label for _, label in labeled])
+    if made.options["as"] == "time" and "format" not in made.options:
+        known = [_micros(text) for text in known]
+    area = _separation(known, labels)
     return f"alone it separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
+
+
+def _micros(text: str) -> int:
+    """Return when a text's time is, for an order; at the beginning of all times for one that is none."""
+    found = time_of_text(text)
+    return 0 if found is None else found[0]
 
 
 def _one_sided(there: NDArray[np.bool_], answers: _Answers) -> str | None:
@@ -352,14 +417,31 @@ def _separation(values: Sequence[Any], labels: NDArray[Any]) -> float:
         return 0.0
     distinct = {value: place for place, value in enumerate(dict.fromkeys(values))}
     if isinstance(values[0], str) or len(distinct) <= FEW_NUMBERS:
-        if len(distinct) > MOST_CATEGORIES:
-            return 0.0
         codes = np.fromiter(map(distinct.__getitem__, values), np.intp, len(values))
+        if len(distinct) > MOST_CATEGORIES:
+            return _area(_answers_elsewhere(codes, labels), labels)
         scores = (np.bincount(codes, labels) / np.bincount(codes))[codes]
     else:
         scores = np.array(values, np.float64)
     area = _area(scores, labels)
     return max(area, 1.0 - area)
+
+
+def _answers_elsewhere(codes: NDArray[np.intp], labels: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the positive share of each event's value among other events, shape (n,).
+
+    Of many values some come with one label by chance. So each half of the events is judged by the other one, and a
+    value that this one lacks has the share of all. The halves are drawn: labels may alternate.
+    """
+    scores = np.full(len(codes), float(np.mean(labels)))
+    first = np.random.default_rng(0).random(len(codes)) < 0.5
+    for taught in (first, ~first):
+        counts = np.bincount(codes[taught], minlength=int(codes.max()) + 1)
+        positives = np.bincount(codes[taught], labels[taught], minlength=len(counts))
+        judged = np.flatnonzero(~taught)
+        met = judged[counts[codes[judged]] > 0]
+        scores[met] = positives[codes[met]] / counts[codes[met]]
+    return scores
 
 
 def _area(scores: NDArray[np.float64], labels: NDArray[Any]) -> float:

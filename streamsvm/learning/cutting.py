@@ -310,7 +310,7 @@ def _held(
 
 
 def _labels_offsets(standings: Mapping[int, PartitionAtCut], config: ModelConfig) -> dict[int, int]:
-    if config.labels is None:
+    if config.label_rule is None:
         return {}
     return {partition: standing.state.labels_offset for partition, standing in standings.items()}
 

@@ -9,17 +9,17 @@ Invariant: every answer is a pure function of the partition's rows in log order,
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.reducers.base import Reducer
 from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import (
     Bucket,
     Chain,
-    Counter,
     Extent,
     Learned,
     PilotOf,
@@ -30,6 +30,7 @@ from streamsvm.coreset.structure import (
 from streamsvm.coreset.totals import Totals
 from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.learning.tasks import Task
+from streamsvm.plugs import Table
 from streamsvm.points import Points, Position, Rows
 from streamsvm.sockets import import_name
 
@@ -252,9 +253,19 @@ def learned(state: MemoryState | None, buckets: Sequence[Bucket], leaf: Extent) 
 
 def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
     """Return the empty structure of a partition that keeps everything."""
-    reducer = task.reducer(config)
-    if config.structure == "chain":
-        return Chain(partition, seed, config.bucket_points, reducer)
-    if config.buckets is not None:
-        return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
-    return Counter(partition, seed, config.fan_in, config.bucket_points, reducer)
+    return STRUCTURES[config.merges](partition, seed, config, task.reducer(config))
+
+
+def _tree(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Tree:
+    assert config.buckets is not None
+    return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
+
+
+def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Chain:
+    return Chain(partition, seed, config.bucket_points, reducer)
+
+
+STRUCTURES: Final[Table[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = Table(
+    "coreset.structure", {"tree": _tree, "chain": _chain}
+)
+"""What makes each structure of which nothing is forgotten, by its name: see `CoresetConfig.merges`."""

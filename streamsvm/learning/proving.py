@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,8 @@ from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
-from streamsvm.model.proof import Proof, ProofEpoch
 from streamsvm.points import Points
-from streamsvm.svm.feasible import balanced, unit_of
+from streamsvm.svm.feasible import balanced
 from streamsvm.svm.problem import LARGEST_FEATURE, Problem
 from streamsvm.svm.solvers import StdaSolver
 
@@ -260,65 +259,3 @@ class _All:
         total = math.fsum(alpha.tolist())
         value = float(total - 0.5 * square - (d + 8.0) * EPS * (total + square))
         return max(0.0, value)  # no objective is below 0; NaN: an overflow
-
-
-def proof_of(
-    ledger: Ledger, scaler: Scaler, machine: LinearMachine, fit: Fit, claim: Certified, *, version: str, sha256: str
-) -> Proof | None:
-    """Return the proof of a version's bounds; None where they say nothing.
-
-    Parameters
-    ----------
-    ledger, scaler, machine, fit
-        As of `certified`.
-    claim : Certified
-        What that returned.
-    version, sha256 : str
-        Key and hash of the version.
-    """
-    held, epochs = ledger.rows, ledger.totals.epochs
-    with np.errstate(all="ignore"):
-        strata = [_over(epoch, scaler, machine) for epoch in epochs]
-        multipliers = _All.of(held, strata, scaler, fit).multipliers()
-    if claim.gap is None or not multipliers.any() or not all(np.isfinite(one.excess).all() for one in strata):
-        return None
-    unit = unit_of(multipliers)
-    return Proof(
-        version=version,
-        sha256=sha256,
-        claim=claim,
-        C=fit.C,
-        class_weight=(float(fit.class_weight[0]), float(fit.class_weight[1])),
-        mean=_floats(scaler.mean),
-        scale=_floats(scaler.scale),
-        coefficients=_floats(machine.coefficients),
-        intercept=float(machine.intercept),
-        X=tuple(map(_floats, held.X)),
-        y=tuple(held.y.tolist()),
-        weight=_floats(held.weight),
-        epochs=tuple(map(_told, epochs)),
-        unit=unit,
-        multipliers=tuple((multipliers / unit).astype(np.int64).tolist()),
-    )
-
-
-def _told(epoch: Epoch) -> ProofEpoch:
-    factor = epoch.frame.factor
-    return ProofEpoch(
-        rows=epoch.rows,
-        centre=_floats(epoch.frame.scaling[0]),
-        inverse_scale=_floats(epoch.frame.scaling[1]),
-        machine=_floats(epoch.frame.machine),
-        factor=tuple(_floats(row[at:]) for at, row in enumerate(factor)),
-        label=tuple(epoch.label.tolist()),
-        active=tuple(epoch.active.tolist()),
-        weight=_floats(epoch.weight),
-        length=_floats(epoch.length),
-        nearest=_floats(np.where(epoch.length > 0.0, epoch.nearest, 0.0)),
-        sums=tuple(map(_floats, epoch.sums)),
-        error=_floats(epoch.error),
-    )
-
-
-def _floats(values: NDArray[Any]) -> tuple[float, ...]:
-    return tuple(np.asarray(values, np.float64).tolist())

@@ -37,7 +37,6 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.proof import Proof
 from streamsvm.model.version import Built, LabelsLog, Lineage, Refined, Version, partition_cuts
 from streamsvm.points import Points, Position, Positions
 
@@ -235,24 +234,6 @@ def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) 
         return None
     with limited(svm):
         return proving.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
-
-
-def proof_of(made: Made, version: str, sha256: str) -> Proof | None:
-    """Return the proof of a version's bounds; None where it has none, or they say nothing.
-
-    Parameters
-    ----------
-    made : Made
-        What the version is of.
-    version, sha256 : str
-        Its key and hash.
-    """
-    trained, claim, ledger = made.machines[0], made.certified, made.cut.ledger
-    machine = trained.model.machine
-    if claim is None or ledger is None or not isinstance(machine, LinearMachine):
-        return None
-    scaler = trained.model.scaler
-    return proving.proof_of(ledger, scaler, machine, trained.fit, claim, version=version, sha256=sha256)
 
 
 def _finished(trained: Trained, sample: Sequence[Sampled], svm: SvmConfig, seed: int) -> Trained:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,27 +18,32 @@ from streamsvm.choices import Multiclass
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Pilot, Reducer, SensitivityReducer, UniformReducer
+from streamsvm.coreset.reducers.base import Pilot, Reducer, UniformReducer
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
-from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer, SharedSensitivityReducer
+from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer
 from streamsvm.learning.landmark_pilots import landmark_pilot
 from streamsvm.learning.pilots import pilot_for
 from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.described import MOST_LABELS
 from streamsvm.model.machine import Model
+from streamsvm.plugs import Table
 from streamsvm.points import Points
 
-REDUCERS: dict[str, Callable[[CoresetConfig], Reducer[Pilot]]] = {
-    "uniform": lambda config: UniformReducer(),  # noqa: ARG005
-    "sensitivity": lambda config: SensitivityReducer(config.clusters),
-    "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
-}
+REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[Pilot]]]] = Table(
+    "coreset.reducer",
+    {
+        "uniform": lambda config: UniformReducer(),  # noqa: ARG005
+        "calibrated": lambda config: CalibratedReducer(),  # noqa: ARG005
+    },
+)
 """What makes every reducer, by the name it has in the configuration."""
-SHARED_REDUCERS: dict[str, Callable[[CoresetConfig], Reducer[SharedPilot]]] = {
-    "uniform": lambda config: UniformReducer(),  # noqa: ARG005
-    "sensitivity": lambda config: SharedSensitivityReducer(config.clusters),
-    "calibrated": lambda config: SharedReducer(),  # noqa: ARG005
-}
+SHARED_REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[SharedPilot]]]] = Table(
+    "coreset.reducer of several labels",
+    {
+        "uniform": lambda config: UniformReducer(),  # noqa: ARG005
+        "calibrated": lambda config: SharedReducer(),  # noqa: ARG005
+    },
+)
 """The same where several classes share a structure."""
 MOST_CLASSES = MOST_LABELS
 

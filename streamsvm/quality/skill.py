@@ -32,7 +32,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.metrics import brier_score_loss, log_loss
 
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.probability import Probability
@@ -172,6 +171,8 @@ def _probabilities(
 ) -> tuple[float | None, float | None]:
     if probability is None:
         return None, None
+    from sklearn.metrics import brier_score_loss, log_loss  # a second's import, for versions with a probability only
+
     told = probability.of(values)
     return (
         float(log_loss(y, told, sample_weight=weight, labels=[False, True])),

@@ -14,7 +14,7 @@ from typing import Final
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model.challenge import challenge_key
-from streamsvm.model.erased import Erased, decode_erased, erased_key
+from streamsvm.model.left_out import LeftOut, Unread, decode_left_out, left_out_key
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -59,7 +59,7 @@ class Aliases:
         Which versions are retired.
     others : frozenset of str
         Other models that the topic knows, the first `MOST_MODELS`.
-    erased : Erased or None
+    left_out : LeftOut, Unread or None
         Which rows of the input no later version may be of.
     """
 
@@ -68,7 +68,7 @@ class Aliases:
     faults: tuple[str, ...] = ()
     retired: Retired | None = None
     others: frozenset[str] = frozenset()
-    erased: Erased | None = None
+    left_out: LeftOut | Unread | None = None
 
     @property
     def known(self) -> bool:
@@ -117,7 +117,7 @@ class AliasTable:
         """Begin anew, before the topic is read from its beginning."""
         self._head: Head | None = None
         self._retired: Retired | None = None
-        self._erased: Erased | None = None
+        self._left_out: LeftOut | Unread | None = None
         self._named: dict[str, Alias] = {}
         self._faults: dict[str, str] = {}
 
@@ -141,8 +141,8 @@ class AliasTable:
             self._head = None if value is None else decode_head(value)
         elif key == retired_key(self._name):
             self._retired = None if value is None else decode_retired(value)
-        elif key == erased_key(self._name):
-            self._erased = None if value is None else decode_erased(value)
+        elif key == left_out_key(self._name):
+            self._left_out = None if value is None else decode_left_out(value)
         elif value is None:
             self._named.pop(key, None)
         elif key not in self._no_aliases:
@@ -173,7 +173,7 @@ class AliasTable:
             tuple(self._faults.values()),
             self._retired,
             self._models - {self._name},
-            self._erased,
+            self._left_out,
         )
 
 

@@ -1,4 +1,4 @@
-"""Dual variables that meet their equation exactly, in integers: what a proof of a lower bound begins with."""
+"""Dual variables that meet their equation exactly, in integers: what a lower bound begins with."""
 
 from __future__ import annotations
 
@@ -40,12 +40,6 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
         if not excess:
             break
     return np.asarray(multiples * unit, dtype=np.float64)
-
-
-def unit_of(alpha: Float) -> float:
-    """Return a number of which balanced multipliers, not all 0, are multiples, by less than 2^53 times."""
-    # Taking something from the greatest may have made all of them smaller: their unit is then a smaller one's multiple.
-    return _unit(float(alpha.max()))
 
 
 def _unit(greatest: float) -> float:

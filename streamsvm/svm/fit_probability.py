@@ -19,7 +19,8 @@ points, since that, and not the length of the stream, is how much is known. Plat
 
 Both are scikit-learn's: `IsotonicRegression`, and for Platt's fit, which has no public face of its own, the equivalent
 `LogisticRegression` without a penalty on each point twice, once a label, its weight divided by its target.
-`CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests.
+`CalibratedClassifierCV(FrozenEstimator(...))` is the oracle of the tests. They are imported where they fit: most models
+have no probability, and the import takes a second and 130 MB.
 
 Sources: Platt 1999; Lin, Lin and Weng 2007 (that the likelihood is convex); Zadrozny and Elkan 2002 (isotonic).
 """
@@ -30,9 +31,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.isotonic import IsotonicRegression
-from sklearn.linear_model import LogisticRegression
 
 from streamsvm.model.kernels import Float
 from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
@@ -77,6 +75,9 @@ def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
     if not spread > np.finfo(np.float64).eps * abs(mean):
         share = float(weight @ target) / float(weight.sum())
         return Sigmoid(0.0, float(np.log1p(-share) - np.log(share)))
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     z = ((decision - mean) / spread)[:, None]
     # Where the optimum is met to the last digit the line search finds nothing lower, says so, and L-BFGS confirms.
     with silenced(ConvergenceWarning, "Line search of Newton solver"):
@@ -90,6 +91,8 @@ def _sigmoid(decision: Float, target: Float, weight: Float) -> Sigmoid:
 
 
 def _isotonic(decision: Float, target: Float, weight: Float) -> Isotonic:
+    from sklearn.isotonic import IsotonicRegression
+
     bounds = {"y_min": float(target.min()), "y_max": float(target.max())}
     found = IsotonicRegression(**bounds, out_of_bounds="clip").fit(decision, target, sample_weight=weight)
     x, probability = (np.asarray(knots, dtype=np.float64) for knots in (found.X_thresholds_, found.y_thresholds_))

@@ -112,9 +112,9 @@ class CheckedSolver(ABC):
         if not (positive and negative):
             return _constant(problem, float(positive) - float(negative))
         if counts.all():
-            return self._solve(problem)
+            return self.solve_checked(problem)
         part = replace(problem, Z=problem.Z[counts], y=problem.y[counts], upper=problem.upper[counts])
-        solution = self._solve(part)
+        solution = self.solve_checked(part)
         if solution.alpha is None:
             return solution
         alpha = np.zeros(len(problem.y))
@@ -122,7 +122,7 @@ class CheckedSolver(ABC):
         return replace(solution, alpha=alpha)
 
     @abstractmethod
-    def _solve(self, problem: Problem) -> Solution:
+    def solve_checked(self, problem: Problem) -> Solution:
         """Solve a checked problem with both labels and positive bounds only."""
 
 

@@ -1,48 +1,27 @@
-"""Every solver by its name, and the adapters of scikit-learn's.
+"""Solvers by the name they have in the configuration: the trunk's own, and those that rooms add.
 
-============ =====================================  =======  ====================================================
-name         method                                 kernels  what it gives
-============ =====================================  =======  ====================================================
-`stda`       STDA-SVM by blocks (`.block`)           all      the optimum, within the tolerance in float64
-`stda-paper` STDA-SVM to the letter (`.paper`)       all      the same, slower; large linear boxes may not end
-`libsvm`     SVC: SMO, second-order selection        all      the optimum, but for float32 kernel values
-`liblinear`  LinearSVC: dual coordinate descent      linear   near it: its bias is regularised, then refitted
-`pegasos`    SGDClassifier: stochastic subgradients  linear   near it: a rough answer, cheap for many points
-============ =====================================  =======  ====================================================
+The trunk's own is `stda`: the decomposition of STDA-SVM (Liuzzi, Lucidi, Manno and Rinaldi 2015), which steps along
+many violating pairs at once, by blocks of variables. A block's kernel values are computed once, and the block is solved
+inside before the next one is chosen. `streamsvm.svm.block.descent` lists where it differs from the paper. It takes all
+kernels and gives the optimum, within the tolerance in float64.
 
-All of them are deterministic: those that draw random numbers draw them from a fixed seed. All solve over centred
-points and move the bias back: no kernel machine needs the offset, and it costs digits.
+Every solver is deterministic: one that draws random numbers draws them from a fixed seed. All solve over centred points
+and move the bias back: no kernel machine needs the offset, and it costs digits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import SGDClassifier
-from sklearn.svm import SVC, LinearSVC
-
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.process_wide import silenced
-from streamsvm.svm.bias import best_intercept
+from streamsvm.plugs import Table
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
 from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.objective import optimality_of
-from streamsvm.svm.paper.stda import CACHE_BYTES, DIRECTIONS, ETA, Descent, Method
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
 
-__all__ = [
-    "SOLVERS",
-    "LiblinearSolver",
-    "LibsvmSolver",
-    "PaperStdaSolver",
-    "PegasosSolver",
-    "Problem",
-    "Solution",
-    "Solver",
-    "StdaSolver",
-]
+__all__ = ["SOLVERS", "Problem", "Solution", "Solver", "StdaSolver"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +45,8 @@ class StdaSolver(CheckedSolver):
     max_seconds: float | None = None
     workers: Workers = ALONE
 
-    def _solve(self, problem: Problem) -> Solution:
+    def solve_checked(self, problem: Problem) -> Solution:
+        """Solve; see `CheckedSolver`."""
         run = BlockDescent(
             problem.Z,
             problem.y,
@@ -96,214 +76,5 @@ class StdaSolver(CheckedSolver):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PaperStdaSolver(CheckedSolver):
-    """STDA-SVM to the letter, or SVMLight's rule on the same machinery; see `streamsvm.svm.paper.stda`.
-
-    Releases the GIL while it solves.
-
-    Attributes
-    ----------
-    method : str
-        `stda` or `svmlight`.
-    directions : int
-        q: most directions of an iteration.
-    eta : float
-        In (0, 1]; the larger, the rarer are iterations with cached columns only.
-    cache_bytes : int
-        Bound on the memory of cached columns.
-    """
-
-    method: Method = "stda"
-    directions: int = DIRECTIONS
-    eta: float = ETA
-    cache_bytes: int = CACHE_BYTES
-
-    def _solve(self, problem: Problem) -> Solution:
-        run = Descent(
-            problem.Z,
-            problem.y,
-            problem.upper,
-            _known(problem, "stda-paper"),
-            tolerance=problem.tolerance,
-            method=self.method,
-            directions=self.directions,
-            eta=self.eta,
-            cache_bytes=self.cache_bytes,
-        )
-        run.advance(problem.max_iterations)
-        if isinstance(problem.kernel, LinearKernel):
-            w = run.coefficients
-            intercept = run.centred_intercept - float(w @ problem.Z.mean(axis=0))
-            return Solution(
-                alpha=run.alpha, intercept=intercept, iterations=run.iterations, converged=run.converged, coefficients=w
-            )
-        return Solution(
-            alpha=run.alpha, intercept=run.centred_intercept, iterations=run.iterations, converged=run.converged
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LibsvmSolver(CheckedSolver):
-    """scikit-learn's SVC (LIBSVM, Chang and Lin 2011) on dense input; releases the GIL while it solves.
-
-    Attributes
-    ----------
-    cache_bytes : int
-        Bound on the memory of cached columns, which are float32.
-    """
-
-    cache_bytes: int = CACHE_BYTES
-
-    def _solve(self, problem: Problem) -> Solution:
-        kernel = _known(problem, "libsvm")
-        centre = problem.Z.mean(axis=0)
-        Z = problem.Z - centre
-        machine = SVC(
-            C=1.0,
-            kernel="rbf" if isinstance(kernel, RbfKernel) else "linear",
-            gamma=kernel.gamma if isinstance(kernel, RbfKernel) else "auto",
-            tol=problem.tolerance,
-            max_iter=problem.max_iterations,
-            cache_size=self.cache_bytes / (1 << 20),
-        )
-        with silenced(ConvergenceWarning):
-            machine.fit(Z, problem.y, sample_weight=problem.upper)
-        alpha = np.zeros(len(problem.y))
-        alpha[machine.support_] = np.abs(machine.dual_coef_[0])
-        alpha = np.minimum(alpha, problem.upper)
-        intercept, iterations, converged = (
-            float(machine.intercept_[0]),
-            int(machine.n_iter_[0]),
-            machine.fit_status_ == 0,
-        )
-        if isinstance(kernel, RbfKernel):
-            return Solution(alpha=alpha, intercept=intercept, iterations=iterations, converged=converged)
-        w = np.asarray(Z.T @ (problem.y * alpha), dtype=np.float64)
-        return Solution(
-            alpha=alpha,
-            intercept=intercept - float(w @ centre),
-            iterations=iterations,
-            converged=converged,
-            coefficients=w,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class LiblinearSolver(CheckedSolver):
-    """scikit-learn's LinearSVC (LIBLINEAR, Fan et al. 2008) with the plain hinge loss; linear kernel only.
-
-    It is not quite our problem: LIBLINEAR treats the bias as one more coefficient, of a feature that is constant, and
-    regularises it, by b^2 / (2 scaling^2). A large scaling makes the term small but the coordinates ill-conditioned, so
-    we take a moderate one and then refit the bias exactly for the w that was found. The tolerance is LIBLINEAR's own: a
-    range of projected gradients, comparable to a KKT gap. scikit-learn keeps the dual variables to itself.
-
-    Attributes
-    ----------
-    intercept_scaling : float
-        The constant feature.
-    seed : int
-        Order of the coordinates.
-
-    Notes
-    -----
-    One of its iterations is a pass over all points, so `max_iterations` points visited are that many passes as fit.
-    """
-
-    intercept_scaling: float = 10.0
-    seed: int = 0
-
-    def _solve(self, problem: Problem) -> Solution:
-        _linear_only(problem, "liblinear")
-        centre = problem.Z.mean(axis=0)
-        passes = _passes(problem)
-        machine = LinearSVC(
-            loss="hinge",
-            dual=True,
-            C=1.0,
-            intercept_scaling=self.intercept_scaling,
-            tol=problem.tolerance,
-            max_iter=passes,
-            random_state=self.seed,
-        )
-        with silenced(ConvergenceWarning):
-            machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper)
-        iterations = int(machine.n_iter_)
-        return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
-
-
-@dataclass(frozen=True, slots=True)
-class PegasosSolver(CheckedSolver):
-    """scikit-learn's SGDClassifier with the hinge loss, in the manner of Pegasos; linear kernel only.
-
-    A step takes one point's subgradient at the rate 1 / (lambda (t + t_0)), lambda = 1 / sum_i upper_i, weights scale
-    the step (Shalev-Shwartz et al. 2007, and Bottou's t_0); then the bias is refitted exactly for the w found. The
-    answer is rough: on HTRU2 between 0.3 % and 100 % above the optimum, the more so the larger and the more unequal the
-    boxes. `converged` says only that the loss had stopped falling, by more than the tolerance in five passes.
-
-    Attributes
-    ----------
-    averaged : bool
-        Whether w is the mean over all steps, the first and worst included, instead of the last; was never better.
-    seed : int
-        Order of the points.
-    most_passes : int
-        Bound on the passes, besides `max_iterations` points visited.
-    """
-
-    averaged: bool = False
-    seed: int = 0
-    most_passes: int = 1_000
-
-    def _solve(self, problem: Problem) -> Solution:
-        _linear_only(problem, "pegasos")
-        centre = problem.Z.mean(axis=0)
-        passes = min(self.most_passes, _passes(problem))
-        total = float(problem.upper.sum())
-        machine = SGDClassifier(
-            loss="hinge",
-            alpha=1.0 / total,
-            learning_rate="optimal",
-            average=self.averaged,
-            tol=problem.tolerance,
-            max_iter=passes,
-            random_state=self.seed,
-        )
-        with silenced(ConvergenceWarning):
-            machine.fit(problem.Z - centre, problem.y, sample_weight=problem.upper * (len(problem.y) / total))
-        iterations = int(machine.n_iter_)
-        return _from_coefficients(problem, machine.coef_[0], centre, iterations, iterations < passes)
-
-
-def _passes(problem: Problem) -> int:
-    return max(1, problem.max_iterations // len(problem.y))
-
-
-def _known(problem: Problem, name: str) -> Kernel:
-    if not isinstance(problem.kernel, LinearKernel | RbfKernel):
-        raise ValueError(f"the solver {name} supports the linear and the RBF kernel only")
-    return problem.kernel
-
-
-def _linear_only(problem: Problem, name: str) -> None:
-    if not isinstance(problem.kernel, LinearKernel):
-        raise ValueError(f"the solver {name} supports the linear kernel only")
-
-
-def _from_coefficients(problem: Problem, w: Float, centre: Float, iterations: int, converged: bool) -> Solution:
-    """Return the solution of given w with the best bias."""
-    w = np.asarray(w, dtype=np.float64)
-    centred = best_intercept((problem.Z - centre) @ w, problem.y, problem.upper)
-    return Solution(
-        alpha=None, intercept=centred - float(w @ centre), iterations=iterations, converged=converged, coefficients=w
-    )
-
-
-SOLVERS: dict[str, type[Solver]] = {
-    "stda": StdaSolver,
-    "stda-paper": PaperStdaSolver,
-    "libsvm": LibsvmSolver,
-    "liblinear": LiblinearSolver,
-    "pegasos": PegasosSolver,
-}
-"""Every solver by the name it has in the configuration."""
+SOLVERS: Final[Table[Callable[[], Solver]]] = Table("svm.solver", {"stda": StdaSolver})
+"""What makes each solver, by its name in the configuration."""

@@ -75,7 +75,7 @@ class Recomputation:
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
-        if (self.config.labels is None) != (lineage.labels is None):
+        if (self.config.label_rule is None) != (lineage.labels is None):
             raise NotRecomputable("the version's configuration and lineage.labels do not fit together")
         self.topic = lineage.topic
         self._topic_id = topic_id

@@ -87,8 +87,6 @@ class Report:
         Rows of the input that were learned.
     seconds : float
         Wall time of it all.
-    proof : str
-        Where the proof is that was asked for; empty where none was written.
     """
 
     name: str
@@ -98,7 +96,6 @@ class Report:
     notes: tuple[str, ...]
     input_rows: int
     seconds: float
-    proof: str = ""
 
     @property
     def differs(self) -> bool:
@@ -139,8 +136,6 @@ class Report:
         for row in self.rows:
             if row.certificate is not None:
                 yield f"{version_key(self.name, row.number)}: {row.certificate}"
-        if self.proof:
-            yield self.proof
         yield from self.notes
         noted = [row for row in self.rows if row.note]
         for (outcome, note), group in groupby(noted, key=lambda row: (row.outcome, row.note)):
@@ -163,7 +158,6 @@ class Report:
             "versions": [_plain(row) for row in self.rows],
             "input_rows": self.input_rows,
             "seconds": round(self.seconds, 6),
-            **({"proof": self.proof} if self.proof else {}),
         }
 
 

@@ -27,16 +27,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.archive.forgotten import masked
-from streamsvm.archive.names import Node
-from streamsvm.archive.recorder import Recorder, missing_parents, parent_of
+from streamsvm.branches.history.names import Node
+from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of
+from streamsvm.branches.history.stretches import Piece, archived, cut_of
 from streamsvm.certificate.deletion import reach, rescaled
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.recipe import Made, make
-from streamsvm.learning.stretches import Piece, archived, cut_of
 from streamsvm.model.kernels import LinearKernel
+from streamsvm.model.left_out import masked
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.problem import Problem

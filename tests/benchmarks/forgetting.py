@@ -213,13 +213,10 @@ def of_others(stream: Stream, kernel: Kernel = "linear") -> Iterator[Figures]:
     points, plan = Points(X, y, np.ones(len(y))), PrequentialPlan(leaf_rows=LEAF, kernel=kernel)
     found: list[tuple[PrequentialRow, Right, float]] = []
     for entry in others(points.dimension, plan):
-        if entry.begin is None or entry.name.startswith(("adaptive", "Hoeffding", "LightGBM")):
-            continue  # those that the other interpreter runs
         if entry.lag == AT_ONCE and entry.name != "no-change":
             continue
         begun = time.process_time()
         row, right, _ = run_entry(entry, points, plan, silent)
-        assert right is not None
         found.append((row, right, time.process_time() - begun))
     best = {(row.contender, row.accuracy, row.lag) for row in best_of_sgd([row for row, _, _ in found])}
     for row, right, seconds in found:

@@ -32,10 +32,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, SensitivityReducer, UniformReducer, generator
-from streamsvm.coreset.sensitivity import direct_bound, dual_bound, lemma_bound, sensitivities
+from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator
+from streamsvm.coreset.sensitivity import direct_bound, dual_bound
 from streamsvm.learning.learner import Learner
 from streamsvm.model.kernels import LinearKernel
+from streamsvm.papers.clustered import lemma_bound, sensitivities
+from streamsvm.papers.reducers import SensitivityReducer
 from streamsvm.points import Points, Position
 from streamsvm.svm.block.interior_point import MOST_STEPS, InteriorPointSolver
 from streamsvm.svm.problem import Problem

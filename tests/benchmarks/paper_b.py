@@ -35,10 +35,11 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import RbfKernel
+from streamsvm.papers.foreign import LibsvmSolver
+from streamsvm.papers.stda import CACHE_BYTES, Descent, Method
+from streamsvm.papers.stda_solver import PaperStdaSolver
 from streamsvm.svm.objective import optimality
-from streamsvm.svm.paper.stda import CACHE_BYTES, Descent, Method
 from streamsvm.svm.problem import Problem, Solution, Solver
-from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Stopwatch
 
 SETS: Final[dict[str, tuple[str, int | None]]] = {

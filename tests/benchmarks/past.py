@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.archive.cover import Range, Read, cover, without
-from streamsvm.archive.recorder import Recorder
-from streamsvm.archive.store import Store
+from streamsvm.branches.history.cover import Range, Read, cover, without
+from streamsvm.branches.history.recorder import Recorder
+from streamsvm.branches.history.store import Store
+from streamsvm.branches.history.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.certificate.bounds import balanced
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.recipe import Made, make
-from streamsvm.learning.stretches import Piece, SpanPartition, archived, cut_of
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position, Rows

@@ -38,13 +38,14 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
+from consumers.branches.workers.coresets_topic import topic_spec
+from consumers.branches.workers.crew import owner
+from consumers.branches.workers.settings import coresets_topic
 from consumers.host.runtime import Health, configure_logging, spare_the_collector
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from consumers.trainer.workers.coresets_topic import topic_spec
-from consumers.trainer.workers.crew import owner
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import Sender
@@ -223,7 +224,7 @@ def run_group(
         left = sum(
             len(record.key or b"") + len(record.value or b"")
             for partition in range(partitions)
-            for record in cluster.read_to_end(settings.coresets_topic, partition, timeout_s=TIMEOUT_S)
+            for record in cluster.read_to_end(coresets_topic(settings), partition, timeout_s=TIMEOUT_S)
         )
     lap = metrics.lap
     assert lap is not None, f"{format_}: not every point was adopted within {TIMEOUT_S:.0f} s"

@@ -51,10 +51,12 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from streamsvm.model.kernels import Float, LinearKernel, RbfKernel
+from streamsvm.papers.foreign import LiblinearSolver
+from streamsvm.papers.stda_solver import PaperStdaSolver
 from streamsvm.svm.block.descent import warm_up as prepare
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.solvers import LiblinearSolver, PaperStdaSolver, StdaSolver
+from streamsvm.svm.solvers import StdaSolver
 from streamsvm.vector_math import powers_of_two
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Stopwatch
 

@@ -25,7 +25,7 @@ from streamsvm.model import message as codec
 from streamsvm.model.fit import Audit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Scaler
-from streamsvm.model.parts import NAMES
+from streamsvm.model.parts import names
 from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
 from streamsvm.model.schemas import model_schema
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
@@ -119,7 +119,7 @@ def assert_equal_but_for_exponentials(written: bytes, kept: bytes) -> None:
 def test_the_golden_versions_have_every_part() -> None:
     """And none has a part that this build passes over."""
     values = [json.loads(golden.path_of(kind).read_bytes()) for kind in golden.KINDS]
-    assert {name for value in values for name in golden.parts_of(value)} == NAMES
+    assert {name for value in values for name in golden.parts_of(value)} == names()
 
 
 def test_the_value_is_json_that_people_can_read() -> None:

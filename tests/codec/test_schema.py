@@ -19,7 +19,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model import message as codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.machine import Model
-from streamsvm.model.parts import PARTS
+from streamsvm.model.parts import every_part
 from streamsvm.model.schemas import assembled, model_schema, shown
 from tests.codec.test_probes import models
 from tests.golden import model as golden
@@ -99,7 +99,7 @@ def test_the_schema_is_assembled_of_trunk_and_parts() -> None:
 def test_every_part_has_its_fields_in_the_schema() -> None:
     """As the codec has them, all of them required."""
     definitions = model_schema()["$defs"]
-    for part in PARTS:
+    for part in every_part():
         names = {"part", *part.form.__struct_fields__}
         assert set(definitions[part.name]["required"]) == definitions[part.name]["properties"].keys() == names
 

@@ -6,10 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from consumers.branches.workers.group_worker import GroupWorker
+from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
 from consumers.metrics import WORKER, Metrics
-from consumers.settings import Settings, WorkerConfig
-from consumers.trainer.workers.group_worker import GroupWorker
+from consumers.settings import Settings
 from streamsvm.checkpoint.coreset_check import Checked, check
 from streamsvm.kafka import Cluster, Connection
 from tests.consumers.trainers import DEADLINE_S
@@ -77,7 +78,7 @@ def check_topic(connection: Connection, settings: Settings, partitions: int) -> 
     """Check that at every prefix of every partition's log the highest manifest is complete; return what was found."""
     cluster, found = Cluster(connection), list[Checked]()
     for partition in range(partitions):
-        records = cluster.read_to_end(settings.coresets_topic, partition, timeout_s=30.0)
+        records = cluster.read_to_end(coresets_topic(settings), partition, timeout_s=30.0)
         found.append(check((one.offset, one.key or b"", one.value) for one in records))
     faults = [fault for one in found for fault in one.faults]
     assert not faults, faults[0]

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.workers.backfill import backfill
+from consumers.branches.workers.backfill_process import told_from, until
+from consumers.branches.workers.coresets_topic import CoresetsWriter, coresets_of, read_partition
+from consumers.branches.workers.settings import coresets_topic
 from consumers.cli.app import app
 from consumers.metrics import WORKER, Metrics
 from consumers.settings import Settings
-from consumers.trainer.workers.backfill import backfill
-from consumers.trainer.workers.backfill_process import told_from, until
-from consumers.trainer.workers.coresets_topic import CoresetsWriter, coresets_of, read_partition
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
@@ -48,7 +49,7 @@ def copy_openings(settings: Settings, connection: Connection) -> None:
     """Open a second coresets topic as a trainer opened the first one."""
     cluster, other = Cluster(connection), second(settings)
     cluster.create(coresets_of(other, cluster))
-    writer = CoresetsWriter(other.coresets_topic, cluster.outbox(), Metrics(WORKER))
+    writer = CoresetsWriter(coresets_topic(other), cluster.outbox(), Metrics(WORKER))
     for partition in range(PARTITIONS):
         opening = read_partition(cluster, settings, partition)[0].opening
         assert opening is not None
@@ -57,7 +58,7 @@ def copy_openings(settings: Settings, connection: Connection) -> None:
 
 def second(settings: Settings) -> Settings:
     """Return the same model with another coresets topic."""
-    training = settings.training.model_copy(update={"coresets_topic": f"{settings.coresets_topic}-2"})
+    training = settings.training.model_copy(update={"coresets_topic": f"{coresets_topic(settings)}-2"})
     return settings.model_copy(update={"training": training})
 
 

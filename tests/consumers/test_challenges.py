@@ -18,9 +18,10 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from consumers.settings import LabelsConfig, ScoringConfig, Settings
-from consumers.trainer import challenges as challenges_module
-from consumers.trainer.challenges import TIMES, Challenges, ShadowGate
+from consumers.branches.challenges import challenges as challenges_module
+from consumers.branches.challenges.challenges import TIMES, Challenges, ShadowGate
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import ScoringConfig, Settings
 from consumers.verify.challenges import challenges_in, spending_fault
 from consumers.verify.verify import verify
 from streamsvm.errors import TransientError

@@ -17,7 +17,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
-from consumers.help_texts import BY_USE, Commands
+from consumers.help_texts import Commands, by_use
 from consumers.host.exit_codes import EXIT_UNFORESEEN
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -110,8 +110,8 @@ def test_pages_name_options_that_their_command_has() -> None:
 
 
 def test_help_explains_every_option_of_a_trainer() -> None:
-    """Each option of the trainer's sections stands in --help."""
-    text = run("train", "--help").stdout
+    """Each option of the trainer's sections stands in --help-all."""
+    text = run("train", "--help-all").stdout
     for section in ("", "input", "points", "coreset", "svm", "training", "checkpoint", "quality", "output"):
         for name in fields(section):
             assert is_secret(name) or flag(section, name) in text
@@ -137,12 +137,14 @@ def commands_of(group: Any, *before: str) -> Iterator[tuple[str, ...]]:
 
 @pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
 def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every text of every command, by -h as by --help: brackets are no markup, nothing is cut off."""
+    """Every text of every command: brackets are no markup, nothing is cut off. Of `--help` it is a part, as of `-h`."""
     monkeypatch.setenv("COLUMNS", "4000")
     command = get_command(app)
-    shown = CliRunner().invoke(app, [*words, "-h"])
-    assert (shown.exit_code, "Usage" in shown.stdout) == (0, True)
-    assert shown.stdout == CliRunner().invoke(app, [*words, "--help"]).stdout
+    short = CliRunner().invoke(app, [*words, "-h"])
+    assert (short.exit_code, "Usage" in short.stdout) == (0, True)
+    assert short.stdout == CliRunner().invoke(app, [*words, "--help"]).stdout
+    shown = CliRunner().invoke(app, [*words, "--help-all"]) if "--help-all" in short.stdout else short
+    assert shown.exit_code == 0
     for word in words:
         command = command.commands[word]  # type: ignore[attr-defined]
     if complete := getattr(command.callback, "complete", None):
@@ -157,11 +159,39 @@ def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: p
             assert "".join(line.split()) in printed
 
 
+def command_of(words: tuple[str, ...]) -> Any:
+    """Return a command, or a group of commands, without its options."""
+    command: Any = get_command(app)
+    for word in words:
+        command = command.commands[word]
+    return command
+
+
+TAKE_SETTINGS = [words for words in commands_of(get_command(app)) if hasattr(command_of(words).callback, "complete")]
+
+
+@pytest.mark.parametrize("words", TAKE_SETTINGS, ids=" ".join)
+def test_help_is_a_page_and_says_where_the_rest_is(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 30 options: a command's own, and what is often given; --help-all shows all."""
+    command = command_of(words)
+    command.make_context(" ".join(words), [], resilient_parsing=True)
+    params = [one for one in command.params if one.param_type_name == "option"]
+    left_out = {one.opts[0] for one in params if one.name in command.seldom}
+    monkeypatch.setenv("COLUMNS", "160")
+    whole, text = (CliRunner().invoke(app, [*words, flag]).stdout for flag in ("--help-all", "--help"))
+    listed, shown = (set(re.findall(r"^│[* ]+(--[\w-]+)", help_, re.MULTILINE)) for help_ in (whole, text))
+    assert len(shown) <= 30
+    assert shown == listed - left_out
+    assert len(listed) == len(params) + 1
+    assert f" {len(left_out)} more options: streamsvm {' '.join(words)} --help-all shows them." in text
+    assert "more options" not in whole
+
+
 def test_commands_are_listed_as_one_meets_them() -> None:
     """A newcomer's first are at the top, and none is missing from the order."""
     listed = get_command(app).list_commands(None)  # type: ignore[attr-defined]
     assert listed[:4] == ["demo", "train", "score", "features"]
-    assert tuple(listed) == BY_USE
+    assert tuple(listed) == by_use()
 
 
 @pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])

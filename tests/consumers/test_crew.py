@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from consumers.branches.workers.crew import Crew, Hands
+from consumers.branches.workers.messages import Assign, Failed, FromWorker, Handed, Late, Progress, Report, States
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
-from consumers.trainer.workers.crew import Crew, Hands
-from consumers.trainer.workers.messages import Assign, Failed, FromWorker, Handed, Late, Progress, Report, States
 from streamsvm.checkpoint.records import Sender
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed

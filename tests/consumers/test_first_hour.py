@@ -1,4 +1,7 @@
-"""The page of the first hour, command by command, on a real broker: what it shows is what is printed."""
+"""The page of the first hour, command by command, on a real broker: what it shows is what is printed.
+
+Each session runs in this environment, and in an empty one that has nothing but what the program itself needs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from tests.brokers.fixtures import TestBroker
 
@@ -19,11 +26,13 @@ COMMAND = f"""#!/bin/sh
 exec {shlex.quote(sys.executable)} -m consumers "$@"
 """
 """`streamsvm` of this tree; one process, so that a signal to it reaches the program."""
+INSTALL: Final = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+INSTALL_TIMEOUT_S: Final = 240.0
 PRELUDE = """
 set -e
 trap 'kill -9 $(jobs -p) 2>/dev/null || true' EXIT
 until_logged() {
-    for _ in $(seq 600); do
+    for _ in $(seq 1800); do
         [ "$(grep -c "\\"event\\": \\"$1\\"" log)" -ge "$2" ] && return
         sleep 0.1
     done
@@ -66,25 +75,60 @@ def script_of(commands: list[str]) -> str:
     return "\n".join([*lines, "wait $!"])
 
 
-def install_command(directory: Path) -> str:
-    """Make the command and return where programs are looked for."""
-    directory.mkdir()
-    program = directory / "streamsvm"
+class Place:
+    """Where the commands of the page run.
+
+    Attributes
+    ----------
+    python : str
+        The interpreter that has the package.
+    environment : dict of str to str
+        Variables by which its programs are found.
+    """
+
+    def __init__(self, python: Path | str, programs: Path, **environment: str) -> None:
+        self.python = str(python)
+        self.environment = {"PATH": f"{programs}:{os.environ['PATH']}", **environment}
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Place:
+    """Return this tree in the environment of the tests."""
+    program = tmp_path / "bin" / "streamsvm"
+    program.parent.mkdir()
     program.write_text(COMMAND)
     program.chmod(0o755)
-    return f"{directory}:{os.environ['PATH']}"
+    return Place(sys.executable, program.parent, PYTHONPATH=str(ROOT))
 
 
-def run(script: str, broker: TestBroker, models: str, directory: Path) -> tuple[subprocess.CompletedProcess[str], str]:
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Return an environment with what the program needs, by hash, and the program: what `make demo` makes."""
+    folder = tmp_path_factory.mktemp("empty")
+    python = folder / "bin" / "python"
+    required = [part for name in ("build", "runtime") for part in ("-r", f"requirements/{name}.txt")]
+    for command in (
+        [sys.executable, "-m", "venv", str(folder)],
+        [str(python), *INSTALL, "--require-hashes", *required],
+        [str(python), *INSTALL, "--no-deps", "--no-build-isolation", "--no-index", "."],
+    ):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=INSTALL_TIMEOUT_S, check=False)
+        assert done.returncode == 0, done.stderr
+    return Place(python, python.parent)
+
+
+def run(
+    script: str, broker: TestBroker, models: str, directory: Path, place: Place
+) -> tuple[subprocess.CompletedProcess[str], str]:
     """Run a script beside a broker, and return what it printed and what the daemons logged."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("STREAMSVM_")}
+    left_out = ("STREAMSVM_", "PYTHONPATH", "VIRTUAL_ENV", "NUMBA_")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=directory,
         env={
             **inherited,
-            "PATH": install_command(directory / "bin"),
-            "PYTHONPATH": str(ROOT),
+            **place.environment,
             "STREAMSVM_KAFKA__BOOTSTRAP_SERVERS": broker.connection.servers,
             "STREAMSVM_OUTPUT__MODELS_TOPIC": models,
             "STREAMSVM_SCORING__OUTPUT_TOPIC": broker.name("scores"),
@@ -113,7 +157,7 @@ def script_of_events(commands: list[str]) -> str:
     return "\n".join([*lines, "wait"])
 
 
-def test_events_with_a_leak_go_as_the_page_says(real_broker: TestBroker, tmp_path: Path) -> None:
+def check_events(real_broker: TestBroker, tmp_path: Path, place: Place) -> None:
     """From a raw file to a judged, explained model: what was evaluated is what is served, and the leak is not in it."""
     topic, applications, models = (real_broker.name(kind) for kind in ("loans", "applications", "models"))
     heading = "Events as they are"
@@ -122,12 +166,12 @@ def test_events_with_a_leak_go_as_the_page_says(real_broker: TestBroker, tmp_pat
     at_home = read.replace("localhost:9092", real_broker.connection.servers)
     (tmp_path / "read.py").write_text(at_home.replace('"loans")', f'"loans", models_topic="{models}")'))
     own = [
-        line.replace("python3", shlex.quote(sys.executable))
+        line.replace("python3", shlex.quote(place.python))
         .replace("topic loans", f"topic {topic}")
         .replace("topic applications", f"topic {applications}")
         for line in commands_in(console)
     ]
-    done, log = run(script_of_events(own), real_broker, models, tmp_path)
+    done, log = run(script_of_events(own), real_broker, models, tmp_path, place)
     printed = done.stdout.replace(f"topic {topic}", "topic loans")
     assert missing(console, printed.splitlines()) == []
     (content,) = re.findall(r"content ([0-9a-f]{64})", printed)
@@ -137,7 +181,7 @@ def test_events_with_a_leak_go_as_the_page_says(real_broker: TestBroker, tmp_pat
     assert "Traceback" not in log
 
 
-def test_the_first_hour_goes_as_its_page_says(real_broker: TestBroker, tmp_path: Path) -> None:
+def check_session(real_broker: TestBroker, tmp_path: Path, place: Place) -> None:
     """A bad record, a kill and a rollback: every line that the page shows is printed, and the auditor finds nothing."""
     topic = real_broker.name("pulsars")
     console = console_of("A session")
@@ -146,9 +190,30 @@ def test_the_first_hour_goes_as_its_page_says(real_broker: TestBroker, tmp_path:
         real_broker,
         real_broker.name("models"),
         tmp_path,
+        place,
     )
     printed = done.stdout.replace(topic, TOPIC).splitlines()
     assert missing(console, printed) == []
     assert any(line.startswith("to train on them: streamsvm train --input-topic pulsars") for line in printed)
     assert any("clean: 2 identical" in line for line in printed)
     assert log.count('"event": "stopped"') == 1
+
+
+SESSIONS: Final = (check_session, check_events)
+
+
+@pytest.mark.parametrize("check", SESSIONS)
+def test_the_page_goes_as_it_says(
+    check: Callable[..., None], real_broker: TestBroker, tmp_path: Path, here: Place
+) -> None:
+    """Every line that it shows is printed."""
+    check(real_broker, tmp_path, here)
+
+
+@pytest.mark.timeout(600)  # it downloads some 200 MB, and compiles what the program runs
+@pytest.mark.parametrize("check", SESSIONS)
+def test_the_page_goes_as_it_says_in_an_empty_environment(
+    check: Callable[..., None], real_broker: TestBroker, tmp_path: Path, empty: Place
+) -> None:
+    """With the requirements of the runtime and the package itself: nothing that only tests need is used."""
+    check(real_broker, tmp_path, empty)

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from consumers.branches.challenges.challenges import ShadowGate
 from consumers.metrics import TRAINER, Metrics
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
-from consumers.trainer.challenges import ShadowGate
 from consumers.trainer.gatekeeping import OUTCOMES, MarginGate
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.workers import adopting
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition
+from consumers.branches.workers.coresets_topic import check_topic as check_fit
+from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.cli.app import app
-from consumers.settings import Settings, TrainingConfig, WorkerConfig
-from consumers.trainer.workers import adopting
-from consumers.trainer.workers.coresets_topic import READ_TO, WATERMARK, read_partition
-from consumers.trainer.workers.coresets_topic import check_topic as check_fit
+from consumers.settings import Settings, TrainingConfig
 from streamsvm.checkpoint.coreset_log import Manifest, Part, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
@@ -242,7 +243,7 @@ def test_a_trainer_that_was_away_goes_on_past_what_retention_took(settings: Sett
 def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
     """One that has the new options learns it from its first row, and clears the old one away; one of the old ends."""
     fill(connection, settings.input.topic, 0, 60)
-    Cluster(connection).create([TopicSpec(settings.coresets_topic, PARTITIONS, config={"cleanup.policy": "compact"})])
+    Cluster(connection).create([TopicSpec(coresets_topic(settings), PARTITIONS, config={"cleanup.policy": "compact"})])
     Cluster(connection).create([TopicSpec(settings.input.dead_letters)])
     old = WorkerRunning(settings, connection, ordinal=0, of=1).__enter__()
     unopened = "no trainer with --from-coresets has opened it"
@@ -263,7 +264,7 @@ def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Con
     left = [
         record.key
         for partition in range(PARTITIONS)
-        for record in Cluster(connection).read_to_end(settings.coresets_topic, partition, timeout_s=30.0)
+        for record in Cluster(connection).read_to_end(coresets_topic(settings), partition, timeout_s=30.0)
     ]
     assert all(left.count(key) > 1 for key in set(left) if key and key.startswith(b"m/00000001-")), "a tombstone each"
     found = versions(connection, other)
@@ -299,14 +300,14 @@ def test_foreign_records_are_passed_over_by_name(settings: Settings, connection:
         trainer.wait_until_started()
         trainer.wait_until(covered(trainer, PARTITIONS * 40))
     cluster = Cluster(connection)
-    records = list(cluster.read_to_end(settings.coresets_topic, 1, timeout_s=30.0))
+    records = list(cluster.read_to_end(coresets_topic(settings), 1, timeout_s=30.0))
     newest = max(record.key or b"" for record in records if b"/m/" in (record.key or b""))
     far = newest.rpartition(b"/")[0] + b"/00000000000000009999.0000000000"
     value = next(record.value for record in records if record.key == newest and record.value)
     outbox = cluster.outbox()
-    outbox.send(Message(settings.coresets_topic, value, far, partition=1))
-    outbox.send(Message(settings.coresets_topic, b"{", newest[:-1] + b"9", partition=1))
-    outbox.send(Message(settings.coresets_topic, b"?", b"m/o/00000009", partition=1))
+    outbox.send(Message(coresets_topic(settings), value, far, partition=1))
+    outbox.send(Message(coresets_topic(settings), b"{", newest[:-1] + b"9", partition=1))
+    outbox.send(Message(coresets_topic(settings), b"?", b"m/o/00000009", partition=1))
     outbox.flush(30.0)
     outbox.close()
     fill(connection, settings.input.topic, 60)
@@ -322,7 +323,7 @@ def forge(connection: Connection, settings: Settings, records: list[tuple[int, b
     """Write records of the coresets topic: partition, key and value of each."""
     outbox = Cluster(connection).outbox()
     for partition, key, value in records:
-        outbox.send(Message(settings.coresets_topic, value, key, partition=partition))
+        outbox.send(Message(coresets_topic(settings), value, key, partition=partition))
     outbox.flush(30.0)
     outbox.close()
 
@@ -360,7 +361,7 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
             assert held is not None
             outbox = Cluster(connection).outbox()
             key = f"{opening_prefix(connection, settings, 0)}{held.manifest.key}".encode()
-            outbox.send(Message(settings.coresets_topic, held.manifest.encode(), key, told, partition=0))
+            outbox.send(Message(coresets_topic(settings), held.manifest.encode(), key, told, partition=0))
             outbox.flush(30.0)
             outbox.close()
             fill(connection, settings.input.topic, 60)
@@ -406,7 +407,7 @@ def test_a_forged_opening_is_taken_back_by_a_tombstone(settings: Settings, conne
 @pytest.mark.real_broker
 def test_a_topic_that_is_not_compacted_is_refused(settings: Settings, connection: Connection) -> None:
     """By the trainer and by the worker, with the command that helps."""
-    Cluster(connection).create([TopicSpec(settings.coresets_topic, PARTITIONS, config={"cleanup.policy": "delete"})])
+    Cluster(connection).create([TopicSpec(coresets_topic(settings), PARTITIONS, config={"cleanup.policy": "delete"})])
     said = "has cleanup.policy=delete, so Kafka would remove what workers learned. Set the policy: kafka-configs"
     with pytest.raises(ConfigurationError, match=said):
         Running(settings, connection).__enter__().wait_until(lambda: False, START_S)
@@ -468,7 +469,7 @@ def test_the_short_flag_is_the_option() -> None:
 
 def test_newest_rows_are_the_last_ones() -> None:
     """Whatever batches they came in."""
-    from consumers.trainer.workers.group_worker import NewestRows
+    from consumers.branches.workers.group_worker import NewestRows
 
     rows = streams.rows_of(gaussian(500, seed=1), 1)
     for batch in (1, 7, 100, 500):

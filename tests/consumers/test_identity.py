@@ -14,13 +14,15 @@ from pathlib import Path
 import pytest
 
 import consumers.scorer.scorer as scorer_module
+from consumers.branches.history.finding import found_by
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.workers.backfill import backfill
+from consumers.branches.workers.settings import coresets_topic
 from consumers.served.following import Follower
 from consumers.served.reading import logs_of, read_served
-from consumers.settings import ArchiveConfig, Settings
+from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
-from consumers.trainer.workers.backfill import backfill
-from consumers.verify.finding import found_by
 from consumers.verify.verify import verify
 from streamsvm.errors import LogGap, TransientError
 from streamsvm.ingest.decoder import encode
@@ -255,12 +257,12 @@ def test_no_manifest_of_a_recreated_input_is_left(
         monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic, records(120, seed=9))
     )
     question.armed = True
-    before = Cluster(connection).log_range(settings.coresets_topic, 0)
+    before = Cluster(connection).log_range(coresets_topic(settings), 0)
     with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
         with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
             worker.wait_until(lambda: False)
         worker.failure = None
-    assert Cluster(connection).log_range(settings.coresets_topic, 0) == before
+    assert Cluster(connection).log_range(coresets_topic(settings), 0) == before
 
 
 def test_a_worker_whose_input_is_made_again_shorter_names_both_ids(settings: Settings, connection: Connection) -> None:

@@ -15,10 +15,10 @@ import pytest
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
-from consumers.settings import LabelsConfig, Settings
-from consumers.streams import joined_source
-from consumers.trainer import joined_intake
-from consumers.verify.refining import Request, gap, refine
+from consumers.branches.history.refining import Request, gap, refine
+from consumers.branches.late_labels import joined_intake, joined_source
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.ingest.dead_letter import decode as decode_letter
 from streamsvm.ingest.label_records import WATERMARK_HEADER

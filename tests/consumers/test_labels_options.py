@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.settings import Settings
-from streamsvm.config import CoresetConfig, JoinConfig, ModelConfig, PointsConfig
+from streamsvm.branches.late_labels.options import JoinConfig
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 
 
 def settings(**sections: Any) -> Settings:

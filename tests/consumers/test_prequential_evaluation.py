@@ -28,16 +28,15 @@ def turning(tmp_path: Path) -> Path:
 
 
 def test_every_contender_is_judged_on_the_same_rows(turning: Path) -> None:
-    """Who forgets beats who does not; the baselines stand beside; who is not installed is named, not invented."""
+    """Who forgets beats who does not; the baselines stand beside."""
     report = evaluate_prequentially(open_source(turning), PrequentialPlan(leaf_rows=40))
     rows = {(row.contender, row.lag): row for row in report.rows}
     accuracy = {name: row.accuracy for (name, lag), row in rows.items() if lag == 40}
     assert report.rows_judged == 1_160
     assert {"all", "window", "decay", "adaptive", "SGD", "majority", "no-change"} <= accuracy.keys()
-    assert (accuracy["adaptive"] or 0.0) > 0.9 > 0.85 > (accuracy["all"] or 1.0)
-    assert (accuracy["window"] or 0.0) > (accuracy["all"] or 1.0)
-    assert rows["SGD", 1].accuracy is not None
-    assert all(row.note for row in report.rows if row.accuracy is None)
+    assert accuracy["adaptive"] > 0.9 > 0.85 > accuracy["all"]
+    assert accuracy["window"] > accuracy["all"]
+    assert rows["SGD", 1].accuracy > 0.5
     assert len(report.over_time["adaptive"]) == -(-1_160 // report.every)
     assert any(600 < row <= 900 for row in report.takeovers)
 

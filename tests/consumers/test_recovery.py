@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-import consumers.trainer.life
+import consumers.trainer.warming
 from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
@@ -407,7 +407,7 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     class Told(Health):
         def require(self, condition: str, why: str) -> None:
             super().require(condition, why)
-            if why == consumers.trainer.life.COMPILING:
+            if why == consumers.trainer.warming.COMPILING:
                 told.set()
 
     def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
@@ -415,14 +415,14 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
         assert told.wait(30.0)
 
     health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
-    monkeypatch.setattr(consumers.trainer.life, "LONG_COMPILE_S", 0.01)
+    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 0.01)
     monkeypatch.setattr(kernels, "prepare", compile_it)
-    consumers.trainer.life.WarmUp(config, health, threading.Event(), Clock()).run()
+    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
     assert "compiling" in health.ready()[1]["waiting_for"]["start"]
     told.clear()
-    monkeypatch.setattr(consumers.trainer.life, "LONG_COMPILE_S", 600.0)
+    monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 600.0)
     monkeypatch.setattr(kernels, "prepare", lambda config, say, registry: say("the first part"))
-    consumers.trainer.life.WarmUp(config, health, threading.Event(), Clock()).run()
+    consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
     assert not told.is_set()
 
 

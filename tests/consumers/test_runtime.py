@@ -181,6 +181,20 @@ def test_a_start_tells_people_what_they_changed_and_machines_everything(
     assert "hush" not in shown
 
 
+@pytest.mark.parametrize("format_", ["console", "json"])
+def test_a_start_does_not_list_the_columns_of_features(format_: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They follow from the features, which are logged: a hash alone would add 128 names to the first line."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    settings = load({"features": {"shop": {"as": "hash", "bits": 7}}, "log": {"format": format_}})
+    configure_logging(settings.log)
+    log_start(settings, "")
+    shown = stream.getvalue()
+    assert "bits" in shown
+    assert "dimension" in shown
+    assert "shop#" not in shown
+
+
 @pytest.mark.parametrize("definitions", [TRAINER, SCORER])
 def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
     """Meaning and advice are sentences; names are ours and unique; labels come from a short list."""

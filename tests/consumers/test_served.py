@@ -15,11 +15,12 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
+from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.served import following
 from consumers.served.following import Follower
 from consumers.served.reading import LabelsDecoder, Logs, join_ranges, logs_of, read_served
 from consumers.served.table import plain, summary
-from consumers.settings import InputConfig, LabelsConfig, OutputConfig, ScoringConfig, Settings
+from consumers.settings import InputConfig, OutputConfig, ScoringConfig, Settings
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import stat
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +17,6 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_info
 
 from consumers.settings import OutputConfig, Settings
-from consumers.verify.proving import require_new
 from consumers.verify.verify import summary_line, verify
 from streamsvm.build import build
 from streamsvm.config import SvmConfig
@@ -28,7 +24,6 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Publisher, Record, TopicSpec
 from streamsvm.learning import training
 from streamsvm.model import message as model_codec
-from streamsvm.model import proof as proof_form
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine, Scaler
@@ -379,62 +374,6 @@ def test_no_certificate_where_every_version_is_retired(trained: Settings, connec
     settings = forged.store(*tombstones, retired_record(forged, *range(1, 6)))
     with pytest.raises(ConfigurationError, match="every version of m is retired"):
         verify(Cluster(connection), settings, keep=64)
-
-
-def test_the_proof_of_a_version_is_checked_by_strangers(
-    settings: Settings, connection: Connection, tmp_path: Path
-) -> None:
-    """Its rows are the stream's, over partitions and a restart; it names the version; another's claim is refused."""
-    produce(connection, settings.input.topic, records(130, 0), 0)
-    run_until(settings, connection, 130)
-    produce(connection, settings.input.topic, records(90, 1), 2)
-    run_until(settings, connection, 90)
-    path = tmp_path / "proof.json"
-    report = verify(Cluster(connection), settings, proof=path)
-    assert report.clean
-    newest = versions(connection, settings)[-1]
-    (note,) = (line for line in report.lines() if "proof" in line)
-    assert f"{newest.key}: the proof of its bounds is in {path}" in note
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    proof = proof_form.decode(path.read_bytes())
-    assert (proof.version, proof.sha256) == (newest.key, versions_sha256(connection, settings)[-1])
-    rows = {tuple(row) for row in np.concatenate([gaussian(130, 0).X, gaussian(90, 1).X]).astype(float).tolist()}
-    assert set(proof.X) <= rows
-    checker = Path(__file__).parents[2] / "deploy" / "proof" / "check_proof.py"
-    done = subprocess.run([sys.executable, checker, path], capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert newest.key in done.stdout
-    with pytest.raises(ConfigurationError, match="cannot be written"):
-        verify(Cluster(connection), settings, proof=path)
-
-
-def versions_sha256(connection: Connection, settings: Settings) -> list[str]:
-    return [
-        model_codec.sha256(record.value) for record in topic(connection, settings.output.models_topic) if record.value
-    ]
-
-
-def test_a_version_that_differs_has_no_proof(trained: Settings, connection: Connection, tmp_path: Path) -> None:
-    """What was made again proves nothing of what stands in the topic."""
-    forged = Forged(trained, connection)
-    forged.change(3, last_bit_changed)
-    report = verify(Cluster(connection), forged.store(), number=3, proof=tmp_path / "proof.json")
-    assert not report.clean
-    assert any("m@3: no proof was written" in line for line in report.lines())
-    assert not (tmp_path / "proof.json").exists()
-
-
-def test_what_has_no_bounds_has_no_proof(settings: Settings, connection: Connection, tmp_path: Path) -> None:
-    rbf = settings.model_copy(update={"svm": SvmConfig(kernel="rbf")})
-    produce(connection, rbf.input.topic, records(90))
-    run_until(rbf, connection, 90)
-    with pytest.raises(ConfigurationError, match="has no bounds, so they cannot be proven"):
-        verify(Cluster(connection), rbf, proof=tmp_path / "proof.json")
-    (tmp_path / "there").touch()
-    with pytest.raises(ConfigurationError, match="exists already"):
-        require_new(tmp_path / "there")
-    with pytest.raises(ConfigurationError, match="no file can be made"):
-        require_new(tmp_path / "nowhere" / "proof.json")
 
 
 def test_what_cannot_have_a_certificate_is_refused(settings: Settings, connection: Connection) -> None:
@@ -993,9 +932,6 @@ def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path)
     all_of_them = run("verify", "--certificate", "--all", *servers, *models)
     assert all_of_them.returncode == 78
     assert "--certificate and --all" in error_of(all_of_them)
-    both = run("verify", "--proof", "p.json", "--all", *servers, *models)
-    assert both.returncode == 78
-    assert "--proof and --all" in error_of(both)
     of_nothing = run("verify", "--reads", "3", *servers, *models)
     assert of_nothing.returncode == 78
     assert "--keep and --reads are of a certificate" in error_of(of_nothing)

@@ -21,7 +21,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumers.cli import top
 from consumers.host.runtime import Health
 from consumers.host.web import access, server
 from consumers.host.web.answers import GUARD, Answer
@@ -31,7 +30,7 @@ from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpSer
 from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import HttpConfig
-from streamsvm.errors import ConfigurationError, FatalError
+from streamsvm.errors import ConfigurationError
 from tests.brokers.secured import Authority
 from tests.kafka.steps import eventually
 
@@ -468,16 +467,6 @@ def test_a_token_that_is_none_is_refused_at_the_start(tmp_path: Path, content: s
     assert not content or content not in str(refused.value)
     with pytest.raises(ConfigurationError, match=r"absent cannot be read"):
         serving(HttpConfig(port=0, bearer_file=tmp_path / "absent"))
-
-
-def test_top_bears_the_token(bearer_file: Path) -> None:
-    """Without it the refusal says which option to give."""
-    with serving(HttpConfig(port=0, bearer_file=bearer_file), Gate()) as made:
-        with pytest.raises(FatalError, match=r"401.*--bearer-file"):
-            top.fetch(f"{made.url}/page")
-        assert top.fetch(f"{made.url}/page", bearer_file) == b"x" * 10
-        with pytest.raises(ConfigurationError, match="absent cannot be read"):
-            top.fetch(f"{made.url}/page", bearer_file.parent / "absent")
 
 
 # --------------------------------------------------------------------------------- HTTPS

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.workers.crew import owner, plain
+from consumers.branches.workers.messages import newest_of, rows_of
+from consumers.branches.workers.process import NEWEST_ROWS, NewestRows
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig
 from consumers.streams.dead_letters import HANDFUL
-from consumers.trainer.workers.crew import owner, plain
-from consumers.trainer.workers.messages import newest_of, rows_of
-from consumers.trainer.workers.process import NEWEST_ROWS, NewestRows
 from streamsvm.config import CoresetConfig, PointsConfig
 from streamsvm.errors import ConfigurationError, TransientError
 from streamsvm.ingest import dead_letter as deadletter
@@ -178,7 +178,7 @@ def worker_of(number: int) -> int:
     found = [
         child
         for child in children
-        if b"consumers.trainer.workers.process" in Path(f"/proc/{child}/cmdline").read_bytes()
+        if b"consumers.branches.workers.process" in Path(f"/proc/{child}/cmdline").read_bytes()
     ]
     return sorted(found)[number]
 

@@ -12,22 +12,15 @@ from hypothesis import strategies as st
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.calibration import LEAST, MOST, calibrate
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import (
-    Pilot,
-    Purpose,
-    Reducer,
-    SensitivityReducer,
-    UniformReducer,
-    generator,
-    reduce_for,
-)
+from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator, reduce_for
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer, influence, sensitivity
-from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.pilots import pilot_for
 from streamsvm.learning.training import train
 from streamsvm.linalg import Float
 from streamsvm.model.kernels import LinearKernel
+from streamsvm.papers.clustered import sensitivities
+from streamsvm.papers.reducers import SensitivityReducer
 from streamsvm.points import Points
 from streamsvm.svm.block.interior_point import InteriorPointSolver
 from streamsvm.svm.objective import primal_objective

@@ -12,22 +12,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.config import SvmConfig
-from streamsvm.coreset.clustering import ClusterRule
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import (
-    Pilot,
-    Purpose,
-    Reducer,
-    SensitivityReducer,
-    UniformReducer,
-    generator,
-    importance_sample,
-    inclusion_probabilities,
-)
+from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, UniformReducer, generator, inclusion_probabilities
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
-from streamsvm.coreset.sampling import draws, occurrences
-from streamsvm.coreset.sensitivity import lemma_bound, mean_bound
+from streamsvm.coreset.sensitivity import mean_bound
 from streamsvm.learning.pilots import linear_pilot
+from streamsvm.papers.clustered import lemma_bound
+from streamsvm.papers.clustering import ClusterRule
+from streamsvm.papers.reducers import SensitivityReducer, importance_sample
+from streamsvm.papers.sampling import draws, occurrences
 from streamsvm.points import Points
 from tests.streams import gaussian
 

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import LinearConstraint, minimize
+from sklearn.datasets import make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDALinearSVC, STDALinearSVR
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators import linear
+from streamsvm.estimators import linear, squared_loss
+from streamsvm.estimators.squared_loss import SquaredLoss
 from streamsvm.svm.block import interior_point
 
 pytestmark = pytest.mark.filterwarnings("ignore:Liblinear failed to converge:sklearn.exceptions.ConvergenceWarning")
@@ -152,6 +154,110 @@ def test_an_end_before_the_gap_is_said(pulsars, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(interior_point, "MOST_STEPS", 3)
     with pytest.warns(ConvergenceWarning, match="before the duality gap met tol = 0.0001"):
         STDALinearSVC(loss="hinge", C=30.0).fit(*pulsars)
+
+
+def squared(X, sign, penalty, height=1.0, absolute=False):
+    """Return the objective of a squared loss and its gradient, plainly; the column of the intercept is in X."""
+
+    def cost(v):
+        short = np.maximum(0.0, height - sign * (X @ v))
+        of_v = np.abs(v).sum() if absolute else 0.5 * v @ v
+        return of_v + penalty @ short**2, v - 2.0 * X.T @ (penalty * short * sign)
+
+    return cost
+
+
+def least(cost, start) -> float:
+    """Return the least value that scipy finds from several starts."""
+    found = [
+        minimize(cost, v, jac=True, method=method, options={"maxiter": 20_000}).fun
+        for method in ("L-BFGS-B", "BFGS")
+        for v in (start, np.zeros(len(start)))
+    ]
+    return float(min(found))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("C", "dual", "classes"), [(1e2, False, 2), (1e4, False, 3), (1e3, True, 2), (1.0, True, 3)])
+def test_what_liblinear_ends_of_squared_hinge_is_the_optimum(kind, C, dual, classes) -> None:
+    """Without a warning each class's objective is scipy's within tol; LIBLINEAR's own is not always."""
+    X, y = make_classification(
+        120, 40, n_informative=5, n_classes=classes, class_sep=0.7, flip_y=0.2, random_state=classes
+    )
+    weight = np.random.default_rng(0).integers(0, 3, 120).astype(float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = STDALinearSVC(C=C, dual=dual, max_iter=10**6, random_state=0).fit(kind(X), y, weight)
+    beside = np.column_stack((X, np.ones(120)))
+    for at, (w, b) in enumerate(zip(ours.coef_, ours.intercept_, strict=True)):
+        sign = np.where(y == (1 if classes == 2 else at), 1.0, -1.0)
+        cost, v = squared(beside, sign, C * weight), np.append(w, b)
+        assert cost(v)[0] <= least(cost, v) * (1.0 + ours.tol)
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_what_liblinear_ends_of_squared_tubes_is_the_optimum(dual) -> None:
+    """The same of regression."""
+    X, f = make_regression(150, 8, noise=20.0, random_state=0)
+    f = f / f.std()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = STDALinearSVR(loss="squared_epsilon_insensitive", dual=dual, C=50.0, epsilon=0.1, max_iter=10**6)
+        ours.fit(X, f)
+    both = np.vstack((np.column_stack((X, np.ones(150))),) * 2)
+    sign = np.repeat([1.0, -1.0], 150)
+    cost = squared(both, sign, np.full(300, 50.0), np.concatenate((f, -f)) - 0.1)
+    v = np.append(ours.coef_, ours.intercept_)
+    assert cost(v)[0] <= least(cost, v) * (1.0 + ours.tol)
+
+
+def test_the_gap_of_a_squared_loss_bounds_how_far_it_is() -> None:
+    """At any coefficients the gap is at least the distance to scipy's optimum, and small at the optimum."""
+    chance = np.random.default_rng(1)
+    S, height, penalty = chance.normal(size=(60, 5)), chance.normal(size=60), chance.uniform(0.1, 9.0, 60)
+    problem = SquaredLoss(S=S, height=height, penalty=penalty)
+    cost = squared(S, 1.0, penalty, height)
+    best = minimize(cost, np.zeros(5), jac=True, method="BFGS", options={"gtol": 1e-12})
+    assert problem.gap(best.x) < 1e-12
+    for size in (1e-3, 0.1, 10.0):
+        v = best.x + size * chance.normal(size=5)
+        P = cost(v)[0]
+        assert problem.gap(v) * P >= P - best.fun > 0.0
+        absolute = SquaredLoss(S=S, height=height, penalty=penalty, absolute=True)
+        nearby = minimize(lambda u: squared(S, 1.0, penalty, height, True)(u)[0], v, method="Powell").fun
+        P = squared(S, 1.0, penalty, height, True)(v)[0]
+        assert absolute.gap(v) * P >= P - nearby
+    assert problem.gap(best.x * np.nan) == np.inf
+    np.testing.assert_allclose(problem.newton(best.x * np.nan, 1e-9)[0], best.x, atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [0.0, np.nan, 1.5])
+def test_liblinears_word_is_not_taken(wrong, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coefficients that are not the optimum's, or not numbers, are mended; where they cannot be, it is said."""
+    X, y = make_classification(200, 6, flip_y=0.2, random_state=0)
+    right = STDALinearSVC(tol=1e-8, random_state=0).fit(X, y).coef_
+    fit = LinearSVC.fit
+
+    def altered(self, *given):
+        fit(self, *given).coef_ *= wrong
+        return self
+
+    monkeypatch.setattr(LinearSVC, "fit", altered)
+    np.testing.assert_allclose(STDALinearSVC(tol=1e-8).fit(X, y).coef_, right, rtol=1e-4)
+    monkeypatch.setattr(squared_loss, "MOST_COLUMNS", 3)
+    if np.isnan(wrong):
+        with pytest.raises(ValueError, match="not finite"):
+            STDALinearSVC().fit(X, y)
+    else:
+        with pytest.warns(ConvergenceWarning, match=r"the relative gap is \d"):
+            STDALinearSVC().fit(X, y)
+
+
+def test_passes_that_ran_out_state_the_gap() -> None:
+    """LIBLINEAR's warning, and how far it came."""
+    X, y = make_classification(300, 10, flip_y=0.2, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="Liblinear failed to converge.*the relative gap is 1, tol = 0.0001"):
+        STDALinearSVC(dual=True, C=1e4, max_iter=5).fit(X, y)
 
 
 def test_the_examples_of_the_docstrings() -> None:

@@ -254,6 +254,55 @@ def test_arrays_that_do_not_fit_are_named(kind, kernel, rows) -> None:
                     decide(rows(X))
 
 
+PLANES = {
+    "coef_": [lambda v: v[..., :2], lambda v: v[:0], lambda v: v * np.nan, lambda v: v[None], lambda _: None, list],
+    "intercept_": [lambda v: v[:0], lambda v: np.append(v, v), lambda v: v * np.inf, lambda _: None],
+    "n_features_in_": [lambda n: n + 1, lambda _: None],
+    "classes_": [lambda v: v[:1], lambda v: np.append(v, "d"), lambda _: None],
+}
+
+
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("machine", [STDALinearSVC(), STDALinearSVC(loss="hinge"), STDALinearSVR()], ids=str)
+def test_planes_that_do_not_fit_are_named(machine, rows) -> None:
+    """Altered, missing and half-read arrays of LinearSVC's kind do not answer, and the message names the array."""
+    X, y = load_iris(return_X_y=True)
+    target = X[:, 0] if isinstance(machine, STDALinearSVR) else np.array(["a", "b", "c"])[y]
+    fit = pickle.dumps(machine.fit(rows(X), target))
+    assert np.isfinite(np.asarray(machine.predict(rows(X)) == target, dtype=float)).all()
+    for name, changes in PLANES.items():
+        if not hasattr(machine, name):
+            continue
+        for change in changes:
+            altered = pickle.loads(fit)
+            setattr(altered, name, change(getattr(altered, name)))
+            _refuses(altered, rows(X), name)
+        if name != "classes_":
+            altered = pickle.loads(fit)
+            delattr(altered, name)
+            _refuses(altered, rows(X), name)
+
+
+def _refuses(machine, X, name) -> None:
+    for decide in (machine.predict, getattr(machine, "decision_function", machine.predict)):
+        with pytest.raises(ValueError, match=f"{type(machine).__name__} was altered: ({name}|coef_|intercept_)"):
+            decide(X)
+
+
+def test_planes_that_were_changed_to_others_answer() -> None:
+    """`sparsify`, no intercept, and numbers that a user writes are not damage."""
+    X, y = load_iris(return_X_y=True)
+    for options in ({}, {"fit_intercept": False}):
+        machine = STDALinearSVC(**options).fit(X, y)
+        right = machine.decision_function(X)
+        np.testing.assert_allclose(machine.sparsify().decision_function(X), right, atol=1e-12)
+        machine.densify().coef_ = np.ones((3, 4), np.float32)
+        assert machine.decision_function(X).shape == (150, 3)
+    single = STDALinearSVR(fit_intercept=False).fit(X, X[:, 0])
+    single.coef_ = np.ones(4)
+    np.testing.assert_allclose(single.predict(X), X.sum(axis=1))
+
+
 def test_a_place_beyond_a_given_matrix_is_named() -> None:
     """LIBSVM reads columns of a given matrix at the places of the support vectors."""
     X, y = load_iris(return_X_y=True)

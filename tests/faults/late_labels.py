@@ -21,8 +21,9 @@ import numpy as np
 import pandas as pd
 from confluent_kafka import Producer
 
-from consumers.settings import LabelsConfig, Settings
-from consumers.streams import joined_source
+from consumers.branches.late_labels import joined_source
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.log_time import ENOUGH

@@ -28,13 +28,13 @@ import structlog
 import consumers.scorer.life
 import consumers.trainer.publishing
 import streamsvm.kafka.cluster
+from consumers.branches.late_labels.joined_source import JoinedSource
+from consumers.branches.workers.coresets_topic import CoresetsWriter, Due
 from consumers.host.clock import Clock
 from consumers.host.web.connections import Connections
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.joined_source import JoinedSource
-from consumers.trainer.workers.coresets_topic import CoresetsWriter, Due
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.ingest.decoder import Decoded, PointDecoder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.settings import LabelsConfig
+from consumers.branches.late_labels.settings import LabelsConfig
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import StateError
 from streamsvm.ingest.decoder import encode

@@ -168,6 +168,20 @@ def test_a_field_that_nearly_only_one_label_has_is_suspected() -> None:
     assert one(values, labels)[1].startswith("leak suspected: whether it is present separates the labels (AUC 0.997)")
 
 
+@pytest.mark.parametrize("each", [2, 3, 10])
+def test_many_values_that_know_the_label_by_chance_only_are_not_suspected(each: int) -> None:
+    """Of values that come a few times, many come with one label: that is no leak; also where the labels alternate."""
+    chance = random.Random(0)
+    values = [f"v{i % (2_000 // each)}" for i in range(2_000)]
+    chance.shuffle(values)
+    for labels in ([chance.random() < 0.1 for _ in values], [i % 2 == 0 for i in range(2_000)]):
+        found, why = one(values, labels)
+        assert found is not None, why
+    assert one(values, [int(value[1:]) % 2 == 0 for value in values])[1].startswith(
+        "leak suspected" if each == 10 else f"{2_000 // each} values"
+    )
+
+
 def test_a_search_for_leaks_looks_at_each_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mean of a value's labels is not computed again for each of its rows."""
     averaged = 0

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
 from consumers.host.web.connections import HttpConnection, Phase
@@ -38,10 +39,10 @@ from consumers.page.past import _offset_of_parent
 from consumers.served.reading import runs_of
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
-from consumers.trainer.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from streamsvm import places
-from streamsvm.archive import forgotten
-from streamsvm.archive.store import Identity
+from streamsvm.branches.history import forgotten
+from streamsvm.branches.history.erased import decode_erased
+from streamsvm.branches.history.store import Identity
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
 from streamsvm.checkpoint.coreset_log import PartitionLog
@@ -70,7 +71,6 @@ from streamsvm.kafka.attempts import Stamp
 from streamsvm.model import certified, deciles_header, skill_header
 from streamsvm.model import message as model_codec
 from streamsvm.model.challenge import decode_challenge
-from streamsvm.model.erased import decode_erased
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from streamsvm.model.version import version_number
 from streamsvm.points import Position

@@ -13,13 +13,14 @@ import msgspec
 import pytest
 import yaml
 
-from consumers.settings import LabelsConfig, ScoringConfig, Settings
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import ScoringConfig, Settings
+from streamsvm.branches.history.erased import Erased, encode_erased
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
 from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
-from streamsvm.model.erased import Erased, encode_erased
 from streamsvm.model.pointers import (
     Alias,
     Head,

@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from streamsvm.model.parts import NAMES
+from streamsvm.model.parts import names
 from streamsvm.named_parts import PASSED_OVER
 from tests.brokers.jvm import CannotRun
 from tests.golden.model import KINDS, parts_of, path_of
 from tests.interop.inputs import Answer, answers_to_each, in_python
 
 LANGUAGES: Final = ("Python", "Node.js", "Java")
-DECISIVE: Final = sorted(name for name in NAMES if not name.startswith(PASSED_OVER))
+DECISIVE: Final = sorted(name for name in names() if not name.startswith(PASSED_OVER))
 HOLDERS: Final = ("linear-threshold", "rbf-classes", "events-half")
 """Golden messages that together have every part that an answer depends on."""
 Value = dict[str, Any]

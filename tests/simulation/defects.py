@@ -16,9 +16,9 @@ from unittest import mock
 import msgspec
 import numpy as np
 
+from consumers.branches.late_labels import joined_source
 from consumers.host.runtime import Health
 from consumers.settings import Settings
-from consumers.streams import joined_source
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.streams.version_settlement import VersionSettlement
@@ -29,7 +29,7 @@ from consumers.trainer.startup import Startup
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.config import JoinConfig
+from streamsvm.config import LabelRule
 from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.delivery.reading import Reading
 from streamsvm.errors import StateError
@@ -459,11 +459,11 @@ def _any_generation(candidates: Iterable[Candidate], present: Present) -> Any:
 _rules_of = joined_source.rules_of
 
 
-def _no_early_labels(labels: JoinConfig, most_rows: int) -> JoinRules:
+def _no_early_labels(labels: LabelRule, most_rows: int) -> JoinRules:
     return replace(_rules_of(labels, most_rows), early_ms=-1)
 
 
-def _a_longer_horizon(labels: JoinConfig, most_rows: int) -> JoinRules:
+def _a_longer_horizon(labels: LabelRule, most_rows: int) -> JoinRules:
     rules = _rules_of(labels, most_rows)
     return replace(rules, horizon_ms=2 * rules.horizon_ms)
 

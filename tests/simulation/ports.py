@@ -18,10 +18,10 @@ from consumers.settings import Settings, Start
 from consumers.streams.standstill import Standstill
 from consumers.trainer.components import Components
 from consumers.trainer.gatekeeping import CurrentVersion, MarginGate, present_of
-from consumers.trainer.life import WarmUp
 from consumers.trainer.owner_watch import OwnerWatch
 from consumers.trainer.topic_watch import Look, look
 from consumers.trainer.trainer import Trainer
+from consumers.trainer.warming import WarmUp
 from streamsvm.config import ModelConfig
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from consumers.settings import CheckpointConfig, InputConfig, LabelsConfig, OutputConfig, Settings, TrainingConfig
+from consumers.branches.late_labels.settings import LabelsConfig
+from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
 from streamsvm.coreset.moments import Moments
 from streamsvm.features.recipe import Recipe

@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.papers.foreign import LibsvmSolver
+from streamsvm.papers.stda_solver import PaperStdaSolver
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.objective import optimality
 from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver, StdaSolver
+from streamsvm.svm.solvers import StdaSolver
+from tests.papers.test_stda import CASES, brute_force
 from tests.streams import gaussian
 from tests.svm.problems import Case, weights
-from tests.svm.test_stda import CASES, brute_force
 
 LARGER = [
     Case("gaussian", 2_000, "linear", 1.0, 3.0),

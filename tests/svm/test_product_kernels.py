@@ -8,10 +8,12 @@ from scipy import sparse
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from streamsvm.model.kernels import RbfKernel
+from streamsvm.papers.foreign import LibsvmSolver
+from streamsvm.papers.stda_solver import PaperStdaSolver
 from streamsvm.svm.block import product_kernels
 from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks
 from streamsvm.svm.problem import Problem
-from streamsvm.svm.solvers import LibsvmSolver, PaperStdaSolver, StdaSolver
+from streamsvm.svm.solvers import StdaSolver
 
 Z = np.random.default_rng(0).normal(size=(60, 7)) * (np.random.default_rng(1).random((60, 7)) < 0.4)
 KINDS = [np.asarray, sparse.csr_array, sparse.csr_matrix]

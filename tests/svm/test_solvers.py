@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.papers.foreign import LiblinearSolver, PegasosSolver
 from streamsvm.svm.objective import primal_objective
 from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.solvers import SOLVERS, LiblinearSolver, PegasosSolver, StdaSolver
+from streamsvm.svm.solvers import SOLVERS, StdaSolver
 from tests.svm.problems import Case
 
 EXACT = ("stda", "stda-paper", "libsvm")

@@ -8,6 +8,7 @@ from typing import Any, Final
 from streamsvm.branches.memories.shares import Shares
 from streamsvm.branches.memories.voting import Expert, Voting
 from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedLearned, describes
+from streamsvm.checkpoint.parts import PartOf
 from streamsvm.coreset.structure import Learned
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition
@@ -82,3 +83,4 @@ def _with_cut(cut: Cut, learned: Learned, partitions: Pairs[HeldOfPartition]) ->
 
 
 CUT: Final = Part(form=CutForgetful, has=lambda cut: cut.held is not None, of=_of_cut, joined=_with_cut)
+PLUGGED: Final = PartOf("cut", CUT)

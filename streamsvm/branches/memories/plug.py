@@ -8,6 +8,6 @@ PLUGS: Final = {
         "streamsvm.branches.memories.kinds:DECAY",
         "streamsvm.branches.memories.kinds:ADAPTIVE",
     ),
-    "checkpoint_parts_of_cut": ("streamsvm.branches.memories.checkpoint_parts:CUT",),
+    "checkpoint_parts": ("streamsvm.branches.memories.checkpoint_parts:PLUGGED",),
     "voting_forms": ("streamsvm.branches.memories.checkpoint_parts:PlacedVoting",),
 }

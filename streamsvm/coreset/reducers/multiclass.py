@@ -26,17 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.calibration import MOST, calibrate
-from streamsvm.coreset.clustering import ClusterRule
 from streamsvm.coreset.reducers.base import (
     Observed,
     Pilot,
     UniformReducer,
-    importance_sample,
     inclusion_probabilities,
     systematic,
 )
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED, importance, kernel_importance
-from streamsvm.coreset.sensitivity import sensitivities
 from streamsvm.linalg import Float
 from streamsvm.points import Points, Signs
 
@@ -82,37 +79,6 @@ class SharedPilot:
         """Return the bounded pilots of classes that some of the points are of, and some are not."""
         of_class = np.bincount(points.y, minlength=len(self.pilots))
         return {label: pilot for label, pilot in self.bounded.items() if 0 < of_class[label] < len(points)}
-
-
-class SharedSensitivityReducer:
-    """Independent draws in proportion to the greatest of each point's K sensitivities: all K bounds hold at once.
-
-    Parameters
-    ----------
-    rule : "log", "elbow", "silhouette" or a number
-    """
-
-    needs_pilot: ClassVar[bool] = True
-    observes: ClassVar[bool] = False
-
-    def __init__(self, rule: ClusterRule | int = "log") -> None:
-        self.observed = Observed()
-        self._rule = rule
-
-    def reduce(self, points: Points, m: int, random: np.random.Generator, pilot: SharedPilot | None) -> Points:
-        """Return at most `m` points; see the class."""
-        if len(points) <= m:
-            return points
-        assert pilot is not None
-        if not pilot.bounded:
-            return UniformReducer().reduce(points, m, random, None)
-        gamma = np.zeros(len(points))
-        for label, own in pilot.bounded.items():
-            signs = points.against_the_rest(label).y
-            Z, weight = own.transform(points.X), points.weight
-            found = sensitivities(Z, signs, weight, own.penalty, own.lower_bound, random, self._rule)
-            np.maximum(gamma, found.gamma, out=gamma)
-        return importance_sample(points, gamma, m, random)
 
 
 class SharedReducer:
@@ -270,7 +236,7 @@ class _Problems:
 
 
 def _decisions(pilot: Pilot, rows: Float) -> Float:
-    """Return a pilot's decision values; no BLAS: see `streamsvm.coreset.clustering`."""
+    """Return a pilot's decision values; no BLAS, whose bits depend on the number of threads."""
     if pilot.decisions is not None:
         return pilot.decisions
     return np.asarray(np.einsum("ij,j->i", rows[:, :-1], pilot.coefficients) + pilot.intercept, dtype=np.float64)

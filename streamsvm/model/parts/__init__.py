@@ -6,22 +6,23 @@ part               stands in a version
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
 `half_precision`   whose support vectors are float16 and whose dual coefficients are float32 values
 `info_audit`       whose objective over the whole stream is estimated
-`info_built`       that was built of a stretch of the past
 `info_labels`      whose labels come from a log of their own
 `info_memory`      that is not of everything that was learned
-`info_refined`     that was refined from another one
 `probability`      that has probabilities
 `recipe`           of raw events: what becomes of an event
 `threshold`        that answers the second label above another decision value than 0
 =================  ====================================================================================================
 
+Branches add theirs at the socket ``message_parts``.
+
 The names follow the rule of `streamsvm.named_parts`: without an ``info_`` part every answer stays the same. A part is
-added here, and nowhere else: a module with `PART`, a schema beside it, and a line in `PARTS`.
+added here, and nowhere else: a module with `PART`, a schema beside it, and a line in `OWN`, or in the branch's `PLUGS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -29,40 +30,51 @@ import msgspec
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model.parts import (
     audit,
-    built,
     classes,
     half_precision,
     labels_log,
     memory,
     probability,
     recipe,
-    refined,
     threshold,
 )
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import Part
 from streamsvm.model.version import Version
-from streamsvm.named_parts import UnknownPart, named_parts, sorted_parts
+from streamsvm.named_parts import PASSED_OVER, UnknownPart, named_parts, sorted_parts
+from streamsvm.sockets import plugged
 
-PARTS: Final[tuple[Part, ...]] = (
-    classes.PART,  # the first: the number of machines follows from it
+FIRST: Final[tuple[Part, ...]] = (
+    classes.PART,  # the number of machines follows from it
     half_precision.PART,
+)
+OWN: Final[tuple[Part, ...]] = (
     audit.PART,
-    built.PART,
     labels_log.PART,
     memory.PART,
     probability.PART,
     recipe.PART,
-    refined.PART,
     threshold.PART,
 )
-"""Every part, in the order in which they are decoded."""
-NAMES: Final = frozenset(part.name for part in PARTS)
+"""The trunk's other parts."""
+
+
+@cache
+def every_part() -> tuple[Part, ...]:
+    """Return every part, in the order in which they are decoded."""
+    others = (*OWN, *plugged("message_parts", Part))
+    return (*FIRST, *sorted(others, key=lambda part: part.name.removeprefix(PASSED_OVER)))
+
+
+@cache
+def names() -> frozenset[str]:
+    """Return the names of all parts."""
+    return frozenset(part.name for part in every_part())
 
 
 def encoded(version: Version) -> list[msgspec.Struct]:
     """Return the parts of a version, in ascending order of their names."""
-    found = (part.encode(version) for part in PARTS)
+    found = (part.encode(version) for part in every_part())
     return sorted_parts(one for one in found if one is not None)
 
 
@@ -82,14 +94,14 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
         If a part is there twice, is missing, is cut short, or contradicts the trunk or itself; names it.
     """
     try:
-        found, passed_over = named_parts(parts, NAMES)
+        found, passed_over = named_parts(parts, names())
     except UnknownPart as error:
         raise UnknownFormat(f"the message cannot be read: {error}", "Upgrade the reader.") from None
     except ValueError as error:
         raise InvalidMessage(f"the message cannot be read: {error}") from None
     if len(draft.labels) > 2 and classes.PART.name not in found:
         raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part {classes.PART.name!r} is missing")
-    for part in PARTS:
+    for part in every_part():
         if part.name not in found:
             continue
         try:

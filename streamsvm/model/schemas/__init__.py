@@ -12,7 +12,7 @@ import json
 from importlib import resources
 from typing import Any, Final
 
-from streamsvm.model.parts import PARTS
+from streamsvm.model.parts import every_part, names
 from streamsvm.named_parts import PASSED_OVER
 
 _WIDTH: Final = 160
@@ -25,10 +25,11 @@ def model_schema() -> dict[str, Any]:
 
 def assembled() -> dict[str, Any]:
     """Return the schema made of its parts, which `model_schema` reads from a file."""
-    trunk, names = _read(__name__, "trunk"), sorted(part.name for part in PARTS)
+    trunk, known = _read(__name__, "trunk"), sorted(names())
     definitions = trunk["$defs"]
-    for part in sorted(PARTS, key=lambda part: part.name):
-        schema = _read("streamsvm.model.parts", part.encode.__module__.rpartition(".")[2])
+    for part in sorted(every_part(), key=lambda part: part.name):
+        package, _, module = part.encode.__module__.rpartition(".")
+        schema = _read(package, module)
         inner = schema.pop("$defs", {})
         assert definitions.keys().isdisjoint({part.name, *inner}), part.name
         assert part.name not in inner, part.name
@@ -37,9 +38,9 @@ def assembled() -> dict[str, Any]:
         "description": "A part that a reader may pass over, of a later release.",
         "type": "object",
         "required": ["part"],
-        "properties": {"part": {"type": "string", "pattern": f"^{PASSED_OVER}", "not": {"enum": names}}},
+        "properties": {"part": {"type": "string", "pattern": f"^{PASSED_OVER}", "not": {"enum": known}}},
     }
-    trunk["properties"]["parts"]["items"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*names, "passed_over")]}
+    trunk["properties"]["parts"]["items"] = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in (*known, "passed_over")]}
     return trunk
 
 

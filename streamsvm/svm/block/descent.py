@@ -1,13 +1,13 @@
-r"""Block descent for the SVM dual: the paper's STDA method, with a whole block of kernel values as its cache.
+r"""Block descent for the SVM dual: the decomposition of STDA-SVM, with blocks that are solved inside.
 
 Problem (the dual of `streamsvm.svm.objective`), where each point has its own upper bound C_i:
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
-Source: Liuzzi, Lucidi, Manno and Rinaldi 2015; `streamsvm.svm.paper.stda` implements their method to the letter.
-Variables and signs are those of that module: b_i = y_i a_i, F_i = grad f_i / y_i; the points of R may rise, those of S
-may fall. The paper's first level of caching prefers pairs whose columns are cached, as long as their violation exceeds
-a share eta of the largest one. Here the cache is a block W of a few hundred points with all kernel values among them:
+Source: Liuzzi, Lucidi, Manno and Rinaldi 2015; this is not their method to the letter. The variables are b_i = y_i a_i
+and F_i = grad f_i / y_i; the points of R are those whose b may rise, the points of S those whose b may fall. The first
+level of caching in the paper prefers pairs whose columns are cached, as long as their violation exceeds a share eta of
+the largest one. Here the cache is a block W of a few hundred points with all kernel values among them:
 
 1. the points of S with the greatest F and the points of R with the least F join half of the previous block
    (`inner.choose`);

@@ -92,7 +92,8 @@ class InteriorPointSolver(CheckedSolver):
 
     gap: float = 0.02
 
-    def _solve(self, problem: Problem) -> Solution:
+    def solve_checked(self, problem: Problem) -> Solution:
+        """Solve; see `CheckedSolver`."""
         assert isinstance(problem.kernel, LinearKernel)
         rows = signed_rows(problem.Z, problem.y.astype(np.float64))
         used = _shortest(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ from consumers.page.board import ScorerBoard, ServingSnapshot
 from consumers.page.collect import status_of
 from consumers.page.page import page_of
 from consumers.page.scoring import ScorerFacts, verdict_of
-from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, decode, encode
+from consumers.page.status import DriftPart, ScorerStatus, ScoringMoment, Status, encode
 from consumers.settings import Settings
 from streamsvm.registry.loading import Loaded
 from tests.test_subscriber import version_of
@@ -75,7 +76,7 @@ def test_a_status_has_the_figures_of_the_metrics() -> None:
         board.look(7, 0.01, T0 + timedelta(seconds=2 * second), 2.0 * second)
     status = status_of(settings, board, metrics, health, T0, T0)
     assert isinstance(status, ScorerStatus)
-    assert decode(encode(status)) == status
+    assert msgspec.json.decode(encode(status), type=Status) == status
     assert status.verdict.headline == "Rejecting most records"
     scoring = status.scoring
     assert scoring is not None

@@ -1,0 +1,44 @@
+"""Challenges in a trainer: a gate behind the quality gate, and what is done about a challenge in every turn."""
+
+from __future__ import annotations
+
+from consumers.branches.challenges.challenges import Challenges, ShadowGate
+from consumers.trainer.attachment import Attachment, Making, Part
+from consumers.trainer.gatekeeping import Gatekeeper
+from streamsvm.delivery import Delivery
+from streamsvm.model.version import Version
+
+
+class ShadowOfTrainer(Attachment):
+    """Versions become current once they have won a challenge."""
+
+    _gate: ShadowGate
+
+    def gate(self, gate: Gatekeeper) -> Gatekeeper:
+        """Let what passes the quality gate wait for a challenge."""
+        self._gate = ShadowGate(gate, self.world.delivery.head, self.world.components.metrics)
+        return self._gate
+
+    def part(self, making: Making) -> Part:
+        """Return what begins, follows and ends challenges."""
+        parts = self.world.components
+        challenges = Challenges(
+            making.settings,
+            parts.cluster,
+            self.world.session,
+            self._gate,
+            making.quality,
+            parts.metrics,
+            now=parts.clock.now,
+            monotonic=parts.clock.monotonic,
+        )
+        self.world.stack.callback(challenges.close)
+        return _Turns(challenges, self.world.delivery)
+
+
+class _Turns(Part):
+    def __init__(self, challenges: Challenges, delivery: Delivery) -> None:
+        self._challenges, self._delivery = challenges, delivery
+
+    def turn(self) -> Version | None:
+        return self._challenges.turn(ready=self._delivery.ready)

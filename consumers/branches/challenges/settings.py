@@ -1,0 +1,96 @@
+"""Challenges: a version becomes current once it was better in the shadow of the current one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal
+
+from pydantic import Field
+
+from consumers.settings_sockets import SettingsOptions
+from streamsvm.option_texts import Duration
+from streamsvm.sections import Section, section
+from streamsvm.supports import LABELS, TOPICS_APART
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from consumers.settings import Settings
+
+
+class ChallengeOptions(Section):
+    """Of `[output]`: whether and how a version has to be better in the shadow of the current one."""
+
+    gate: Literal["margin", "shadow"] = Field(
+        default="margin",
+        description="`shadow`: a version that passes the margin becomes current only after it was better than the "
+        "current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. One version at "
+        "a time is the challenger. The trainer reads scoring.output_topic, and finds labels in labels.topic, or, where "
+        "they come with the points, in its own input, which then has to be scoring.topic.",
+    )
+    gate_figure: Literal["auc", "accuracy", "log_loss", "cost"] = Field(
+        default="auc",
+        description="With gate = shadow: by what the two are compared. `log_loss` needs svm.probability, `cost` "
+        "svm.cost.",
+    )
+    gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
+        default=20_000,
+        description="With gate = shadow: number of labels after which a challenger that was not better has lost. The "
+        "two are compared again and again before. In one of 100 trainers any challenge at all is ever won by a "
+        "challenger that is not better; each challenge spends a part of that, so later ones need more labels, the "
+        "1000th at most three times as many as the first. An AUC of 0.8725 instead of 0.85 takes some 5300 labels at "
+        "50 % positives, and some 39000 at 2 %. Where the labels cannot be enough, the log says how many are needed.",
+    )
+    gate_wait: Duration = Field(
+        default=7 * 86_400.0,
+        description="With gate = shadow: how long a challenge lasts at most, in the time of the learned records: "
+        "seconds, or 90m, 36h, 14d. Then gate_unlabeled decides, for example where no scorer runs.",
+    )
+    gate_unlabeled: Literal["keep", "pass"] = Field(
+        default="keep",
+        description="With gate = shadow: what happens to a challenger whose time is over before there were enough "
+        "labels: the current version stays (`keep`), or the challenger becomes current, for it passed the margin "
+        "(`pass`).",
+    )
+
+    @property
+    def challenges(self) -> bool:
+        """Whether there are challenges."""
+        return self.gate == "shadow"
+
+
+class ShadowScoring(Section):
+    """Of `[scoring]`: which version is scored in the shadow of the one that serves."""
+
+    shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
+        default="",
+        description="Score another version on the same records, and say in each score, under `shadow`, what that one "
+        "would have answered: an alias of this model, such as `@challenger`, which a trainer of output.gate = shadow "
+        "sets; or the models topic of another trainer, whose current version it then is, as `topic`, or `topic/name` "
+        "if its model has another name. Nobody waits for it. Default: none.",
+    )
+
+
+def topics_apart(settings: Settings) -> str:
+    """Return the topics because of which no score finds its label; empty where scores find theirs."""
+    if settings.labels_topic or settings.scoring.topic == settings.input.topic:
+        return ""
+    return f"the labels are in input.topic = {settings.input.topic}, and scoring.topic = {settings.scoring.topic}"
+
+
+def _axes(settings: Settings) -> Mapping[str, object]:
+    output = section(settings, ChallengeOptions)
+    if not output.challenges:
+        return {}
+    return {
+        "output.gate": output.gate,
+        "output.gate_margin": settings.output.gate_margin,
+        "output.gate_figure": output.gate_figure,
+        "svm.cost": settings.svm.cost,
+        "svm.probability": settings.svm.probability,
+        LABELS: 2 if settings.points is None else settings.points.classes,
+        TOPICS_APART: topics_apart(settings),
+    }
+
+
+GATE: Final = SettingsOptions(section="output", mixin=ChallengeOptions, after="gate_versions", axes=_axes)
+SHADOW: Final = SettingsOptions(section="scoring", mixin=ShadowScoring, after="reasons")

@@ -1,0 +1,176 @@
+"""History in a trainer: rows that were erased are passed over, and what is learned is archived."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
+from consumers.streams.topics import KnownPointers
+from consumers.trainer.attachment import Attachment, Making, Part, World
+from streamsvm.branches.history.erasure import emptied, obeys
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
+from streamsvm.delivery import Begin, Present, Resume
+from streamsvm.errors import StateError
+from streamsvm.kafka import TopicInfo
+from streamsvm.model.left_out import LeftOut, left_out_key, masked
+from streamsvm.points import Positions, Rows
+from streamsvm.sections import section
+from streamsvm.supports import ERASURE, require
+
+if TYPE_CHECKING:
+    from consumers.branches.history.archivist import Archivist
+
+
+class History(Attachment):
+    """Erased rows, and the archive if there is one.
+
+    Parameters
+    ----------
+    world : World
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._erased: LeftOut | None = None
+        self._obeyed: Obeyed | None = None
+
+    def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
+        """Take in which rows of the input were erased.
+
+        Raises
+        ------
+        ConfigurationError
+            If they would be learned nevertheless, because others than this process read the input.
+        """
+        erased = pointers.erased
+        self._erased = erased if erased is not None and erased.is_of(topic.name, topic.topic_id or "") else None
+        if self._erased is not None:
+            refuse_erasure(self.world.settings, f"rows of {topic.name} were erased ({len(self._erased.rows):,})")
+
+    def ordered(self, snapshots: Iterable[Snapshot], present: Present) -> Iterable[Snapshot]:
+        """Let checkpoints that obey the record come first: one that may hold the rows is only a place to begin."""
+        erased = self._erased
+        if erased is None:
+            return snapshots
+        return sorted(snapshots, key=lambda read: read.name == present.name and not obeys(read, erased))
+
+    def candidate(self, snapshot: Snapshot, present: Present) -> Snapshot:
+        """Return a checkpoint without the rows.
+
+        Raises
+        ------
+        StateError
+            If it names a record of erased rows where the topic has none.
+        """
+        erased = self._erased
+        read = snapshot if erased is None or snapshot.name != present.name else emptied(snapshot, erased, present.head)
+        _refuse_without_record(read, present, erased)
+        return read
+
+    def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:  # noqa: ARG002
+        """Take in under which record the checkpoint was made that goes on."""
+        if self._erased is None:
+            self._obeyed = None
+        elif isinstance(begun, Resume):
+            self._obeyed = begun.snapshot.erased
+        else:
+            self._obeyed = Obeyed(sha256=self._erased.sha256, continues=0)
+
+    @property
+    def continues(self) -> int:
+        """The incarnation whose newest version this one continues."""
+        return 0 if self._obeyed is None else self._obeyed.continues
+
+    def passes_over(self) -> Callable[[Rows], Rows] | None:
+        """Return what marks erased rows."""
+        places = {} if self._erased is None else self._erased.places()
+        return partial(masked, places=places) if places else None
+
+    def saved(self, snapshot: Snapshot) -> Snapshot:
+        """Say under which record the checkpoint was made."""
+        return replace(snapshot, erased=self._obeyed)
+
+    def part(self, making: Making) -> Part | None:
+        """Return what archives; None where nothing is archived or was erased."""
+        archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
+        if archivist is None and self._erased is None:
+            return None
+        return _Kept(making.settings.name, archivist, self._erased)
+
+    def _archivist(self, making: Making) -> Archivist:
+        from consumers.branches.history.archivist import Archivist, archive_config
+        from streamsvm.branches.history.store import Identity
+
+        settings, pipeline = making.settings, making.pipeline
+        archive = section(settings, ArchiveConfig)
+        identity = Identity(
+            name=settings.name,
+            topic=settings.input.topic,
+            topic_id=making.topic_id,
+            config=archive_config(settings.models(), archive),
+            base=pipeline.base,
+        )
+        archivist = Archivist(archive, identity, self.world.components.metrics)
+        self.world.stack.callback(archivist.close)
+        archivist.open(pipeline.learner.positions, pipeline.learner.learned(), self._erased)
+        return archivist
+
+
+class _Kept(Part):
+    """What is kept of the past, and what must not be."""
+
+    def __init__(self, name: str, archivist: Archivist | None, erased: LeftOut | None) -> None:
+        self._name, self._archivist, self._erased = name, archivist, erased
+
+    def began(self, checkpoints: CheckpointDirectory) -> None:
+        if self._erased is not None:  # what an older checkpoint holds of erased rows goes, too
+            checkpoints.remove_disobedient(self._erased, self._name)
+
+    def learned(self, rows: Rows) -> None:
+        if self._archivist is not None:
+            self._archivist.learned(rows)
+
+    def save(self, confirm: Callable[[], None], base: Positions) -> None:
+        if self._archivist is not None:
+            confirm()
+            self._archivist.extend(base)
+            self._archivist.save()
+
+
+def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut | None) -> None:
+    """Refuse a checkpoint that names a record of erased rows where the topic has none.
+
+    Raises
+    ------
+    StateError
+    """
+    own = snapshot.erased
+    if own is None or erased is not None or (snapshot.topic, snapshot.topic_id) != (present.topic, present.topic_id):
+        return
+    raise StateError(
+        f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "
+        f"erased rows with the SHA-256 {own.sha256}, but the aliases topic holds no record "
+        f"{left_out_key(present.name)}: rows that were erased would be learned",
+        "Restore the aliases topic; or give streamsvm forget the same rows once more, which writes the record anew.",
+    )
+
+
+def refuse_erasure(settings: Settings, why: str) -> None:
+    """Refuse what cannot pass over erased rows.
+
+    Parameters
+    ----------
+    settings : Settings
+    why : str
+        What was or is to be erased.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    require({ERASURE: why, **settings.axes})

@@ -1,0 +1,393 @@
+"""`streamsvm forget`: rows taken out of what a trainer has learned, and of what it will learn.
+
+What was learned of a row cannot be told from what was learned of others. So the places of erased rows become a record
+of the aliases topic, which every start and every `verify` reads; what was learned goes; and the trainer's next start
+reads the log again from where the model began, the rows counting as rejected when they came. Structure, checkpoint and
+later versions are then those of a stream in which they were rejected.
+
+Order: the mark of the archive, where there is one (`consumers.branches.history.forgetting`); the record, in one
+transaction with its audit entry, under the trainer's own transactional id; then the checkpoints of this directory; then
+the archive. Whatever ends the command in between, a start finds the record, and obeys it: a trainer on another machine
+does, too, and refuses an archive that does not.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Final
+
+from consumers.branches.history.attached import refuse_erasure
+from consumers.branches.history.erased_rows import shown
+from consumers.branches.history.forgetting import Checkpoint, Report
+from consumers.branches.history.stretches import Log, Ranges
+from consumers.metrics import TRAINER, Metrics
+from consumers.settings import Settings
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
+from consumers.trainer.session import InDoubt, Session
+from streamsvm.branches.history.erased import MOST, Erased, encode_erased
+from streamsvm.branches.history.erasure import emptied, obeys
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import Disk, FileSystem
+from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.config import ModelConfig
+from streamsvm.crashpoints import crash_point
+from streamsvm.delivery import Delivery
+from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.training import limited
+from streamsvm.model import trail
+from streamsvm.model.left_out import left_out_key
+from streamsvm.points import Position
+
+PAUSE_S: Final = 0.2
+MEASURED_ROWS: Final = 20_000
+"""Rows that are read and learned, and thrown away, to say how long all will take."""
+Positions = Mapping[int, Sequence[Position]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What the next start has to do again.
+
+    Attributes
+    ----------
+    rows : int
+        To be read and learned again.
+    seconds : float
+        How long that takes, by the first of them.
+    """
+
+    rows: int
+    seconds: float
+
+
+def erase(
+    connection: Connection,
+    settings: Settings,
+    positions: Positions,
+    report: Report,
+    *,
+    reason: str = "",
+    agree: Callable[[Cost], bool],
+    marking: Callable[[], None] = lambda: None,
+    schemas: SchemaRegistry | None = None,
+    timeout_s: float = READ_TIMEOUT_S,
+) -> bool:
+    """Erase rows from what a trainer, which must be stopped, has learned and will learn.
+
+    Parameters
+    ----------
+    connection : Connection
+    settings : Settings
+        The trainer's.
+    positions : mapping of partition to sequence of Position
+    report : Report
+        What is found and done is written there.
+    reason : str
+        For the audit trail.
+    agree : callable
+        Takes the cost; returns whether to go on. Nothing is changed before.
+    marking : callable
+        Marks the archive; called right before the record is published.
+    schemas : SchemaRegistry, optional
+    timeout_s : float
+
+    Returns
+    -------
+    bool
+        Whether it was done; also where nothing of these rows was to be done.
+
+    Raises
+    ------
+    ConfigurationError
+        If that is not possible; nothing was changed.
+    StateError
+        If a trainer holds the checkpoint directory.
+    TransientError
+        If the broker does not answer, or the disk refuses.
+    """
+    refuse_erasure(settings, "rows are to be erased")
+    place = settings.checkpoint.directory
+    if not place.is_dir():
+        raise _without_checkpoint(settings)
+    cluster = Cluster(connection)
+    disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
+    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory, cluster.keeping():
+        erasure = _Erasure(connection, cluster, settings, disk, directory, report, timeout_s)
+        erasure.look(positions, schemas)
+        if not erasure.unfinished:
+            return True
+        cost = erasure.cost(schemas)
+        report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
+        if not agree(cost):
+            return False
+        erasure.record(reason, marking)
+        crash_point("erase.recorded")
+        erasure.empty()
+        crash_point("erase.emptied")
+        return True
+
+
+def configuration_of(settings: Settings) -> ModelConfig:
+    """Return the configuration of the newest checkpoint, by which records are decoded.
+
+    Raises
+    ------
+    ConfigurationError
+        If there is none.
+    StateError
+        If a trainer holds the directory.
+    """
+    place = settings.checkpoint.directory
+    if not place.is_dir():
+        raise _without_checkpoint(settings)
+    disk = FileSystem(place, trusted=settings.checkpoint.trust_directory)
+    with CheckpointDirectory(disk, settings.checkpoint.generations) as directory:
+        for generation in directory.generations():
+            if generation.snapshot is not None and generation.snapshot.name == settings.name:
+                return ModelConfig.of_canonical(generation.snapshot.configuration)
+    raise _without_checkpoint(settings)
+
+
+class _Erasure:
+    """One erasure, from the look to the end, in a checkpoint directory that is locked."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        cluster: Cluster,
+        settings: Settings,
+        disk: Disk,
+        directory: CheckpointDirectory,
+        report: Report,
+        timeout_s: float,
+    ) -> None:
+        self._connection, self._cluster, self._settings = connection, cluster, settings
+        self._disk, self._directory, self._report, self._timeout_s = disk, directory, report, timeout_s
+        self._snapshot = self._newest()
+        self._config = ModelConfig.of_canonical(self._snapshot.configuration)
+        self._log = self._log_of_input()
+        self._wanted: list[tuple[int, Position]] = []
+        pointers = read_pointers(cluster, settings, timeout_s)
+        self._known, self._head = self._applying(pointers), pointers.head
+
+    def _newest(self) -> Snapshot:
+        for generation in self._directory.generations():
+            snapshot = generation.snapshot
+            if snapshot is None:
+                continue
+            if snapshot.name != self._settings.name:
+                raise _without_checkpoint(self._settings, f"; those there are of {snapshot.name}")
+            return snapshot
+        raise _without_checkpoint(self._settings)
+
+    def _log_of_input(self) -> Log:
+        topic, snapshot = self._cluster.describe(self._settings.input.topic), self._snapshot
+        if (topic.name, topic.topic_id or "") != (snapshot.topic, snapshot.topic_id):
+            raise ConfigurationError(
+                f"the checkpoint is of the topic {snapshot.topic} with the id {snapshot.topic_id or 'unknown'}, "
+                f"but the input {topic.name} has the id {topic.topic_id or 'unknown'}",
+                "Give the trainer's input.topic. Of a topic that is gone nothing can be learned again: begin anew with "
+                "the --reset that a start of the trainer prints.",
+            )
+        return {partition: self._cluster.log_range(topic.name, partition) for partition in topic.partitions}
+
+    def _applying(self, found: KnownPointers) -> Erased | None:
+        erased = found.erased
+        assert erased is None or isinstance(erased, Erased)
+        return erased if erased is not None and erased.is_of(self._snapshot.topic, self._snapshot.topic_id) else None
+
+    # ------------------------------------------------------------ before anything changes
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something is to be done: rows to be recorded, or a checkpoint that may hold recorded ones."""
+        known = self._known
+        found = [each.snapshot for each in self._directory.generations() if each.snapshot is not None]
+        return bool(self._wanted) or (known is not None and not all(obeys(snapshot, known) for snapshot in found))
+
+    def look(self, positions: Positions, schemas: SchemaRegistry | None) -> None:
+        """Find out which of the rows there are."""
+        known = {} if self._known is None else self._known.places()
+        with Ranges(
+            self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
+        ) as ranges:
+            for partition, own in sorted(positions.items()):
+                for at in sorted(set(own)):
+                    name = shown(partition, at)
+                    if at in known.get(partition, ()):
+                        self._report.found.append(f"{name}, which was erased before")
+                        continue
+                    why = self._absence(partition, at, ranges)
+                    if why:
+                        self._report.absent.append(f"{name}: {why}")
+                    else:
+                        self._report.found.append(name)
+                        self._wanted.append((partition, at))
+        if len(self._wanted) + sum(map(len, known.values())) > MOST:
+            raise ConfigurationError(
+                f"more than {MOST:,} rows would be erased of one model",
+                "Write a topic without the rows, and begin anew from that.",
+            )
+
+    def _absence(self, partition: int, at: Position, ranges: Ranges) -> str:
+        """Say why nothing can have been learned of a row; empty if something was, or will be."""
+        base = self._snapshot.base.get(partition)
+        first, end = self._log.get(partition, (0, 0))
+        if base is None or partition not in self._log:
+            return "the model does not learn this partition"
+        if at.offset >= end:
+            return "the log has not reached this offset"
+        if at < base:
+            return "the model began after it"
+        if at.offset < first:
+            return "the log no longer holds it, so it cannot be looked at"
+        for rows in ranges.rows(partition, at, Position(at.offset, at.row + 1)):
+            return "" if rows.accepted[0] else "the row was rejected when it came, so nothing learned it"
+        return "the log holds no such row"
+
+    def cost(self, schemas: SchemaRegistry | None) -> Cost:
+        """Return what the next start has to do again.
+
+        Raises
+        ------
+        ConfigurationError
+            If the log no longer holds what was learned.
+        """
+        snapshot, rows = self._snapshot, 0
+        for partition, state in sorted(snapshot.learner.partitions.items()):
+            first, _ = self._log.get(partition, (0, -1))
+            if state.position > snapshot.base[partition] and first > snapshot.base[partition].offset:
+                raise ConfigurationError(
+                    f"{snapshot.topic}[{partition}] begins at offset {first:,}, but the model began at "
+                    f"{snapshot.base[partition].offset:,}: it cannot be learned again without the rows",
+                    "Nothing was changed. Either begin anew with what the log still holds, with the trainer's "
+                    f"--input-start earliest --reset {snapshot.name}/{snapshot.incarnation}, and remove the old "
+                    "checkpoints; or build a model of the archive: streamsvm forget --archive-only, then "
+                    "streamsvm model build.",
+                )
+            rows += state.learned.rows
+        return Cost(rows=rows, seconds=rows * self._seconds_a_row(schemas))
+
+    def _seconds_a_row(self, schemas: SchemaRegistry | None) -> float:
+        """Learn the first rows once more, and throw the result away."""
+        learner = Learner(self._config, self._snapshot.base, MEASURED_ROWS)
+        done, begun = 0, time.monotonic()
+        with (
+            limited(self._config.svm),
+            Ranges(
+                self._cluster, self._snapshot.topic, self._snapshot.topic_id, self._config, self._timeout_s, schemas
+            ) as ranges,
+        ):
+            for partition, state in sorted(self._snapshot.learner.partitions.items()):
+                for rows in ranges.rows(partition, self._snapshot.base[partition], state.position):
+                    if not done:
+                        begun = time.monotonic()  # the first rows wait for the connection
+                    learner.learn(rows)
+                    done += len(rows)
+                    if done >= MEASURED_ROWS:
+                        break
+        return (time.monotonic() - begun) / max(1, done)
+
+    # ------------------------------------------------------------ what is done
+
+    def record(self, reason: str, marking: Callable[[], None]) -> None:
+        """Take the model over, so that no trainer goes on with it, and publish the record of erased rows."""
+        if not self._wanted:
+            return  # a command before this one was ended after the record
+        settings, name = self._settings, self._settings.name
+        delivery = Delivery(name, f"forget-{secrets.token_hex(8)}")
+        session = Session(settings, self._cluster, delivery, Metrics(TRAINER), time.monotonic)
+        try:
+            found = session.take_over(datetime.now(UTC))
+            head, before = found.head, self._applying(found)
+            self._head = head
+            if head is not None and head.incarnation > max(
+                self._snapshot.incarnation, before.incarnation + 1 if before else 0
+            ):
+                raise StateError(
+                    f"{name}@{head.number} is of the incarnation {head.incarnation}, but the newest checkpoint in "
+                    f"{self._disk} is of {self._snapshot.incarnation}: another trainer has continued this model",
+                    "Run the command where that trainer's checkpoints are. Nothing was changed.",
+                )
+            newest = head.number if head is not None else 0
+            rows = [(partition, at.offset, at.row) for partition, at in self._wanted]
+            self._known = Erased(
+                topic=self._snapshot.topic,
+                topic_id=self._snapshot.topic_id,
+                incarnation=max(
+                    self._snapshot.incarnation,
+                    head.incarnation if head is not None else 0,
+                    before.incarnation if before is not None else 0,
+                ),
+                continues=self._continues(found, before),
+                rows=(*(before.rows if before is not None else ()), *((*row, newest) for row in rows)),
+            )
+            entry = trail.RowsErased(
+                name=name, topic=self._snapshot.topic, rows=rows, by=self._report.by, reason=reason, time=_now()
+            )
+            key, output = left_out_key(name).encode(), settings.output
+            messages = [
+                Message(output.aliases_topic, encode_erased(self._known), key, partition=0),
+                Message(output.audit_topic, trail.encode(entry), key, partition=0),
+            ]
+            delivery.begins(found.owner, self._known.incarnation, head, head)
+            marking()
+            while True:
+                try:
+                    session.publish(messages)
+                except InDoubt:  # the record twice is the same record
+                    while not session.renew():
+                        time.sleep(PAUSE_S)
+                else:
+                    return
+        finally:
+            session.close()
+
+    def _continues(self, found: KnownPointers, before: Erased | None) -> int:
+        """Return the incarnation whose newest version stays the newest until the log is learned again up to its cut."""
+        # C and gamma that were chosen with the rows must be chosen again, and so must all that was published of them.
+        if found.head is None or self._config.svm.tune is not None:
+            return 0
+        own = found.head.incarnation
+        if own == self._snapshot.incarnation:
+            return own
+        is_continued = before is not None and before.continues == own
+        return own if is_continued and before is not None and self._snapshot.incarnation > before.incarnation else 0
+
+    def empty(self) -> None:
+        """Put a checkpoint without anything learned in the place of those that may hold the rows."""
+        assert self._known is not None
+        before = {each.name for each in self._directory.generations()}
+        self._report.checkpoints += [self._told(name, "removed") for name in sorted(before)]
+        snapshot = emptied(self._snapshot, self._known, self._head)
+        if snapshot is not self._snapshot:
+            self._directory.save(replace(snapshot, sequence=snapshot.sequence + 1))
+        self._directory.remove_disobedient(self._known, self._settings.name)
+        left = {each.name for each in self._directory.generations()}
+        self._report.checkpoints = [one for one in self._report.checkpoints if one.name not in left]
+        for each in self._directory.generations():
+            if each.snapshot is None:
+                self._report.remains.append(f"the checkpoint {each.name}, which cannot be read: {each.fault}")
+            else:
+                self._report.checkpoints.append(self._told(each.name, "is what the trainer continues from"))
+
+    def _told(self, name: str, what: str) -> Checkpoint:
+        return Checkpoint(name=name, sha256=sha256(self._disk.read(name)).hexdigest(), what=what)
+
+
+def _without_checkpoint(settings: Settings, more: str = "") -> ConfigurationError:
+    return ConfigurationError(
+        f"no checkpoint of {settings.name} was found in {settings.checkpoint.directory}{more}",
+        "Run the command where the trainer's checkpoints are, with its --checkpoint-directory; or give --archive-only.",
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

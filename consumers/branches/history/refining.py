@@ -1,0 +1,218 @@
+"""`streamsvm model refine`: the best machine over all rows of a version, found by reading them again, and published.
+
+A version is near the best machine over its rows; how near, its certificate proves, and each read of the log that a
+certificate takes meets a better machine. Rows are looked at as they were learned, outliers within their bounds: what
+was bounded to save a model is not let in here. The best machine met is published under a model name of its own, with
+its proof in the lineage; only the trainer publishes under the trainer's name. Probability, threshold and audit are made
+anew from the audit sample of the same cut. `streamsvm verify --name NEW` makes all of it again, from the log alone.
+
+Invariant: nothing is published that the log does not give again on this build, and no version of a trainer is touched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from consumers.branches.history import beside
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.host.runtime import schemas_of
+from consumers.settings import Settings
+from consumers.streams.topics import READ_TIMEOUT_S
+from consumers.verify.replayed import Replayed
+from streamsvm.build import build
+from streamsvm.certificate.certifying import Certificate, Certifier
+from streamsvm.delivery.machine import Delivery
+from streamsvm.delivery.publication import Publication
+from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.kafka import Cluster, Connection
+from streamsvm.learning.recipe import Made, Origin, remade, version_of
+from streamsvm.model.ancestry import Ancestor
+from streamsvm.model.certified import gap_of, percent
+from streamsvm.model.machine import LinearMachine
+from streamsvm.model.version import Refined, Version, positions
+from streamsvm.registry.loading import Loaded
+from streamsvm.verification.differences import differences
+from streamsvm.verification.recomputation import Recomputation, certifier_of
+
+WITHIN: Final = 1e-6
+"""Gap to the best possible machine at which no further read is worth it, by default."""
+READS: Final = 12
+"""Most reads by default. Sorted streams of 10^5 rows needed two to six at 10,000 rows kept."""
+SURVEYS: Final = 6
+"""Rows held at once, for each row that is kept and each partition, at most: three looks, each up to twice."""
+
+Say = Callable[[str], object]
+"""Takes a line for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked for.
+
+    Attributes
+    ----------
+    name : str
+        Of the new model.
+    within : float
+        Gap to the best possible machine that is enough.
+    reads : int
+        Most reads of the log after the first, which makes the version again.
+    keep : int
+        Rows that a read keeps whole.
+    by : str
+        Who asks, for the audit trail.
+    """
+
+    name: str
+    within: float
+    reads: int
+    keep: int
+    by: str
+
+
+def refine(
+    connection: Connection, settings: Settings, loaded: Loaded, value: bytes, asked: Request, say: Say
+) -> Publication:
+    """Refine a published version, and publish the result.
+
+    Parameters
+    ----------
+    connection : Connection
+    settings : Settings
+        Of whose model the version is; only `name`, `output` and `registry` are looked at.
+    loaded : Loaded
+    value : bytes
+        Of its record.
+    asked : Request
+    say : callable
+
+    Raises
+    ------
+    ConfigurationError
+        If the version cannot be refined, or the name belongs to a trainer.
+    StateError
+        If the log does not give the version again.
+    TransientError
+        If the broker does not answer, or a transaction stays open.
+    """
+    version = loaded.version
+    _require_refinable(version, settings, asked)
+    target, cluster = settings.model_copy(update={"name": asked.name}), Cluster(connection)
+    beside.require_own_name(connection, target)
+    with (
+        schemas_of(settings) as schemas,
+        Replayed(
+            cluster, READ_TIMEOUT_S, schemas, erased=ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
+        ) as replayed,
+    ):
+        say(_memory(version, asked))
+        recomputation, made = replayed.made(version)
+        _compare(recomputation, made, version, value, say)
+        certifier = certifier_of(version, asked.keep, made)
+        assert certifier is not None  # of a version that this build makes again
+        certificate = _read(replayed, version, certifier, asked, say)
+    if not math.isfinite(certificate.reached):
+        raise StateError(
+            f"the objective of {version.key} over all rows is beyond what float64 holds, so nothing can be proven",
+            "Look for rows of extreme values: coreset.max_leverage draws them in.",
+        )
+    refined = Refined(
+        name=version.name,
+        number=version.number,
+        sha256=loaded.sha256,
+        keep=asked.keep,
+        reads=certificate.reads,
+        objective=certificate.reached,
+        bound=certificate.bound,
+        bounded=certificate.bounded,
+    )
+    return _publish(connection, target, recomputation, version, made, certifier.best, refined, asked.by)
+
+
+def gap(refined: Refined) -> float | None:
+    """Return how far a refined machine is from the best one at most over the rows as learned; None: not known."""
+    return gap_of(refined.objective, refined.bound)
+
+
+def _require_refinable(version: Version, settings: Settings, asked: Request) -> None:
+    if asked.name == settings.name:
+        raise ConfigurationError(
+            f"--as {asked.name} is the trainer's own model: only the trainer publishes under its name",
+            f"Choose another name, for example --as {settings.name}-refined.",
+        )
+    if isinstance(version.lineage.refined, Refined):
+        source = version.lineage.refined
+        raise ConfigurationError(
+            f"{version.key} is refined already, from {source.name}@{source.number}",
+            f"Refine a version of {source.name}, with more --reads or a smaller --within.",
+        )
+    certifier_of(version, asked.keep)
+
+
+def _memory(version: Version, asked: Request) -> str:
+    row = 8 * version.model.dimension + 9 + 24
+    partitions = len(version.lineage.cut)
+    megabytes = SURVEYS * asked.keep * partitions * row / 1e6
+    return (
+        f"refining {version.key}: {version.stream.rows:,} rows of {partitions} partitions are read up to "
+        f"{asked.reads + 1} times, and at most {megabytes:,.0f} MB of rows are held (--keep {asked.keep})"
+    )
+
+
+def _compare(recomputation: Recomputation, made: Made, version: Version, value: bytes, say: Say) -> None:
+    """See that the log gives the version again: what is refined must be what people know by its name."""
+    parts = differences(value, recomputation.encoded(made, version, version.lineage))
+    if parts and version.lineage.build == build():
+        raise StateError(
+            f"the log gives another {version.key} than the published one: {'; '.join(parts)}",
+            f"Find out why first: streamsvm verify --version {version.number}",
+        )
+    if parts:
+        say(f"this build makes another {version.key} than the one that published it; what is refined is this build's")
+
+
+def _read(replayed: Replayed, version: Version, certifier: Certifier, asked: Request, say: Say) -> Certificate:
+    while True:
+        certificate = replayed.read(version, certifier)
+        proven = gap_of(certificate.reached, certificate.bound)
+        near = proven is not None and proven <= asked.within
+        told = "nothing proven"
+        if proven is not None:
+            told = f"within {percent(proven)} of the best possible"
+        say(f"read {certificate.reads} of at most {asked.reads}: {told}")
+        if near or certifier.done or certificate.reads >= asked.reads:
+            return certificate
+
+
+def _publish(
+    connection: Connection,
+    target: Settings,
+    recomputation: Recomputation,
+    version: Version,
+    made: Made,
+    machine: LinearMachine,
+    refined: Refined,
+    by: str,
+) -> Publication:
+    """Publish as the next version of a model of its own: an incarnation for each, as each has a cut of its own."""
+
+    def make(delivery: Delivery) -> tuple[Version, Made]:
+        again = remade(made, recomputation.config, machine)
+        origin = Origin(
+            name=target.name,
+            number=delivery.next_number,
+            parent=delivery.parent,
+            links=tuple(Ancestor(link.number, link.sha256) for link in delivery.links),
+            topic=version.lineage.topic,
+            topic_id=version.lineage.topic_id,
+            base=positions(version.lineage.base),
+            build=build(),
+            refined=refined,
+            labels=recomputation.labels,
+        )
+        return version_of(again, recomputation.config, origin), again
+
+    return beside.publish(connection, target, "refine-", make, by)

@@ -1,0 +1,11 @@
+"""What late labels plug in among the daemons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": ("consumers.branches.late_labels.settings:LABELS",),
+    "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
+}

@@ -1,0 +1,117 @@
+"""Learning in several processes: in workers of the trainer's own, or in those that run anywhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, cast
+
+from pydantic import Field, model_validator
+
+from consumers.settings_sockets import SettingsOptions, settings_section
+from streamsvm.sections import Section, section
+from streamsvm.supports import require
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from consumers.settings import Settings, TrainingConfig
+
+
+class TrainingByWorkers(Section):
+    """Of `[training]`: who reads, decodes and learns for the trainer."""
+
+    workers: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1,
+        description="Number of processes that read, decode and learn. 1: the trainer does so itself. With more, worker "
+        "k learns the partitions p with p mod workers = k, and the trainer trains, publishes and saves what they hand "
+        "over. Does not affect what a model of given positions is. More workers than partitions are of no use. Needs "
+        "the policy `latest`, and labels that come with the points.",
+    )
+    from_coresets: bool = Field(
+        default=False,
+        description="Train on what workers (`streamsvm worker`) learned, which the coresets topic holds, and read no "
+        "points. Does not affect what a model of given positions is. Needs the policy `latest`, and labels that come "
+        "with the points.",
+    )
+    coresets_topic: Annotated[str, Field(max_length=249)] = Field(
+        default="",
+        description="Topic in which workers leave what they learned. Default: the model's name + `.coresets`.",
+    )
+
+    @model_validator(mode="after")
+    def _learned_by_one_kind(self) -> Self:
+        policy = cast("TrainingConfig", self).policy
+        own = {f"training.{option}": getattr(self, option) for option in ("workers", "from_coresets")}
+        require({"training.policy": policy, **own})
+        return self
+
+
+class WorkerConfig(Section):
+    """What a worker owns, and when it leaves what it learned in the coresets topic."""
+
+    ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
+        default=None,
+        description="Number of this worker, from 0 on, where ownership is fixed: it owns the partitions p with p mod "
+        "`of` = `ordinal`. Default: workers share the partitions out as a consumer group.",
+    )
+    of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="Number of workers, where ownership is fixed. Needs `ordinal`."
+    )
+    group: str = Field(
+        default="", description="Consumer group of the workers. Default: `streamsvm-` + the model's name + `-workers`."
+    )
+    group_protocol: Literal["classic", "consumer"] = Field(
+        default="classic",
+        description="How the group is coordinated: `classic`, cooperative-sticky, with a session timeout of 6 s; or "
+        "`consumer` (KIP-848, brokers from Kafka 4 on), whose session timeout is a setting of the broker, 45 s by "
+        "default.",
+    )
+    publish_interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=1.0,
+        description="Least number of seconds between two manifests of a partition in which leaves were completed. A "
+        "model can be no fresher. Does not affect what a model of given positions is.",
+    )
+    publish_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds after which a manifest is written even if no leaf was completed: as much input is read "
+        "again at most when a partition moves to another worker.",
+    )
+
+    @model_validator(mode="after")
+    def _fixed_or_shared(self) -> Self:
+        require({"worker.ordinal": self.ordinal, "worker.of": self.of})
+        if self.ordinal is not None and self.of is not None and self.ordinal >= self.of:
+            raise ValueError(f"worker.ordinal is {self.ordinal}, but it must be below worker.of = {self.of}")
+        return self
+
+
+def coresets_topic(settings: Settings) -> str:
+    """Return the topic in which workers leave what they learned."""
+    return section(settings, TrainingByWorkers).coresets_topic or f"{settings.name}.coresets"
+
+
+def from_coresets(settings: Settings) -> Settings:
+    """Return options for a trainer that trains on what workers learned.
+
+    Raises
+    ------
+    ConfigurationError
+        If another option is against it.
+    """
+    training = settings.training.model_copy(update={"from_coresets": True})
+    adopting = settings.model_copy(update={"training": training})
+    adopting.require_combined({"training.from_coresets": "--from-coresets"})
+    return adopting
+
+
+def _axes(settings: Settings) -> Mapping[str, object]:
+    training = section(settings, TrainingByWorkers)
+    return {"training.workers": training.workers, "training.from_coresets": training.from_coresets}
+
+
+def _uses(settings: Settings) -> Mapping[str, str]:
+    adopts = section(settings, TrainingByWorkers).from_coresets
+    return {"the coresets": coresets_topic(settings)} if adopts else {}
+
+
+TRAINING: Final = SettingsOptions(section="training", mixin=TrainingByWorkers, after="share", axes=_axes, uses=_uses)
+WORKER: Final = settings_section("worker", WorkerConfig, "What a worker owns and leaves for a trainer.", after="output")

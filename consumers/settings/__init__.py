@@ -1,0 +1,42 @@
+"""Every option of the daemons, once: what each means, its default and its bounds."""
+
+from consumers.settings.input import InputConfig, RegistryConfig, Start
+from consumers.settings.output import OutputConfig
+from consumers.settings.process import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.scoring import ScoringConfig
+from consumers.settings.training import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings.whole import (
+    DEFAULT_KAFKA,
+    ENVIRONMENT_PREFIX,
+    KafkaValue,
+    ModelName,
+    Settings,
+    dotted,
+    section_class,
+    section_defaults,
+    table_of,
+)
+
+__all__ = [
+    "DEFAULT_KAFKA",
+    "ENVIRONMENT_PREFIX",
+    "CheckpointConfig",
+    "HttpConfig",
+    "InputConfig",
+    "KafkaValue",
+    "LogConfig",
+    "ModelName",
+    "OutputConfig",
+    "QualityConfig",
+    "RegistryConfig",
+    "ScoringConfig",
+    "SecurityConfig",
+    "Settings",
+    "Start",
+    "TrainingConfig",
+    "default_directory",
+    "dotted",
+    "section_class",
+    "section_defaults",
+    "table_of",
+]

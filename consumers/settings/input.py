@@ -1,0 +1,120 @@
+"""Where labeled points come from, and the schemas of those that come as Avro."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from streamsvm.sections import Section
+from streamsvm.supports import require
+
+Start = Literal["earliest", "latest"] | datetime
+
+
+class InputConfig(Section):
+    """Where labeled points come from."""
+
+    topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
+        default="labeled", description="Topic of labeled points."
+    )
+    start: Start = Field(
+        default="earliest",
+        description="Where a first start begins reading: earliest, latest, or a time such as 2026-01-31T12:00:00Z. "
+        "Ignored once a checkpoint exists.",
+    )
+    dead_letter_topic: str = Field(
+        default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
+    )
+    group: str = Field(
+        default="",
+        description="Consumer group whose offsets show progress to observers. Default: `streamsvm-` + the model's "
+        "name.",
+    )
+    batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=4_000,
+        description="Most records taken from the client at once; fewer if they are large. Does not affect the models.",
+    )
+    on_gap: Literal["fail", "reset"] = Field(
+        default="fail",
+        description="What to do when the log no longer holds records that were read or are to be read next (retention, "
+        "truncation, a recreated topic): `fail` stops with a message; `reset` begins a new incarnation at the "
+        "configured start.",
+    )
+    watch_interval_s: Annotated[float, Field(gt=0)] = Field(
+        default=30.0,
+        description="Seconds between two checks of the input topic for such gaps and for new partitions.",
+    )
+    max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.5,
+        description="Largest share of rejected records among the last 1000. Beyond it the trainer stops, or, once "
+        "the input is proven (`proven_after_points`), is not ready. 0: no limit.",
+    )
+    max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Number of rejected records in a row at which the trainer stops, or, once the input is proven "
+        "(`proven_after_points`), is not ready. 0: no limit.",
+    )
+    proven_after_points: Annotated[int, Field(ge=0)] = Field(
+        default=1_000,
+        description="Number of valid points that an incarnation must have learned before its input counts as proven "
+        "to be the right one. Before that, the two limits above stop the trainer with status 78. Afterwards, also "
+        "after restarts, the trainer continues with a warning, and /readyz answers 503 until records are accepted "
+        "again; so nobody can stop the trainer by writing bad records. 0: the limits never stop the trainer.",
+    )
+
+    @field_validator("start", mode="after")
+    @classmethod
+    def _with_zone(cls, start: Start) -> Start:
+        if isinstance(start, datetime) and start.tzinfo is None:
+            raise ValueError(f"start = {start.isoformat()} has no time zone; add Z for UTC")
+        return start
+
+    @property
+    def dead_letters(self) -> str:
+        """The dead-letter topic."""
+        return self.dead_letter_topic or f"{self.topic}.dlq"
+
+
+class RegistryConfig(Section):
+    """The schema registry, for points that come as Avro, and events that come as Avro or Protobuf."""
+
+    url: str = Field(
+        default="",
+        description="Base address of the registry's API (as Confluent's), such as http://registry:8081. Several "
+        "addresses, separated by commas, are tried in turn. Without it every Avro or Protobuf "
+        "record becomes a dead letter.",
+    )
+    username: str = Field(default="", description="User name for basic authentication. Default: none.")
+    password: str = Field(
+        default="",
+        repr=False,
+        description="Password for basic authentication; only from a file in --secrets or the environment.",
+    )
+    token: str = Field(
+        default="",
+        repr=False,
+        description="Bearer token, instead of user name and password; only from a file in --secrets or the "
+        "environment.",
+    )
+    ca_file: Path | None = Field(
+        default=None,
+        description="PEM file of the authority that signed the registry's certificate. Default: the well-known "
+        "authorities.",
+    )
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
+        default=2.0,
+        description="Seconds to wait for an answer of the registry. Without an answer the input waits, and the "
+        "registry is asked again.",
+    )
+
+    @model_validator(mode="after")
+    def _one_identity(self) -> Self:
+        if "@" in self.url:
+            raise ValueError(
+                "registry.url contains a user name or password; set registry.username and registry.password instead"
+            )
+        require({"registry.username": self.username, "registry.token": self.token})
+        return self

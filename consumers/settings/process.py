@@ -1,0 +1,87 @@
+"""What protects the way to the broker, what a daemon answers over HTTP, and what it logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from streamsvm.option_texts import split_names
+from streamsvm.sections import Section
+from streamsvm.supports import require
+
+
+class SecurityConfig(Section):
+    """Protection of the connection to the broker, besides the options of librdkafka."""
+
+    allow_insecure_tls: bool = Field(
+        default=False,
+        description="Allow options that switch off the check of the broker's certificate or host name; for tests only.",
+    )
+
+
+class HttpConfig(Section):
+    """Metrics, health and the live page."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on. Default: loopback only.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=9464,
+        description="Port of metrics, health and the live page. 0: a free port, which the log names.",
+    )
+    page: bool = Field(
+        default=True,
+        description="Serve the live page at / and its figures at /status.json. Both show names of topics and "
+        "features, and a projection of points, to whoever reaches the port.",
+    )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=120.0,
+        description="Seconds without a turn of the poll loop after which /healthz answers 503. One publish to a "
+        "slow but living broker may take 80 s.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None,
+        description="PEM file of the certificate and its chain; with `tls_key`, answers are served over HTTPS.",
+    )
+    tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
+        default=(),
+        description="Host names that this daemon answers to, besides `localhost`, `http.host` and every IP address: "
+        "those in the addresses that Prometheus, a proxy or a browser uses. A request to another name gets 421, so "
+        "that no web page can read the answers through a name of its own (DNS rebinding). `*`: any name.",
+    )
+    bearer_file: Path | None = Field(
+        default=None,
+        description="File with a bearer token of at least 16 characters, which every request except probes must send "
+        "(`Authorization: Bearer ...`). The file is read again when it changes. Use a certificate, too: without "
+        "HTTPS the token is sent in the clear.",
+    )
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="PEM file of the authority whose client certificates are accepted. Every request except probes "
+        "then needs one. Needs `tls_certificate`.",
+    )
+    open_probes: bool = Field(
+        default=True,
+        description="Let /healthz and /readyz answer without token and client certificate, because the probes of "
+        "Kubernetes cannot present them.",
+    )
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        files = ("tls_certificate", "tls_key", "tls_client_ca")
+        require({f"http.{option}": getattr(self, option) for option in files})
+        return self
+
+
+class LogConfig(Section):
+    """What is logged, and in which format."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="Lowest level that is written."
+    )
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto",
+        description="json: one object per line; console: for people; auto: json of a daemon without a terminal, else "
+        "console.",
+    )

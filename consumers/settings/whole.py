@@ -1,0 +1,244 @@
+"""All sections of the daemons together, and the rules among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Self, get_args
+
+from pydantic import BaseModel, Field, InstanceOf, PlainSerializer, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from consumers.settings.input import InputConfig, RegistryConfig
+from consumers.settings.output import OutputConfig
+from consumers.settings.process import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.scoring import ScoringConfig
+from consumers.settings.training import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings_sockets import added, open_to_branches
+from streamsvm.config import (
+    CoresetConfig,
+    EventsConfig,
+    ModelConfig,
+    PointsConfig,
+    SvmConfig,
+    points_of,
+    recipe_from,
+    require_trainable,
+)
+from streamsvm.errors import ConfigurationError
+from streamsvm.features.declaring import tables
+from streamsvm.features.recipe import Recipe
+from streamsvm.learning.memory_kinds import memory_kind
+from streamsvm.option_texts import named_directory, table_in_words
+from streamsvm.secrecy import MASK, is_secret
+from streamsvm.sections import Seed
+from streamsvm.supports import EVENTS, FEATURES, FOLLOWING, require
+
+ENVIRONMENT_PREFIX: Final = "STREAMSVM_"
+ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+
+
+KafkaValue = str | int | bool
+DEFAULT_KAFKA: dict[str, KafkaValue] = {"bootstrap.servers": "localhost:9092"}
+
+
+def dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return librdkafka's options under its own names, which the environment cannot spell."""
+    return {str(name).lower().replace("_", "."): value for name, value in options.items()}
+
+
+def _as_declared(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe's features as a configuration file has them: without the rules of time zones."""
+    return tables(recipe)["features"]
+
+
+@open_to_branches("")
+class Settings(BaseSettings):
+    """All options. Sources by precedence: command line, environment, secrets directory, TOML file, defaults."""
+
+    model_config = SettingsConfigDict(
+        extra="forbid",
+        frozen=True,
+        env_prefix=ENVIRONMENT_PREFIX,
+        env_nested_delimiter="__",
+        enable_decoding=False,
+    )
+
+    name: ModelName = Field(
+        default="model", description="Name of the model: versions are published as name@1, name@2, ..."
+    )
+    seed: Seed = Field(
+        default=0, description="Seed of all random numbers. The same stream and seed give the same models."
+    )
+    kafka: dict[str, KafkaValue] = Field(
+        default=DEFAULT_KAFKA,
+        repr=False,
+        description="Options that are passed on to librdkafka, under librdkafka's names (in the environment with _ "
+        "for the dots).",
+    )
+    input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
+    features: Annotated[InstanceOf[Recipe], PlainSerializer(_as_declared)] | None = Field(
+        default=None, description="What the fields of raw events become."
+    )
+    events: EventsConfig = Field(default=EventsConfig(), description="Label, weight and id of raw events.")
+    points: PointsConfig | None = Field(default=None, description="What a valid point is.")
+    registry: RegistryConfig = Field(default=RegistryConfig(), description="Where the schemas of Avro points are.")
+    coreset: CoresetConfig = Field(default=CoresetConfig(), description="How a stream is summarised.")
+    svm: SvmConfig = Field(default=SvmConfig(), description="What is trained on the summary.")
+    training: TrainingConfig = Field(default=TrainingConfig(), description="When models are trained.")
+    output: OutputConfig = Field(default=OutputConfig(), description="Where model versions go.")
+    checkpoint: CheckpointConfig = Field(default=CheckpointConfig(), description="Where state is saved.")
+    scoring: ScoringConfig = Field(default=ScoringConfig(), description="What the scorer reads and writes.")
+    security: SecurityConfig = Field(default=SecurityConfig(), description="What protects the way to the broker.")
+    quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
+    http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
+    log: LogConfig = Field(default=LogConfig(), description="Logs.")
+
+    @field_validator("coreset", mode="after")
+    @classmethod
+    def _of_a_memory_that_is_there(cls, coreset: CoresetConfig) -> CoresetConfig:
+        memory_kind(coreset.memory)
+        return coreset
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _named_as_librdkafka(cls, options: object) -> object:
+        return DEFAULT_KAFKA | dotted(options) if isinstance(options, dict) else options
+
+    @model_validator(mode="before")
+    @classmethod
+    def _points_of_events(cls, given: Any) -> Any:
+        """Make the recipe of `features` and `events`, and the options of `points` that follow from it."""
+        if not isinstance(given, dict):
+            return given
+        features, events = given.get("features"), given.get("events") or {}
+        if not features:
+            if events != EventsConfig():
+                require({EVENTS: events, FEATURES: None})
+            return given
+        events = events.model_dump() if isinstance(events, EventsConfig) else events
+        recipe = features if isinstance(features, Recipe) else recipe_from(table_of(features), events)
+        points = given.get("points") or {}
+        plain = points.model_dump(exclude_unset=True) if isinstance(points, PointsConfig) else dict(points)
+        for option, value in points_of(recipe).items():
+            if option in plain and plain[option] != value:
+                require({FOLLOWING: option, FEATURES: features})
+            plain[option] = value
+        return {**given, "features": recipe, "points": plain}
+
+    @model_validator(mode="after")
+    def _checked_by_branches(self) -> Self:
+        for one in added():
+            one.check(self)
+        return self
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        self.require_combined({})
+        return self
+
+    def require_combined(self, spelled: Mapping[str, str]) -> None:
+        """Refuse sections that do not go together; `spelled` gives names of options for the error."""
+        require(self.axes, spelled)
+
+    @property
+    def axes(self) -> dict[str, object]:
+        """What the table of combinations must know of sections together, by option."""
+        own = {"training.policy": self.training.policy, "registry.url": self.registry.url}
+        return {**own, **{axis: value for one in added() for axis, value in one.axes(self).items()}}
+
+    @property
+    def labels_topic(self) -> str:
+        """The topic of labels that do not come with the points; empty where every point has its label with it."""
+        return next(filter(None, (one.labels_topic(self) for one in added())), "")
+
+    @model_validator(mode="after")
+    def _settled(self) -> Self:
+        """Fill in directory, structure and sizes, so that the logged configuration shows them."""
+        for one in added():
+            one.settle(self)
+        directory = named_directory(self.checkpoint.directory, self.name)
+        object.__setattr__(self, "checkpoint", self.checkpoint.model_copy(update={"directory": directory}))
+        if self.points is not None:
+            object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+            object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
+            require_trainable(self.points.classes, self.svm, self.coreset)
+        return self
+
+    def models(self) -> ModelConfig:
+        """Return the part that decides what a model is.
+
+        Raises
+        ------
+        ConfigurationError
+            If `points.dimension` is not given.
+        """
+        if self.points is None:
+            raise ConfigurationError(
+                "points.dimension is not given",
+                "Give the number of features of a point: dimension = N under [points] in the TOML file, "
+                "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
+            )
+        if self.features is not None and self.features.label is None and not self.labels_topic:
+            raise ConfigurationError(
+                "events.label is not given",
+                'Give the field of the label and its values: label = {field = "is_fraud", negative = [false], '
+                "positive = [true]} under [events] in the TOML file.",
+            )
+        further: dict[str, Any] = {name: value for one in added() for name, value in one.models(self).items()}
+        return ModelConfig(
+            points=self.points,
+            coreset=self.coreset,
+            svm=self.svm,
+            seed=self.seed,
+            features=self.features,
+            **further,
+        )
+
+    def with_zone_rules_of(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options with the rules of time zones that an incarnation began with; see `ModelConfig`."""
+        models = self.models()
+        kept = models.with_zone_rules_of(canonical)
+        return self if kept is models else self.model_copy(update={"features": kept.features})
+
+    def masked(self) -> dict[str, Any]:
+        """Return the effective configuration as a plain JSON value, secrets masked."""
+        plain = self.model_dump(mode="json")
+        plain["kafka"] = {key: MASK if is_secret(key) else value for key, value in self.kafka.items()}
+        plain["registry"] |= {key: MASK for key in ("password", "token") if plain["registry"][key]}
+        return plain
+
+    def differing(self) -> dict[str, Any]:
+        """Return the options whose effective value is not the default, by their dotted names, secrets masked."""
+        found: dict[str, Any] = {}
+        for section, value in self.masked().items():
+            if isinstance(value, dict):
+                default = DEFAULT_KAFKA if section == "kafka" else section_defaults(section)
+                found |= {f"{section}.{name}": one for name, one in value.items() if one != default.get(name)}
+            elif value != Settings.model_fields[section].default:
+                found[section] = value
+        if self.checkpoint.directory == default_directory(self.name):
+            found.pop("checkpoint.directory", None)
+        if self.points is not None and self.points.classes == 2:  # where it is settled, and nobody could want it
+            found.pop("coreset.class_screening", None)
+        return found
+
+
+def table_of(features: object) -> Mapping[str, Any]:
+    """Return `[features]` as a table; the environment and the command line can only give it as JSON."""
+    features = table_in_words(features)
+    if not isinstance(features, Mapping):
+        raise ValueError("features is not a table: write [features] and a line for each feature, or give a JSON object")
+    return features
+
+
+def section_class(section: str) -> type[BaseModel] | None:
+    """Return the class of a section; None for an option outside of sections."""
+    annotation = Settings.model_fields[section].annotation
+    kinds = [kind for kind in (annotation, *get_args(annotation)) if isinstance(kind, type)]
+    return next((kind for kind in kinds if issubclass(kind, BaseModel)), None)
+
+
+def section_defaults(section: str) -> dict[str, Any]:
+    """Return a section's defaults as plain JSON values."""
+    kind = section_class(section)
+    return {} if kind is None else kind.model_construct().model_dump(mode="json")

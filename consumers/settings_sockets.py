@@ -1,0 +1,90 @@
+"""The socket of settings: sections, and options in sections of the trunk, that exist only where their branch is.
+
+Invariant: this module knows no section, so that a branch can declare its own with it whichever is loaded first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pydantic import BaseModel, Field, create_model
+
+from streamsvm.sections import Options, Section, extended
+from streamsvm.sockets import DAEMONS, plugged
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
+
+SOCKET: Final = "settings"
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
+def _nothing(_: Settings) -> None:
+    pass
+
+
+def _no_values(_: Settings) -> Mapping[str, Any]:
+    return {}
+
+
+def _no_topic(_: Settings) -> str:
+    return ""
+
+
+def _no_topics(_: Settings) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsOptions(Options):
+    """Options that a branch adds to the settings; each function takes the whole settings.
+
+    Attributes
+    ----------
+    check : callable
+        Refuses what is wrong, while the settings are made.
+    settle : callable
+        Fills in what follows from other options, after all checks.
+    axes : callable
+        Returns what the table of combinations must know (`streamsvm.supports`), by option.
+    models : callable
+        Returns fields of `ModelConfig`.
+    labels_topic : callable
+        Returns the topic of labels that do not come with the points; empty where they do.
+    uses : callable
+        Returns the trainer's further topics, by what each is for; no topic has two uses.
+    dead_letters : callable
+        Returns the trainer's further topics of dead letters.
+    """
+
+    check: Callable[[Settings], None] = _nothing
+    settle: Callable[[Settings], None] = _nothing
+    axes: Callable[[Settings], Mapping[str, object]] = _no_values
+    models: Callable[[Settings], Mapping[str, object]] = _no_values
+    labels_topic: Callable[[Settings], str] = _no_topic
+    uses: Callable[[Settings], Mapping[str, str]] = _no_values
+    dead_letters: Callable[[Settings], tuple[str, ...]] = _no_topics
+
+
+def settings_section(
+    name: str, model: type[Section], description: str, *, after: str, **functions: Any
+) -> SettingsOptions:
+    """Return a section of its own, which stands behind another one; the functions are those of `SettingsOptions`."""
+    declared: Any = {name: (model, Field(default=model(), description=description))}
+    return SettingsOptions(section="", mixin=create_model(model.__name__, **declared), after=after, **functions)
+
+
+def added() -> tuple[SettingsOptions, ...]:
+    """Return what the branches add, in the order of their names."""
+    return plugged(SOCKET, SettingsOptions, DAEMONS)
+
+
+def open_to_branches(name: str) -> Callable[[type[Kind]], type[Kind]]:
+    """Return a decorator that adds the options of the branches to a section; the empty name is the whole settings."""
+
+    def opened(trunk: type[Kind]) -> type[Kind]:
+        return extended(trunk, (one for one in added() if one.section == name))
+
+    return opened

@@ -1,1 +1,0 @@
-"""What a rate takes: cores, partitions, network, and what becomes too small first."""

@@ -1,0 +1,311 @@
+"""The socket at which a branch takes part in a trainer: in its start, and in the life that follows.
+
+A branch plugs a `TrainerPlug` in at the socket `trainer`, which says whether the configuration wants the branch, and
+which `Attachment` to make then. Nothing else of a branch that is not wanted is loaded. The trunk asks all attachments
+at each step, in the order of the branches' names; one that has nothing to say there inherits the answer that changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from streamsvm.sockets import DAEMONS, import_name, plugged
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
+    from consumers.streams.dead_letters import DeadLetters
+    from consumers.streams.topics import KnownPointers
+    from consumers.trainer.components import Components
+    from consumers.trainer.gatekeeping import Gatekeeper
+    from consumers.trainer.session import Session
+    from consumers.trainer.source import Source
+    from consumers.trainer.stream_quality import QualityWatch
+    from consumers.trainer.topic_watch import Surveyor
+    from streamsvm.checkpoint.directory import CheckpointDirectory
+    from streamsvm.checkpoint.snapshot import Snapshot
+    from streamsvm.config import ModelConfig
+    from streamsvm.delivery import Begin, Delivery, Present, Resume
+    from streamsvm.delivery.pipeline import Pipeline
+    from streamsvm.kafka import TopicInfo
+    from streamsvm.learning.combiner import Combiner
+    from streamsvm.learning.learner import Learner
+    from streamsvm.learning.recipe import Origin
+    from streamsvm.model.version import Version
+    from streamsvm.points import Position, Positions, Rows
+
+SOCKET: Final = "trainer"
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What an attachment is made with, before anything was looked at.
+
+    Attributes
+    ----------
+    settings : Settings
+    components : Components
+    session : Session
+    delivery : Delivery
+    stack : ExitStack
+        What is opened is closed there.
+    """
+
+    settings: Settings
+    components: Components
+    session: Session
+    delivery: Delivery
+    stack: ExitStack
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """A life that is being made, as far as it is.
+
+    Attributes
+    ----------
+    settings : Settings
+        As they go on from the checkpoint.
+    topic_id : str
+        Of the input; empty where the broker tells none.
+    dead_letters : DeadLetters
+        Of the input.
+    pipeline : Pipeline
+    quality : QualityWatch
+    surveyor : Surveyor
+        Of the input.
+    remedy : str
+        What a person can do about a gap in a topic.
+    """
+
+    settings: Settings
+    topic_id: str
+    dead_letters: DeadLetters
+    pipeline: Pipeline
+    quality: QualityWatch
+    surveyor: Surveyor
+    remedy: str
+
+
+class Part:
+    """What a branch does in every turn of a life."""
+
+    def began(self, checkpoints: CheckpointDirectory) -> None:
+        """Take in that the first checkpoint of this life was written."""
+
+    def turn(self) -> Version | None:
+        """Do what is due; return a version that became current by it."""
+
+    def learned(self, rows: Rows) -> None:
+        """Take in rows that were learned just now."""
+
+    def save(self, confirm: Callable[[], None], base: Positions) -> None:
+        """Make durable what a checkpoint that follows passes over.
+
+        Parameters
+        ----------
+        confirm : callable
+            Returns if all that was learned is of the topics that this life began with.
+        base : mapping of partition to Position
+            Where the incarnation began.
+        """
+
+
+class Attachment:
+    """What a branch adds to one trainer, from its start to its end.
+
+    Parameters
+    ----------
+    world : World
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    # ------------------------------------------------------------------ the start, in the order of its steps
+
+    def check(self, source: TopicInfo) -> None:
+        """Refuse what must be refused before anything is created; raises a `StreamsvmError`."""
+
+    def fit(self, topics: Mapping[str, TopicInfo], partitions: int) -> None:
+        """Create, and check, topics of its own beside those of every trainer, which are given by name."""
+
+    def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
+        """Take in the input and what the aliases topic says; twice in a start, the second time after taking over."""
+
+    def present(self, present: Present, topic: TopicInfo) -> Present:  # noqa: ARG002 - a branch may look at it
+        """Return the situation that a start finds, with what this branch knows of it."""
+        return present
+
+    def recalled(self, snapshot: Snapshot) -> Snapshot:
+        """Return a checkpoint with what others have learned since."""
+        return snapshot
+
+    def ordered(self, snapshots: Iterable[Snapshot], present: Present) -> Iterable[Snapshot]:  # noqa: ARG002 - a branch may look at it
+        """Return checkpoints in the order in which a start tries them."""
+        return snapshots
+
+    def candidate(self, snapshot: Snapshot, present: Present) -> Snapshot:  # noqa: ARG002 - a branch may look at it
+        """Return what of a checkpoint may be gone on from; raises a `StateError` if a start must not go on at all."""
+        return snapshot
+
+    def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:
+        """Take in what the start decided."""
+
+    @property
+    def continues(self) -> int:
+        """The incarnation whose newest version this one continues; 0: there is none."""
+        return 0
+
+    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner | None:
+        """Return what takes the place of the learner; None: nothing does."""
+
+    def prepare(self) -> None:
+        """Prepare what takes long, while a predecessor goes on; raises `Stopped` if told to stop meanwhile."""
+
+    # ------------------------------------------------------------------ the life
+
+    def waiting(self) -> Mapping[int, Rows] | None:
+        """Return the rows that wait at the start, where rows cannot be read again by themselves; else None."""
+
+    def passes_over(self) -> Callable[[Rows], Rows] | None:
+        """Return what marks rows that are learned as rejected ones; None: there are none."""
+
+    def gate(self, gate: Gatekeeper) -> Gatekeeper:
+        """Return the gate that stands for the quality gate."""
+        return gate
+
+    def source(self, making: Making) -> Source | None:
+        """Return what takes the place of the input topic; None: nothing does."""
+
+    def part(self, making: Making) -> Part | None:
+        """Return what takes part in every turn; None: nothing does."""
+
+    def origin(self, origin: Origin) -> Origin:
+        """Return where a version comes from, with what this branch knows of it."""
+        return origin
+
+    def saved(self, snapshot: Snapshot) -> Snapshot:
+        """Return a snapshot with what a checkpoint must hold of this branch."""
+        return snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerPlug:
+    """What a branch plugs in at the socket `trainer`.
+
+    Attributes
+    ----------
+    wanted : callable
+        Tells whether a configuration turns the branch on.
+    attachment : str
+        Module and name, ``module:name``, of its `Attachment`.
+    """
+
+    wanted: Callable[[Settings], bool]
+    attachment: str
+
+    def attach(self, world: World) -> Attachment:
+        """Return the attachment, whose module is loaded now."""
+        kind = import_name(self.attachment)
+        assert isinstance(kind, type)
+        made = kind(world)
+        assert isinstance(made, Attachment)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Attachments:
+    """All branches of one trainer, asked one after the other.
+
+    Attributes
+    ----------
+    all : tuple of Attachment
+    """
+
+    all: tuple[Attachment, ...] = field(default=())
+
+    @classmethod
+    def of(cls, world: World) -> Attachments:
+        """Return what the configuration wants."""
+        plugs = plugged(SOCKET, TrainerPlug, DAEMONS)
+        return cls(tuple(plug.attach(world) for plug in plugs if plug.wanted(world.settings)))
+
+    def present(self, present: Present, topic: TopicInfo) -> Present:
+        """See `Attachment.present`."""
+        for one in self.all:
+            present = one.present(present, topic)
+        return present
+
+    def recalled(self, snapshot: Snapshot) -> Snapshot:
+        """See `Attachment.recalled`."""
+        for one in self.all:
+            snapshot = one.recalled(snapshot)
+        return snapshot
+
+    def ordered(self, snapshots: Iterable[Snapshot], present: Present) -> Iterable[Snapshot]:
+        """See `Attachment.ordered`."""
+        for one in self.all:
+            snapshots = one.ordered(snapshots, present)
+        return snapshots
+
+    def candidate(self, snapshot: Snapshot, present: Present) -> Snapshot:
+        """See `Attachment.candidate`."""
+        for one in self.all:
+            snapshot = one.candidate(snapshot, present)
+        return snapshot
+
+    @property
+    def continues(self) -> int:
+        """See `Attachment.continues`."""
+        return max((one.continues for one in self.all), default=0)
+
+    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner | None:
+        """See `Attachment.learner`; the first answer counts."""
+        for one in self.all:
+            learner = one.learner(config, base)
+            if learner is not None:
+                return learner
+        return None
+
+    def waiting(self) -> Mapping[int, Rows] | None:
+        """See `Attachment.waiting`; the first answer counts."""
+        return _first(one.waiting() for one in self.all)
+
+    def passes_over(self) -> tuple[Callable[[Rows], Rows], ...]:
+        """See `Attachment.passes_over`."""
+        return tuple(filter(None, (one.passes_over() for one in self.all)))
+
+    def gate(self, gate: Gatekeeper) -> Gatekeeper:
+        """See `Attachment.gate`."""
+        for one in self.all:
+            gate = one.gate(gate)
+        return gate
+
+    def source(self, making: Making) -> Source | None:
+        """See `Attachment.source`; the first answer counts."""
+        return _first(one.source(making) for one in self.all)
+
+    def parts(self, making: Making) -> tuple[Part, ...]:
+        """See `Attachment.part`."""
+        return tuple(filter(None, (one.part(making) for one in self.all)))
+
+    def origin(self, origin: Origin) -> Origin:
+        """See `Attachment.origin`."""
+        for one in self.all:
+            origin = one.origin(origin)
+        return origin
+
+    def saved(self, snapshot: Snapshot) -> Snapshot:
+        """See `Attachment.saved`."""
+        for one in self.all:
+            snapshot = one.saved(snapshot)
+        return snapshot
+
+
+def _first(found: Iterable[Found | None]) -> Found | None:
+    return next((one for one in found if one is not None), None)

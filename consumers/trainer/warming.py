@@ -1,0 +1,108 @@
+"""Compiles all that a trainer calls, before it takes anything over."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+import structlog
+
+from consumers.host.clock import Clock
+from consumers.host.runtime import Health
+from consumers.settings import Settings
+from consumers.streams.abandonable import Stopped
+from consumers.streams.ports import Stop
+from consumers.trainer import kernels
+from consumers.trainer.components import Components
+from streamsvm.config import ModelConfig
+
+log = structlog.get_logger("streamsvm.trainer")
+
+LONG_COMPILE_S: Final = 1.0
+"""Loading what an earlier start compiled is over by then; compiling it takes a minute."""
+COMPILING: Final = "compiling, which takes up to a minute at the first start"
+
+
+def warm_up(settings: Settings, components: Components) -> None:
+    """Compile all that a life calls; raises `Stopped` if told to stop meanwhile."""
+    registry = components.schemas is not None or bool(settings.registry.url)
+    WarmUp(settings.models(), components.health, components.stop, components.clock, registry=registry).run()
+
+
+class WarmUp:
+    """Compiles before the transactional id is taken over, so that the predecessor goes on meanwhile.
+
+    Parameters
+    ----------
+    config : ModelConfig
+    health : Health
+    stop : Stop
+    clock : Clock
+    registry : bool
+        Whether there is a source of Avro's schemas.
+    """
+
+    def __init__(
+        self, config: ModelConfig, health: Health, stop: Stop, clock: Clock, *, registry: bool = False
+    ) -> None:
+        self._config = config
+        self._registry = registry
+        self._health = health
+        self._stop = stop
+        self._clock = clock
+        self._since = clock.monotonic()
+        self._what, self._told = "", False
+        self._compiled = kernels.Compiled()
+
+    @property
+    def _seconds(self) -> float:
+        return self._clock.monotonic() - self._since
+
+    def run(self) -> None:
+        """Compile all that a life calls.
+
+        Raises
+        ------
+        Stopped
+            If told to stop meanwhile.
+        """
+        log.debug("preparing", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
+        # A thread says it, because the first part alone may take half a minute: nothing in it can say so.
+        teller = threading.Timer(LONG_COMPILE_S, self._tell)
+        teller.daemon = True
+        teller.start()
+        try:
+            with kernels.counting() as self._compiled:
+                kernels.prepare(self._config, self._part, registry=self._registry)
+        finally:
+            teller.cancel()
+            teller.join()
+        if self._compiled.functions and self._seconds > LONG_COMPILE_S:
+            log.info(
+                "compiled",
+                functions=self._compiled.functions,
+                seconds=round(self._seconds, 1),
+                remedy="the compiled code is cached; the next start loads it",
+            )
+        if self._stop.is_set():
+            raise Stopped
+
+    def _part(self, what: str) -> None:
+        """Look whether to stop before each part, for a part may take many seconds; say it where it takes a while."""
+        self._health.beat()
+        if self._stop.is_set():
+            raise Stopped
+        self._what = what
+        if self._told:
+            log.info("compiling", what=what, functions=self._compiled.functions)
+
+    def _tell(self) -> None:
+        self._told = True
+        self._health.require("start", COMPILING)
+        log.info(
+            "compiling",
+            what=self._what,
+            functions=self._compiled.functions,
+            remedy="no action needed: a first start compiles for up to a minute; to compile beforehand, run "
+            "`streamsvm compile` with the same options",
+        )

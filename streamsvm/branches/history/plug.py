@@ -1,0 +1,13 @@
+"""What the branch has for which socket."""
+
+from typing import Final
+
+PLUGS: Final = {
+    "message_parts": (
+        "streamsvm.branches.history.built_part:PART",
+        "streamsvm.branches.history.refined_part:PART",
+    ),
+    "left_out": ("streamsvm.branches.history.erased:READER",),
+    "removal": ("streamsvm.branches.history.exact_removal:REMOVAL",),
+    "checkpoint_parts": ("streamsvm.branches.history.erased_part:PLUGGED",),
+}

@@ -1,0 +1,1 @@
+"""Labels that come later, in a log of their own."""

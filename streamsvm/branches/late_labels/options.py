@@ -1,0 +1,82 @@
+"""Labels of a log of their own: the rule by which they are joined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Self, cast
+
+from pydantic import Field, model_validator
+
+from streamsvm.choices import AbsentLabel, LabelKey
+from streamsvm.features.recipe import Recipe
+from streamsvm.option_texts import Duration
+from streamsvm.sections import Options, Section
+from streamsvm.supports import require
+
+if TYPE_CHECKING:
+    from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
+
+
+class JoinConfig(Section):
+    """How labels of another log are joined: the rule, which decides what is learned."""
+
+    key: LabelKey = Field(
+        default="id",
+        description="What a row and its label have in common: `id`, the field of both records; or `record`, the key of "
+        "both records. Either way both topics are partitioned alike.",
+    )
+    horizon: Duration = Field(
+        default=0.0,
+        description="How long a row waits for its label, in the time of the two logs: seconds, or 90m, 36h, 14d. "
+        "Everything read within it is held in memory. Required with `topic`.",
+    )
+    early: Duration = Field(
+        default=60.0,
+        description="How long a label waits for its row, in the time of the two logs. A label that no row took by then "
+        "becomes a dead letter, as one beyond the horizon does.",
+    )
+    absent: AbsentLabel = Field(
+        default="negative",
+        description="What becomes of a row without a label at the end of the horizon: it is learned under the first "
+        "label, dropped (`drop`), or becomes a dead letter (`dead_letter`).",
+    )
+
+
+def require_joinable(
+    topic: object, labels: JoinConfig, features: Recipe | None, coreset: CoresetConfig, points: PointsConfig | None
+) -> None:
+    """Refuse what labels of a log of their own do not go with, as far as it decides what a model is.
+
+    Parameters
+    ----------
+    topic : str or True
+        `labels.topic`; True where only the rule of the join is known.
+
+    Raises
+    ------
+    ValueError
+    """
+    require(
+        {
+            "labels.topic": topic,
+            "labels.horizon": labels.horizon or None,
+            "events.label": None if features is None else features.label,
+            "coreset.memory": coreset.memory,
+            "points.format": None if points is None else points.format,
+        }
+    )
+
+
+class JoinedModel(Section):
+    """The part of `ModelConfig` that says how labels are joined; None where they come with the points."""
+
+    labels: JoinConfig | None = None
+
+    @model_validator(mode="after")
+    def _joined_points(self) -> Self:
+        if self.labels is not None:
+            of = cast("ModelConfig", self)
+            require_joinable(True, self.labels, of.features, of.coreset, of.points)
+        return self
+
+
+OPTIONS: Final = Options(section="", mixin=JoinedModel, after="features")

@@ -1,0 +1,5 @@
+"""What this branch has for the sockets of the library."""
+
+from typing import Final
+
+PLUGS: Final = {"model_options": ("streamsvm.branches.late_labels.options:OPTIONS",)}

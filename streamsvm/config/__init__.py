@@ -1,0 +1,50 @@
+"""All options, each declared once with type, default, unit and consequence.
+
+The command line, the environment, the TOML file, the configuration reference and the configuration hash are all made
+from these classes. Sections under `ModelConfig` decide what a model is, and are hashed into its lineage. The others
+only decide when and where things happen, and may change between two starts.
+"""
+
+from streamsvm.choices import LabelKey
+from streamsvm.config.coreset import CoresetConfig
+from streamsvm.config.events import EventsConfig, points_of, recipe_from, rules_of_zone
+from streamsvm.config.model import LabelRule, ModelConfig
+from streamsvm.config.points import LARGEST_EXPANSION, Label, PointsConfig, PointsFormat
+from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
+from streamsvm.option_texts import (
+    Duration,
+    none_in_words,
+    one_target,
+    split_at_commas,
+    table_in_words,
+    target_in_words,
+    two_costs,
+)
+from streamsvm.sections import Section, Seed
+
+__all__ = [
+    "LARGEST_EXPANSION",
+    "CoresetConfig",
+    "Duration",
+    "EventsConfig",
+    "Label",
+    "LabelKey",
+    "LabelRule",
+    "ModelConfig",
+    "PointsConfig",
+    "PointsFormat",
+    "Section",
+    "Seed",
+    "SvmConfig",
+    "none_in_words",
+    "one_target",
+    "points_of",
+    "recipe_from",
+    "require_trainable",
+    "rules_of_zone",
+    "split_at_commas",
+    "support_vector_bytes",
+    "table_in_words",
+    "target_in_words",
+    "two_costs",
+]

@@ -1,0 +1,173 @@
+"""Everything that decides what a model is, hashed into every lineage."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, Self
+
+from pydantic import BeforeValidator, model_validator
+
+from streamsvm.choices import AbsentLabel, LabelKey
+from streamsvm.config.coreset import CoresetConfig
+from streamsvm.config.events import CanonicalRecipe, points_of
+from streamsvm.config.points import PointsConfig
+from streamsvm.config.svm import SvmConfig, require_trainable
+from streamsvm.features.declaring import tables
+from streamsvm.features.recipe import recipe_of
+from streamsvm.model.comparison import configuration_differences
+from streamsvm.option_texts import none_in_words
+from streamsvm.sections import Section, Seed, open_to_branches, with_defaults
+from streamsvm.supports import FEATURES, FOLLOWING, LABELS, require, without_effect
+from streamsvm.toml_text import toml_key, toml_value
+
+_BUDGET: Final = {"coreset": {"memory_points", "memory_bytes"}}
+
+
+def _without_value(section: Section) -> list[str]:
+    """Return the options that have no value and take the word `none` for it."""
+    return [
+        name
+        for name, field in type(section).model_fields.items()
+        if getattr(section, name) is None
+        and any(isinstance(one, BeforeValidator) and one.func is none_in_words for one in field.metadata)
+    ]
+
+
+class LabelRule(Protocol):
+    """How labels that come later, in a log of their own, find their rows; times in seconds of the two logs."""
+
+    @property
+    def key(self) -> LabelKey:
+        """What a row and its label have in common."""
+        ...
+
+    @property
+    def horizon(self) -> float:
+        """How long a row waits for its label."""
+        ...
+
+    @property
+    def early(self) -> float:
+        """How long a label waits for its row."""
+        ...
+
+    @property
+    def absent(self) -> AbsentLabel:
+        """What becomes of a row without a label."""
+        ...
+
+
+@open_to_branches("")
+class ModelConfig(Section):
+    """Everything that, with the log and a cut, decides what a model is; hashed into every lineage."""
+
+    points: PointsConfig
+    coreset: CoresetConfig = CoresetConfig()
+    svm: SvmConfig = SvmConfig()
+    seed: Seed = 0
+    features: CanonicalRecipe | None = None
+
+    @property
+    def label_rule(self) -> LabelRule | None:
+        """How labels of a log of their own find their rows; None where every point has its label with it."""
+        rule: LabelRule | None = getattr(self, "labels", None)
+        return rule
+
+    @property
+    def totals(self) -> bool:
+        """Whether totals of all rows are kept, and so every version has bounds."""
+        return self.coreset.totals and not self.no_totals
+
+    @property
+    def no_totals(self) -> str:
+        """Why there can be no totals whatever the option says; empty where there can."""
+        own = {LABELS: self.points.classes, "svm.kernel": self.svm.kernel, "coreset.memory": self.coreset.memory}
+        return without_effect({**own, "coreset.totals": True})
+
+    @model_validator(mode="after")
+    def _points_of_the_recipe(self) -> Self:
+        for option, value in {} if self.features is None else points_of(self.features).items():
+            if getattr(self.points, option) != value:
+                require({FOLLOWING: option, FEATURES: self.features})
+        require({"points.format": self.points.format, FEATURES: self.features})
+        return self
+
+    @model_validator(mode="after")
+    def _settled(self) -> Self:
+        object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
+        object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
+        if self.coreset.landmarks is not None:
+            precision = self.svm.precision if "precision" in self.svm.model_fields_set else "half"
+            defaults = {
+                "tune_points": CoresetConfig.LANDMARK_TUNE_POINTS,
+                "landmarks": SvmConfig.landmarks_by_default(self.points.dimension, precision),
+                "precision": precision,
+                "round_first": precision == "half",
+            }
+            missing = {name: size for name, size in defaults.items() if name not in self.svm.model_fields_set}
+            object.__setattr__(self, "svm", with_defaults(self.svm, missing))
+        require({"svm.round_first": self.svm.round_first, "svm.precision": self.svm.precision})
+        require_trainable(self.points.classes, self.svm, self.coreset)
+        return self
+
+    def canonical(self) -> dict[str, Any]:
+        """Return the plain JSON value that is hashed: every option, and the sizes instead of the memory budget."""
+        return self.model_dump(mode="json", exclude=_BUDGET)
+
+    @classmethod
+    def of_canonical(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the configuration of a canonical value, every option of which counts as given.
+
+        Raises
+        ------
+        ValueError
+            If it is not what `canonical` returns for a configuration: an option is unknown, missing or not settled.
+        """
+        made = cls.model_validate(plain)
+        if different := configuration_differences(plain, made.canonical()):
+            raise ValueError(f"not the canonical configuration of this build: {'; '.join(different)}")
+        return made
+
+    def with_zone_rules_of(self, canonical: Mapping[str, Any]) -> Self:
+        """Return this configuration with the rules of time zones that an incarnation began with.
+
+        They come from the machine's data, which changes. Nothing changes if the canonical configuration that the
+        incarnation began with names other zones.
+        """
+        recipe, begun = self.features, canonical.get("features")
+        if recipe is None or begun is None:
+            return self
+        zones = begun.get("zones", {})
+        if zones.keys() != recipe.zones.keys():
+            return self
+        kept = recipe_of({**recipe.plain(), "zones": zones})
+        return self if kept == recipe else self.model_copy(update={"features": kept})
+
+    def sha256(self) -> str:
+        """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
+        return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+    def toml(self) -> str:
+        """Return the part of a configuration file with which a trainer makes the same models.
+
+        Options that are not in it, such as the topics, do not change a model of the same rows. Put further top-level
+        options before it, and further tables after it.
+
+        Examples
+        --------
+        >>> ModelConfig(points=PointsConfig(dimension=8), seed=7).toml().splitlines()[:4]
+        ['seed = 7', '', '[points]', 'dimension = 8']
+        """
+        plain = self.model_dump(mode="json", exclude=_BUDGET, exclude_none=True)
+        for section in ("coreset", "svm"):
+            plain[section] |= dict.fromkeys(_without_value(getattr(self, section)), "none")
+        if self.features is not None:
+            for option in points_of(self.features):
+                del plain["points"][option]
+            plain |= tables(self.features)
+        lines = [f"seed = {plain.pop('seed')}"]
+        for table, options in plain.items():
+            lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]
+        return "\n".join(lines) + "\n"

@@ -1,0 +1,89 @@
+"""What a valid point is."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from streamsvm.model.described import label_fault
+from streamsvm.option_texts import split_at_commas
+from streamsvm.sections import Section
+
+Label = StrictBool | StrictInt | StrictStr
+PointsFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
+LARGEST_EXPANSION: Final = 256
+"""Default of `max_decoded_bytes`, per byte of `max_record_bytes`. Plain points take 10 to 70 bytes for each byte."""
+
+
+class PointsConfig(Section):
+    """What a valid point is. Other rows are rejected."""
+
+    dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        description="Number of features of every point. A row of another length becomes a dead letter."
+    )
+    labels: Annotated[tuple[Label, ...], BeforeValidator(split_at_commas)] = Field(
+        default=(-1, 1),
+        description="The labels as written in the records, 2 to 128 of one type. Of two, the first is the negative and "
+        "the second the positive label: a decision value above 0, or above the version's threshold, means the positive "
+        "one. Of more, a version holds a machine for each label in this order, which tells it from all others; the "
+        "label with the greatest decision value is the answer.",
+    )
+    feature_names: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
+        default=(),
+        description="Names of the features, in order, for people who read the model. Default: no names.",
+    )
+    dtype: Literal["float32", "float64"] = Field(
+        default="float32", description="Type in which features are stored; float64 doubles the memory per point."
+    )
+    format: PointsFormat = Field(
+        default="auto",
+        description="Format of the records: JSON; Arrow IPC streams; Avro with a schema registry; and, of events only "
+        "(`[features]`), json-schema and protobuf as a registry's clients write them. `auto` follows each record's "
+        "header `content-type`, and reads a record without that header as JSON.",
+    )
+    max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
+        default=1_000_000,
+        description="Largest size of a record's value, in bytes. A larger record becomes a dead letter and is not "
+        "decoded.",
+    )
+    max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
+        default=10_000, description="Most rows in one record. A record with more rows becomes a dead letter as a whole."
+    )
+    max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
+        default=None,
+        description="Most memory, in bytes, that decoding one record may take. The need is estimated from the "
+        "record's framing before anything is allocated; a record that could take more becomes a dead letter. "
+        "Default: 256 times `max_record_bytes`.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if fault := label_fault(self.labels):
+            raise ValueError(f"points.labels {fault}")
+        if self.feature_names and len(self.feature_names) != self.dimension:
+            raise ValueError(
+                f"points.feature_names has {len(self.feature_names)} names, but points.dimension is {self.dimension}"
+            )
+        return self
+
+    @property
+    def classes(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    @property
+    def numpy_dtype(self) -> np.dtype[np.floating]:
+        """Storage dtype of the features."""
+        return np.dtype(self.dtype)
+
+    @property
+    def decoded_bytes(self) -> int:
+        """Bytes of memory that decoding one record may take."""
+        return self.max_decoded_bytes or LARGEST_EXPANSION * self.max_record_bytes
+
+    @property
+    def point_bytes(self) -> int:
+        """Bytes of memory per point held: features, label and weight."""
+        return self.dimension * self.numpy_dtype.itemsize + 9

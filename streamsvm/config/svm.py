@@ -1,0 +1,276 @@
+"""What is trained on a coreset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BeforeValidator, Field, model_validator
+
+from streamsvm.algorithms import SolverName
+from streamsvm.choices import Multiclass, Precision, TuneScoring
+from streamsvm.config.coreset import CoresetConfig
+from streamsvm.model.threshold import Figure
+from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
+from streamsvm.plugs import said
+from streamsvm.sections import Section, with_defaults
+from streamsvm.supports import LABELS, require
+
+ClassWeight = Annotated[float, Field(ge=1e-12, le=1e12)]
+Alpha = Annotated[float, Field(ge=1e-30, le=1)]
+Gamma = Annotated[float, Field(gt=0)]
+
+
+def support_vector_bytes(dimension: int, machines: int = 1, precision: Precision = "double") -> int:
+    """Return the bytes of a support vector, with its coefficient in each machine, in a message, in base64."""
+    features, coefficients = (2, 4) if precision == "half" else (8, 8)
+    return -(-(dimension * features + machines * coefficients) * 4 // 3) + 8
+
+
+class SvmConfig(Section):
+    """What is trained on a coreset."""
+
+    solver: SolverName = Field(
+        default="stda",
+        description="The solver: `stda` is streamsvm's own, the decomposition of STDA-SVM with blocks that are solved "
+        "inside." + said("svm.solver"),
+    )
+    kernel: Literal["linear", "rbf"] = Field(
+        default="linear",
+        description="Kernel of the machine. The default of coreset.structure depends on it. An `rbf` model in a "
+        "`tree` can be worse than one trained on a plain sample.",
+    )
+    gamma: Literal["scale", "auto"] | Gamma = Field(
+        default="scale",
+        description="RBF width: a number, `scale` = 1 / (d variance of the scaled points), `auto` = 1 / d.",
+    )
+    alpha: Alpha | None = Field(
+        default=None,
+        description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Right for an "
+        "unbounded stream. Default: 1e-4, unless C is given.",
+    )
+    C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
+        default=None,
+        description="Fixed C as in the papers, instead of alpha: the total penalty then grows with the stream.",
+    )
+    class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ...], BeforeValidator(split_at_commas)] = (
+        Field(
+            default="none",
+            description="Factors for the weights of the points of each label, where one class is rare or its errors "
+            "cost more: as many numbers as `points.labels` has labels, in their order, such as 1,10; or `balanced`: "
+            "each class gets an equal part of the total weight counted up to the cut.",
+        )
+    )
+    multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
+        default=None,
+        description="How more than two labels are distinguished. `one_vs_one`: a machine for each pair of labels, "
+        "K (K - 1) / 2 of them; the label that wins most pairs is the answer. `one_vs_rest`: a machine for each label "
+        "against all others; these are less right where labels lie between others, but make a smaller message. "
+        "Default: `one_vs_one` up to 32 labels, `one_vs_rest` beyond; none of two labels.",
+    )
+    standardize: bool = Field(
+        default=True,
+        description="Scale features to zero mean and unit variance over the whole stream up to the cut. false: they "
+        "lose their mean only, which changes no machine, and keeps the digits of features far from 0.",
+    )
+    probability: Literal["sigmoid", "isotonic"] | None = Field(
+        default=None,
+        description="Give every version a function that maps decision values to probabilities, fitted to the audit "
+        "sample. `sigmoid` (Platt) has two parameters; `isotonic` follows any shape and needs some thousand "
+        "coreset.audit_points. Probabilities refer to the stream as it is: class_weight does not affect them. "
+        "Default: none.",
+    )
+    cost: Annotated[
+        tuple[float, float] | None,
+        BeforeValidator(two_costs),
+        BeforeValidator(split_at_commas),
+        BeforeValidator(none_in_words),
+    ] = Field(
+        default=None,
+        description="The cost of a missed positive point and that of a false alarm, in any unit: 50,1. Every version "
+        "gets the threshold that makes the mean cost least, chosen by the audit sample and judged by points of it "
+        "that the threshold was not chosen by. Points count by their weight; class_weight does not affect them. Not "
+        "with `target`. Default: answer the positive label above the decision value 0.",
+    )
+    target: Annotated[
+        dict[Literal["precision", "recall", "alarm_rate"], float] | None,
+        BeforeValidator(one_target),
+        BeforeValidator(target_in_words),
+    ] = Field(
+        default=None,
+        description="Instead of `cost`: what the answers are to reach, exactly one of `precision=0.9` (of the alarms, "
+        "so many are right; the most of the positives that go with it), `recall=0.9` (of the positives, so many are "
+        "found; the fewest alarms that go with it) and `alarm_rate=0.01` (at most so many of all points raise an "
+        "alarm). In a TOML file: target = {recall = 0.9}. Every version gets the threshold for it, and says with a "
+        "95 % interval what is expected of it, or that it is not met. The audit sample must hold ten points "
+        "of each label. Default: no target.",
+    )
+    tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1e-3, description="KKT gap at which the solver stops."
+    )
+    max_iterations: Annotated[int, Field(ge=1)] = Field(
+        default=10_000_000,
+        description="Most iterations of the solver. A model that reached this limit is marked as not converged.",
+    )
+    threads: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1, description="Number of threads of linear algebra in training. The last bits of a model depend on it."
+    )
+    landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
+        default=None,
+        description="Most support vectors of a published `rbf` machine. One that has more is written down over so many "
+        "of them, 4,096 at most, with coefficients fitted to its decisions; the version's duality gap then says what "
+        "that costs on the training set, and its audit what it costs on the stream. Scoring takes time in proportion. "
+        "Default with coreset.landmarks: as many as fit into a message of 900,000 bytes, 12,423 of 22 features in half "
+        "precision; none otherwise: all support vectors. The time of fitting grows with the square of this number.",
+    )
+    precision: Precision = Field(
+        default="double",
+        description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
+        "coefficients in 32, a quarter of the bytes; a machine is rounded before anything is "
+        "measured of it. Where that moves its objective by more than `tolerance` times it, the intercept is fitted "
+        "again, and a machine that this does not repair keeps 64 bits, over as many landmarks as fit so. `double`: 64 "
+        "bits. Default with coreset.landmarks: `half`; else `double`.",
+    )
+    round_first: bool = Field(
+        default=False,
+        description="With `precision = half`: round the scaled points to 16 bits before the machine is trained on "
+        "them, instead of its support vectors afterwards. Where gamma and the box of a point are large, as with label "
+        "noise in few features, a machine of thousands of support vectors that is rounded afterwards would be another "
+        "one (a checkerboard with 15 % of the labels turned: 74.3 instead of 80.3 % right), and keeps 64 bits; one of "
+        "rounded points is published as it was trained. Default with coreset.landmarks and half precision: true.",
+    )
+    tune: Literal["auto"] | None = Field(
+        default=None,
+        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on the "
+        "training set of a cut. The candidates are 1/100, 1/10, 1, 10 and 100 times `alpha` (or `C`), and 1/16 to "
+        "16 times `gamma`, unless other values are given. With coreset.landmarks they are 48: boxes of 0.1 to 100 for "
+        "a point of mean weight, and 1/16 to 64 times `gamma`, searched on a sixteenth, a quarter and all of the "
+        "points, and there only the best of them; gamma is continued to the number of points that are trained on. The "
+        "share of the weight that is classified correctly decides, under class_weight, unless `tune_scoring` says "
+        "otherwise. Pilots use the configured values. Default: use the configured values.",
+    )
+    tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
+        default=50,
+        description="With `tune`: the first model is tuned, and then the first model at or after each multiple of "
+        "this many leaves of `coreset.leaf_rows` rows, over all partitions. The models in between keep the chosen "
+        "values.",
+    )
+    tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
+        default=5_000,
+        description="Most points that tuning uses; a larger training set is reduced to this many. Tuning time grows "
+        "faster than linearly in this number. With coreset.landmarks 10,000 by default.",
+    )
+    tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
+        default=(), description="Values of alpha to choose among; not with a fixed C. Default: see `tune`."
+    )
+    tune_gammas: Annotated[tuple[Gamma, ...], BeforeValidator(split_at_commas)] = Field(
+        default=(), description="Values of gamma to choose among. Default: see `tune`."
+    )
+
+    tune_scoring: TuneScoring = Field(
+        default="accuracy",
+        description="By what `tune` chooses: the share of the weight that is classified right, under class_weight; "
+        "`balanced_accuracy`, of each label alike; `auc`; `log_loss` of the sigmoid that fits best; or `cost`, the "
+        "mean of `cost`, which must be given, at the threshold that makes it least. With more than two labels "
+        "`accuracy` or `balanced_accuracy`, of what all machines answer together.",
+    )
+
+    DEFAULT_ALPHA: ClassVar[float] = 1e-4
+    TUNE_FOLDS: ClassVar[int] = 5
+    MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
+    """Labels up to which there is a machine for each pair by default: 496 machines."""
+    FEATURE_BYTES: ClassVar[int] = 250
+    """Of a message for each feature: its mean, its scale, and its part of the probes."""
+    MESSAGE_BYTES: ClassVar[int] = 900_000
+    """Of a published machine's support vectors by default: brokers accept records of 1,000,000 bytes by default."""
+
+    @classmethod
+    def landmarks_by_default(cls, dimension: int, precision: Precision) -> int:
+        """Return how many support vectors of so many features a message has room for."""
+        room = cls.MESSAGE_BYTES - cls.FEATURE_BYTES * dimension
+        return max(2, room // support_vector_bytes(dimension, precision=precision))
+
+    @model_validator(mode="after")
+    def _go_together(self) -> Self:
+        trained = ("solver", "kernel", "alpha", "C", "cost", "target", "landmarks", "precision")
+        tuned = ("tune_scoring", "tune_alphas", "tune_gammas")
+        require({f"svm.{option}": getattr(self, option) for option in (*trained, *tuned)})
+        # Apart from the precision, whose default depends on the coreset.
+        require({"svm.kernel": self.kernel, "svm.round_first": self.round_first})
+        return self
+
+    def settled(self, classes: int) -> SvmConfig:
+        """Return this section with the machines that so many labels get by default."""
+        if self.multiclass is not None or classes == 2:
+            return self
+        few = classes <= self.MOST_CLASSES_IN_PAIRS
+        return with_defaults(self, {"multiclass": "one_vs_one" if few else "one_vs_rest"})
+
+    @property
+    def goal(self) -> tuple[Figure, float | tuple[float, float]] | None:
+        """What a threshold is chosen for: a figure and its share, or the cost and the two; None without."""
+        if self.cost is not None:
+            return "cost", self.cost
+        return None if self.target is None else next(iter(self.target.items()))
+
+    def penalty(self, weight: float) -> float:
+        """Return C for a training set of total weight U."""
+        if self.C is not None:
+            return self.C
+        return 1.0 / ((self.DEFAULT_ALPHA if self.alpha is None else self.alpha) * weight)
+
+    def class_weights(self, class_weight: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+        """Return the factors for the weights of negative and positive points.
+
+        Parameters
+        ----------
+        class_weight : two numbers
+            Exact total weights of the classes. Balanced weights keep their sum; with one class only they are 1.
+        """
+        if isinstance(self.class_weight, tuple):
+            of_negative, of_positive = self.class_weight
+            return of_negative, of_positive
+        negative, positive = float(class_weight[0]), float(class_weight[1])
+        if self.class_weight == "none" or not (negative > 0.0 and positive > 0.0):
+            return 1.0, 1.0
+        half = 0.5 * (negative + positive)
+        return half / negative, half / positive
+
+
+def require_trainable(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse options of the machine that do not go with the labels or the coreset, and sizes too small for the labels.
+
+    Raises
+    ------
+    ValueError
+    """
+    options = ("kernel", "C", "multiclass", "cost", "target", "probability", "precision", "tune_scoring")
+    own = {f"svm.{option}": getattr(svm, option) for option in options}
+    held = {"coreset.memory": coreset.memory, "coreset.audit_points": coreset.audit_points}
+    require({LABELS: classes, **own, **held})
+    _require_room_for(classes, svm, coreset)
+
+
+def _require_room_for(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> None:
+    """Refuse sizes that cannot hold a point of each label."""
+    if isinstance(svm.class_weight, tuple) and len(svm.class_weight) != classes:
+        raise ValueError(
+            f"svm.class_weight has {len(svm.class_weight)} factors, but points.labels has {classes} labels: give a "
+            "factor for each label, in their order"
+        )
+    if classes == 2:
+        return
+    for option in ("bucket_points", "train_points"):
+        if (size := getattr(coreset, option)) < classes:
+            raise ValueError(
+                f"coreset.{option} = {size} is too little for the {classes} labels of points.labels, of which it must "
+                f"hold a point each: raise the memory budget, or {option}"
+            )
+    if svm.tune is not None and svm.tune_points < SvmConfig.TUNE_FOLDS * classes:
+        raise ValueError(
+            f"svm.tune_points = {svm.tune_points} is too little for the {classes} labels of points.labels, of each of "
+            f"which it must hold a point for each of {SvmConfig.TUNE_FOLDS} folds: raise it to "
+            f"{SvmConfig.TUNE_FOLDS * classes} or more"
+        )

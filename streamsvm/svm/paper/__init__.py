@@ -1,1 +1,0 @@
-"""The paper's solver as it is written there; only `svm.solver = stda-paper` needs it."""

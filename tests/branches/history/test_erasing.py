@@ -1,0 +1,518 @@
+"""`streamsvm forget`: rows that a trainer has learned, taken out as if they had been rejected when they came."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import replace
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+from consumers.branches.history import attached
+from consumers.branches.history.attached import History
+from consumers.branches.history.building import Builder, Stretch, archive_store, publish_built
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.erasing import Cost, erase
+from consumers.branches.history.forgetting import Report, forget, report_of
+from consumers.branches.history.rebuilding import rebuild
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.settings import Settings
+from consumers.verify.verify import verify
+from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.forgotten import Listed
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.disk import FileSystem
+from streamsvm.checkpoint.format import encode
+from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
+from streamsvm.config import CoresetConfig, SvmConfig
+from streamsvm.errors import ConfigurationError, StateError, TransientError
+from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.model import message as model_codec
+from streamsvm.model.left_out import left_out_key
+from streamsvm.model.version import Version
+from streamsvm.points import Points, Position
+from streamsvm.registry.loading import load_record
+from streamsvm.verification.report import Outcome
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_cli import run
+from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
+from tests.kafka.foreign import delete_records
+from tests.streams import gaussian
+
+ROWS, FIRST = 230, 150
+PLACES = (3, 77, 148)
+"""Of one row in a sealed leaf that the first versions are of, one in a later leaf, and one in the open leaf."""
+MEMORIES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "window": {"memory": "window", "window_points": 160},
+    "decay": {"memory": "decay", "half_life_points": 160},
+    "adaptive": {"memory": "adaptive"},
+}
+
+
+def settings_of(prefix: str, directory: Path, **coreset: Any) -> Settings:
+    made = settings_for(prefix, directory / "checkpoint")
+    own = made.coreset.model_dump(include={"leaf_rows", "bucket_points", "audit_points", "train_points"})
+    svm = SvmConfig(alpha=1e-2) if coreset else made.svm
+    return made.model_copy(update={"coreset": CoresetConfig(**{**own, "max_partitions": 4, **coreset}), "svm": svm})
+
+
+def produce(connection: Connection, settings: Settings, values: list[bytes], first: int = 0) -> None:
+    """Put records into partition 0; their times follow from their places."""
+    producer = Producer(dict(connection.options))
+    for place, value in enumerate(values, first):
+        producer.produce(settings.input.topic, value, partition=0, timestamp=1_700_000_000_000 + 1_000 * place)
+    assert not producer.flush(60.0)
+
+
+def started(connection: Connection, settings: Settings) -> Settings:
+    Cluster(connection).create([TopicSpec(settings.input.topic, 1, config={"retention.ms": "-1"})])
+    return settings
+
+
+def newest(settings: Settings) -> Snapshot:
+    with CheckpointDirectory(FileSystem(settings.checkpoint.directory), 2) as directory:
+        found = next(each.snapshot for each in directory.generations())
+    assert found is not None
+    return found
+
+
+def plain(snapshot: Snapshot) -> bytes:
+    """Return the bytes of a checkpoint but for the names of its topics and the count of its files and heads."""
+    assert snapshot.pending is None
+    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1, erased=None))
+
+
+def content(version: Version) -> bytes:
+    """Return the bytes of a version but for the names of its topic, and for its place after others."""
+    lineage = msgspec.structs.replace(version.lineage, topic="t", topic_id="", parent=None, links=())
+    return model_codec.encode(replace(version, number=1, lineage=lineage))
+
+
+def agreed(_: Cost) -> bool:
+    return True
+
+
+def forgotten(connection: Connection, settings: Settings, *places: int) -> Report:
+    """Erase rows of partition 0."""
+    positions = {0: [Position(place) for place in places]}
+    report = report_of(positions, "tester")
+    assert erase(connection, settings, positions, report, agree=agreed)
+    return report
+
+
+def rejected(points: Points, places: tuple[int, ...]) -> Points:
+    """Return points of which some are rejected when they come."""
+    X = points.X.copy()
+    X[list(places)] = np.nan
+    return replace(points, X=X)
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows(
+    real_broker: TestBroker, tmp_path: Path, memory: str
+) -> None:
+    """Structure, checkpoint and the next version, byte for byte; no version comes twice, and none of a part."""
+    connection, rows = real_broker.connection, gaussian(ROWS, 5)
+    own, clean = (
+        started(connection, settings_of(real_broker.name(name), tmp_path / name, **MEMORIES[memory]))
+        for name in ("own", "clean")
+    )
+    produce(connection, own, encoded(rows)[:FIRST])
+    run_until(own, connection, FIRST)
+    before = versions(connection, own)
+    report = forgotten(connection, own, *PLACES)
+    assert report.found == [f"0:{place}" for place in PLACES]
+    assert report.rows_to_read == FIRST
+    produce(connection, own, encoded(rows)[FIRST:], FIRST)
+    run_until(own, connection, ROWS)
+    produce(connection, clean, encoded(rejected(rows, PLACES)))
+    run_until(clean, connection, ROWS)
+    assert plain(newest(own)) == plain(newest(clean))
+    after = versions(connection, own)[len(before) :]
+    assert after
+    of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
+    for version in after:
+        assert content(version) == of_clean[version.lineage.cut[0].offset]
+    found = verify(Cluster(connection), own)
+    assert [row.outcome for row in found.rows] == [Outcome.ERASED] * len(before) + [Outcome.IDENTICAL] * len(after)
+    assert found.exit_status == 3
+    assert any("cannot be made again: rows of it were erased" in line for line in found.lines())
+
+
+def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Twice is once; rows that never came, were rejected or lie in another partition are told; a report is kept.
+
+    A trainer elsewhere, with a copy of the old checkpoints, begins without the rows; without --yes nothing changes.
+    """
+    connection, rows = real_broker.connection, rejected(gaussian(90, 6), (5,))
+    own = started(connection, settings_of(real_broker.name("once"), tmp_path / "once"))
+    produce(connection, own, encoded(rows))
+    run_until(own, connection, 90)
+    place = own.checkpoint.directory
+    copytree(place, tmp_path / "copy")
+    old = {file.name for file in place.glob("*.ssvm")}
+    given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
+    given += ["--checkpoint-directory", str(place), "--input-topic", own.input.topic]
+    given += ["--output-models-topic", own.output.models_topic]
+    asked = [part for at in ("0:7", "0:7", "0:5", "0:8.1", "1:0", "0:90") for part in ("--position", at)]
+    looked = run("forget", *asked, *given)
+    assert looked.returncode == 1, looked.stderr
+    assert "reads 90 rows again" in looked.stderr
+    assert "Nothing was changed" in looked.stdout
+    assert {file.name for file in place.glob("*.ssvm")} == old
+    report = tmp_path / "report.json"
+    done = run("forget", *asked, *given, "--yes", "--report", str(report), "--retire", "--reason", "asked by mail")
+    assert done.returncode == 1, done.stderr  # some rows are not there
+    told = json.loads(report.read_text())
+    assert told["asked"] == ["0:5", "0:7", "0:8.1", "0:90", "1:0"]
+    assert told["found"] == ["0:7"]
+    assert [line.split(": ")[1].split(",")[0] for line in told["absent"]] == [
+        "the row was rejected when it came",
+        "the log holds no such row",
+        "the log has not reached this offset",
+        "the model does not learn this partition",
+    ]
+    assert told["retired"] == ["m@1"]
+    assert any("m@2 was not retired, because it is the newest" in line for line in told["remains"])
+    assert [one["what"] for one in told["checkpoints"]] == ["removed"] * len(old) + [
+        "is what the trainer continues from"
+    ]
+    entry = json.loads(topic(connection, own.output.audit_topic)[-2].value or b"")
+    assert (entry["event"], entry["rows"], entry["reason"]) == ("rows_erased", [[0, 7, 0]], "asked by mail")
+    again = run("forget", "--position", "0:7", *given, "--yes")
+    assert again.returncode == 0, again.stderr
+    assert "0:7, which was erased before" in again.stdout
+    erased = ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m")
+    assert erased is not None
+    assert erased.rows == ((0, 7, 0, 2),)
+    elsewhere = own.model_copy(
+        update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "copy"})}
+    )
+    run_until(elsewhere, connection, 90)
+    state = newest(elsewhere)
+    assert state.incarnation == 2
+    assert sum(held.rows_accepted for held in state.learner.partitions.values()) == 88
+    assert not old & {file.name for file in (tmp_path / "copy").glob("*.ssvm")}
+    with pytest.raises(ConfigurationError, match=r"training\.workers = 2: .* not supported yet"):
+        run_until(
+            elsewhere.model_copy(
+                update={"training": own.training.model_copy(update={"policy": "latest", "workers": 2})}
+            ),
+            connection,
+            1,
+        )
+
+
+def traces(points: Points, at: int) -> list[bytes]:
+    """Return how the values of a point may be written."""
+    values = points.X[at]
+    kinds = ["<f8", ">f8", "<f4", ">f4"]
+    return [value.astype(kind).tobytes() for value in values for kind in kinds] + [
+        repr(float(value)).encode() for value in values
+    ]
+
+
+def test_no_bytes_of_a_row_are_in_what_is_left_and_what_comes(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Neither as float64 nor as float32, of either byte order, nor as text: in checkpoints, archive, later records."""
+    connection, rows, at = real_broker.connection, gaussian(130, 7), 95  # in an open leaf, so a checkpoint holds it
+    own = started(connection, settings_of(real_broker.name("bytes"), tmp_path / "bytes"))
+    archive = ArchiveConfig(directory=tmp_path / "archive", leaf_rows=8, span_rows=16, bucket_points=16)
+    own = own.model_copy(update={"archive": archive})
+    assert archive.directory is not None
+    produce(connection, own, encoded(rows)[:100])
+    run_until(own, connection, 100)
+
+    def holding() -> set[str]:
+        files = [*own.checkpoint.directory.iterdir(), *(tmp_path / "archive").iterdir()]
+        contents = {file.name: file.read_bytes() for file in files}
+        return {name for name, content in contents.items() if any(trace in content for trace in traces(rows, at))}
+
+    assert any(name.endswith(".ssvm") for name in holding())
+    assert any(name.endswith((".state", ".bucket")) for name in holding())
+    written = [own.output.models_topic, own.output.aliases_topic, own.output.audit_topic, own.input.dead_letters]
+    ends = {name: Cluster(connection).log_range(name, 0)[1] for name in written}
+    report = forgotten(connection, own, at)
+    cluster = Cluster(connection)
+    forget(cluster, archive.directory, {0: [Position(at)]}, report, ErasedRows(cluster, own.output.aliases_topic, 30.0))
+    assert not holding()
+    produce(connection, own, encoded(rows)[100:], 100)
+    run_until(own, connection, 130)
+    assert not holding()
+    later = [
+        record.value or b"" for name in written for record in topic(connection, name) if record.offset >= ends[name]
+    ]
+    assert len(later) > 2
+    assert not [value for value in later if any(trace in value for trace in traces(rows, at))]
+
+
+def test_what_cannot_be_learned_again_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
+    """A log that lost its beginning, no checkpoint, and what reads rows elsewhere; nothing is written."""
+    connection = real_broker.connection
+    own = started(connection, settings_of(real_broker.name("lost"), tmp_path / "lost"))
+    produce(connection, own, encoded(gaussian(50, 8)))
+    run_until(own, connection, 50)
+    for training in ({"workers": 2}, {"from_coresets": True}):
+        latest = own.training.model_copy(update={"policy": "latest", **training})
+        other = own.model_copy(update={"training": latest})
+        with pytest.raises(ConfigurationError, match=r"rows are to be erased, .* training"):
+            forgotten(connection, other, 30)
+    nowhere = own.model_copy(
+        update={"checkpoint": own.checkpoint.model_copy(update={"directory": tmp_path / "nowhere"})}
+    )
+    with pytest.raises(ConfigurationError, match="no checkpoint of m was found"):
+        forgotten(connection, nowhere, 30)
+    assert not (tmp_path / "nowhere").exists()
+    delete_records(connection, own.input.topic, 0, 10)
+    with pytest.raises(ConfigurationError, match=r"\[0\] begins at offset 10, but the model began at 0") as refused:
+        forgotten(connection, own, 30)
+    assert "--reset m/1" in refused.value.remedy
+    assert ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m") is None
+
+
+def test_an_erasure_that_ended_after_its_record_is_finished_by_the_same_command(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record alone already binds a start; the command again removes what is left."""
+    connection = real_broker.connection
+    own = started(connection, settings_of(real_broker.name("ended"), tmp_path / "ended"))
+    produce(connection, own, encoded(gaussian(50, 9)))
+    run_until(own, connection, 50)
+    with monkeypatch.context() as patched:
+        patched.setattr(CheckpointDirectory, "save", full_disk)
+        with pytest.raises(TransientError, match="no space"):
+            forgotten(connection, own, 30)
+    assert newest(own).incarnation == 1
+    assert forgotten(connection, own, 30).found == ["0:30, which was erased before"]
+    assert newest(own).incarnation == 2
+    assert newest(own).positions == {0: Position(0)}
+    assert not forgotten(connection, own, 30).checkpoints  # nothing is left to be done
+
+
+def full_disk(*_: object) -> int:
+    raise TransientError("no space")
+
+
+def archived_settings(prefix: str, directory: Path) -> Settings:
+    archive = ArchiveConfig(directory=directory / "archive", leaf_rows=8, span_rows=16, bucket_points=16)
+    return settings_of(prefix, directory).model_copy(update={"archive": archive})
+
+
+def archived(connection: Connection, prefix: str, directory: Path, rows: int = 100) -> Settings:
+    """Return a trainer's settings that has learned and archived the first rows of a stream, and was stopped."""
+    own = started(connection, archived_settings(prefix, directory))
+    produce(connection, own, encoded(gaussian(130, 7))[:rows])
+    run_until(own, connection, rows)
+    return own
+
+
+def archive_of(settings: Settings) -> Path:
+    assert settings.archive.directory is not None
+    return settings.archive.directory
+
+
+def erased_of(connection: Connection, settings: Settings) -> ErasedRows:
+    return ErasedRows(Cluster(connection), settings.output.aliases_topic, 30.0)
+
+
+def record_of(connection: Connection, settings: Settings) -> Erased:
+    found = erased_of(connection, settings).of("m")
+    assert found is not None
+    return found
+
+
+def holding(settings: Settings, place: int) -> set[str]:
+    """Return the files of checkpoints and archive that hold the values of a row."""
+    files = [*settings.checkpoint.directory.iterdir(), *archive_of(settings).iterdir()]
+    wanted = traces(gaussian(130, 7), place)
+    return {file.name for file in files if any(trace in file.read_bytes() for trace in wanted)}
+
+
+def build(connection: Connection, settings: Settings, name: str) -> Version:
+    """Build a model of everything, and publish it under a name."""
+    loaded, _ = load_record(connection, settings.name, models_topic=settings.output.models_topic)
+    cluster = Cluster(connection)
+    builder = Builder(cluster, archive_store(archive_of(settings)), loaded, print, erased_of(connection, settings))
+    asked = Stretch(since=None, until=None)
+    found = builder.take(asked)
+    target = settings.model_copy(update={"name": name})
+    sent = publish_built(connection, target, builder, asked, found, builder.made(found), "tester")
+    return model_codec.decode(sent.value)
+
+
+def given_to(connection: Connection, settings: Settings, archive: Path | None) -> list[str]:
+    """Return the options by which a command finds a trainer's topics and directories."""
+    given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
+    given += ["--checkpoint-directory", str(settings.checkpoint.directory), "--input-topic", settings.input.topic]
+    given += ["--output-models-topic", settings.output.models_topic]
+    return given if archive is None else [*given, "--archive-directory", str(archive)]
+
+
+def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_it(
+    real_broker: TestBroker, tmp_path: Path
+) -> None:
+    """By a start, a build and a rebuild, also of a copy of it; the report said so. What was built before is named."""
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name("unlooked"), tmp_path)
+    before = build(connection, own, "before")
+    built_before = own.model_copy(update={"name": "before"})
+    assert verify(Cluster(connection), built_before).clean
+    copytree(archive_of(own), tmp_path / "copy")
+    done = run("forget", "--position", "0:3", "--position", "0:95", "--yes", "--json", *given_to(connection, own, None))
+    assert done.returncode == 0, done.stderr
+    assert "no archive was looked at, because archive.directory is not given" in json.loads(done.stdout)["remains"][0]
+    assert not [name for name in holding(own, 3) if name.endswith(".ssvm")]
+    copy = own.model_copy(update={"archive": own.archive.model_copy(update={"directory": tmp_path / "copy"})})
+    for place in (own, copy):
+        for use in (
+            lambda place=place: run_until(place, connection, 1),
+            lambda place=place: build(connection, place, "after"),
+            lambda place=place: rebuild(Cluster(connection), archive_of(place), print, erased_of(connection, place)),
+        ):
+            with pytest.raises(
+                StateError, match=r"rows were erased of m, and the archive .* may still hold them"
+            ) as no:
+                use()
+            assert "streamsvm forget --archive-only --position 0:3.0" in no.value.remedy
+    # One of the rows is enough: what the record names goes, too.
+    report = report_of({0: [Position(3)]}, "tester")
+    forget(Cluster(connection), archive_of(own), {0: [Position(3)]}, report, erased_of(connection, own))
+    run_until(own, connection, 100)
+    assert not holding(own, 3) | holding(own, 95)
+    erased = record_of(connection, own)
+    assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
+    after = build(connection, own, "after").lineage.built
+    assert after is not None
+    assert (after.model, after.erased, after.forgotten) == ("m", erased.sha256, ((0, 3, 0), (0, 95, 0)))
+    assert verify(Cluster(connection), own.model_copy(update={"name": "after"})).clean
+    assert before.lineage.built is not None
+    assert not before.lineage.built.erased
+    found = verify(Cluster(connection), built_before)
+    assert [row.outcome for row in found.rows] == [Outcome.ERASED]
+
+
+def test_rows_that_the_archive_does_not_hold_yet_need_no_command(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Erased before anything was archived of them: the archive takes up the record by itself, and names it."""
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name("ahead"), tmp_path)
+    produce(connection, own, encoded(gaussian(130, 7))[100:], 100)
+    forgotten(connection, own, 121)
+    run_until(own, connection, 130)
+    erased = record_of(connection, own)
+    assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
+    assert not holding(own, 121)
+
+
+@pytest.mark.parametrize("point", ["erase.marked", "erase.recorded", "checkpoint.pruned", "erase.emptied"])
+def test_a_command_that_is_killed_leaves_nothing_that_is_used(
+    real_broker: TestBroker, tmp_path: Path, point: str
+) -> None:
+    """SIGKILL between mark, record, checkpoint and archive: start and build refuse until a command finishes it.
+
+    One that is asked for another row finishes it, too: the mark names the rows.
+    """
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name(f"killed-{point}"), tmp_path)
+    given = ["--yes", *given_to(connection, own, archive_of(own))]
+    killed = run("forget", "--position", "0:3", *given, STREAMSVM_TEST_CRASH_AT=point)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert (erased_of(connection, own).of("m") is None) is (point == "erase.marked")
+    for use in (lambda: run_until(own, connection, 1), lambda: build(connection, own, "after")):
+        with pytest.raises(StateError, match=r"rows are half forgotten: 0:3\.0") as told:
+            use()
+        assert "streamsvm forget --position 0:3.0 --yes" in told.value.remedy
+    alone = run("forget", "--archive-only", "--position", "0:60", *given)
+    assert (alone.returncode == 78) is (point == "erase.marked"), alone.stderr
+    done = run("forget", "--position", "0:60", *given)
+    assert done.returncode == 0, done.stderr
+    assert {at.offset for at in record_of(connection, own).places()[0]} == {3, 60}
+    run_until(own, connection, 100)
+    assert not holding(own, 3) | holding(own, 60)
+
+
+def test_a_build_that_does_not_know_the_record_does_not_undo_it(
+    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its checkpoints, of the erasure's own incarnation, are emptied: what is learned next is without the rows.
+
+    Versions go on after those that it published, and nothing is published twice.
+    """
+    connection, rows = real_broker.connection, gaussian(ROWS, 5)
+    own, clean = (
+        started(connection, settings_of(real_broker.name(name), tmp_path / name)) for name in ("undone", "undone-clean")
+    )
+    produce(connection, own, encoded(rows)[:FIRST])
+    run_until(own, connection, FIRST)
+    forgotten(connection, own, *PLACES)
+    with monkeypatch.context() as former:
+        former.setattr(History, "found", lambda *_: None)
+        former.setattr(attached, "_refuse_without_record", lambda *_: None)
+        run_until(own, connection, FIRST)
+        produce(connection, own, encoded(rows)[FIRST:190], FIRST)
+        run_until(own, connection, 190 - FIRST)
+    learned = newest(own)
+    assert (learned.incarnation, learned.erased, learned.learner.partitions[0].rows_accepted) == (2, None, 190)
+    before = versions(connection, own)
+    produce(connection, own, encoded(rows)[190:], 190)
+    run_until(own, connection, ROWS)
+    produce(connection, clean, encoded(rejected(rows, PLACES)))
+    run_until(clean, connection, ROWS)
+    assert plain(newest(own)) == plain(newest(clean))
+    assert newest(own).erased == Obeyed(sha256=record_of(connection, own).sha256, continues=2)
+    with CheckpointDirectory(FileSystem(own.checkpoint.directory), 2) as directory:
+        assert {each.snapshot.incarnation for each in directory.generations() if each.snapshot} == {3}
+    every = versions(connection, own)
+    after = every[len(before) :]
+    cuts = [version.lineage.cut[0].offset for version in every[len(before) - 1 :]]
+    assert after
+    assert cuts == sorted(set(cuts))
+    of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
+    assert [content(version) for version in after] == [of_clean[version.lineage.cut[0].offset] for version in after]
+
+
+def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Without the record the rows would be learned; the same command writes it anew."""
+    connection = real_broker.connection
+    own = started(connection, settings_of(real_broker.name("norecord"), tmp_path))
+    produce(connection, own, encoded(gaussian(50, 9)))
+    run_until(own, connection, 50)
+    forgotten(connection, own, 30)
+    producer = Producer(dict(connection.options))
+    producer.produce(own.output.aliases_topic, None, left_out_key("m").encode(), partition=0)
+    assert not producer.flush(60.0)
+    with pytest.raises(StateError, match="but the aliases topic holds no record m@erased") as refused:
+        run_until(own, connection, 1)
+    assert "give streamsvm forget the same rows once more" in refused.value.remedy
+    forgotten(connection, own, 30)
+    run_until(own, connection, 50)
+    assert newest(own).learner.partitions[0].rows_accepted == 49
+
+
+def test_damaged_files_of_the_rows_go_and_others_are_named(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Set aside by a rebuild, or an open span that cannot be read: no byte of a row is left where nobody looks."""
+    connection = real_broker.connection
+    own = archived(connection, real_broker.name("damaged"), tmp_path)
+    store = archive_store(archive_of(own))
+    for node in store.nodes():
+        file = archive_of(own) / node.name
+        file.write_bytes(file.read_bytes() + b"?")
+    rebuild(Cluster(connection), archive_of(own), print, erased_of(connection, own))
+    state = archive_of(own) / "open-0.state"
+    state.write_bytes(state.read_bytes() + b"?")
+    assert {name for name in holding(own, 3) if name.endswith(".damaged")}
+    assert "open-0.state" in holding(own, 98)
+    asked = ["--position", "0:3", "--position", "0:98"]
+    done = run("forget", *asked, "--yes", "--json", *given_to(connection, own, archive_of(own)))
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert "open-0.state" in report["removed"]
+    assert not holding(own, 3) | holding(own, 98)
+    left = [file.name for file in archive_of(own).glob("*.damaged")]
+    assert left
+    assert all(any(line.startswith(f"{name} in the archive") for line in report["remains"]) for name in left)

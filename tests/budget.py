@@ -1,0 +1,178 @@
+"""`make budget`: what may not grow unnoticed, by counts and not by seconds.
+
+Counted are the lines of the trunk, the modules that a reader, a linear trainer and `--help` load, the options that are
+shown, and the metrics and threads of a plain trainer. A limit stands at what was measured when it was set, or a little
+above. A commit that needs more raises the limit and says why; one that takes something away lowers it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.structure.report import learning_lines
+from tests.structure.tree import Tree
+
+HERE: Final = Path(__file__).parent.parent
+OWN: Final = ("streamsvm", "consumers")
+HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
+"""What neither a reader nor a linear trainer loads: 130 MB and a second or more."""
+TIMEOUT_S: Final = 300.0
+
+LIMITS: Final[Mapping[str, int]] = {
+    "lines outside branches, papers and drop-ins": 99_500,
+    "lines of the trunk of learning and publishing": 49_000,
+    "modules that a reader loads": 87,
+    "modules that `streamsvm --help` loads": 24,
+    "modules that a linear trainer loads": 355,
+    "modules that a linear trainer loads, others' included": 1_550,
+    "options that `streamsvm train --help` shows": 144,
+    "metrics of a plain trainer": 106,
+    "threads of a plain trainer": 5,
+}
+"""The most that each count may be."""
+
+READER: Final = "import json, sys, streamsvm; streamsvm.ModelSubscriber; print(json.dumps(sorted(sys.modules)))"
+HELP: Final = (
+    "import json, sys\nfrom consumers.cli.app import app\n"
+    "try: app(['--help'])\nfinally: print(json.dumps(sorted(sys.modules)))"
+)
+OPTIONS: Final = (
+    "import json, typer\nfrom consumers.cli.app import app\n"
+    "command = typer.main.get_command(app).commands['train']\n"
+    "shown = [one for one in command.get_params(command.make_context('train', [], resilient_parsing=True))\n"
+    "         if not getattr(one, 'hidden', False)]\n"
+    "print(json.dumps(sorted(one.name for one in shown)))"
+)
+TRAINER: Final = ("-m", "tests.plain_trainer")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One count.
+
+    Attributes
+    ----------
+    name : str
+        A key of `LIMITS`.
+    count : int
+    held : collection of str
+        What was counted, if it has names.
+    """
+
+    name: str
+    count: int
+    held: Collection[str] = ()
+
+
+def lines(tree: Path) -> list[Counted]:
+    """Count the lines of the trunk of a checkout."""
+    product = Tree(tree)
+    return [
+        Counted("lines outside branches, papers and drop-ins", product.trunk_lines),
+        Counted("lines of the trunk of learning and publishing", sum(learning_lines(product).values())),
+    ]
+
+
+def reader(tree: Path) -> tuple[list[Counted], list[str]]:
+    """Count what a reader loads, and say which of `HEAVY` it loads."""
+    loaded = _run(tree, "-c", READER)
+    return [Counted("modules that a reader loads", len(_own(loaded)), _own(loaded))], _heavy("a reader", loaded)
+
+
+def asked_for_help(tree: Path) -> list[Counted]:
+    """Count what `--help` loads, and the options that `train --help` shows."""
+    loaded, options = _own(_run(tree, "-c", HELP)), _run(tree, "-c", OPTIONS)
+    return [
+        Counted("modules that `streamsvm --help` loads", len(loaded), loaded),
+        Counted("options that `streamsvm train --help` shows", len(options), options),
+    ]
+
+
+def plain_trainer(tree: Path) -> tuple[list[Counted], list[str]]:
+    """Run a trainer with defaults up to its first version, and count what it loads, its metrics and its threads."""
+    found = _read(tree, *TRAINER)
+    assert isinstance(found, dict)
+    loaded, metrics, threads = (found[name] for name in ("modules", "metrics", "threads"))
+    counted = [
+        Counted("modules that a linear trainer loads", len(_own(loaded)), _own(loaded)),
+        Counted("modules that a linear trainer loads, others' included", len(loaded)),
+        Counted("metrics of a plain trainer", len(metrics), metrics),
+        Counted("threads of a plain trainer", len(threads), threads),
+    ]
+    return counted, _heavy("a linear trainer", loaded)
+
+
+def too_much(counted: Sequence[Counted], limits: Mapping[str, int] = LIMITS) -> list[str]:
+    """Return a line for each count beyond its limit."""
+    return [
+        f"{one.name}: {one.count:,}, {one.count - limits[one.name]:,} more than the limit of {limits[one.name]:,}"
+        for one in counted
+        if one.count > limits[one.name]
+    ]
+
+
+def _heavy(who: str, loaded: Collection[str]) -> list[str]:
+    return [f"{who} loads {name}: import it where it is used" for name in HEAVY if name in loaded]
+
+
+def _own(loaded: Sequence[str]) -> list[str]:
+    return [name for name in loaded if name.split(".")[0] in OWN]
+
+
+def _run(tree: Path, *arguments: str) -> list[str]:
+    found = _read(tree, *arguments)
+    assert isinstance(found, list)
+    return found
+
+
+def _read(tree: Path, *arguments: str) -> object:
+    """Run this Python in a tree, and return the JSON of the last line that it prints."""
+    ran = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(arguments)[:80]} ended with status {ran.returncode}: {ran.stderr[-2_000:]}")
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def main() -> int:
+    """Count, and return 1 if anything is beyond its limit."""
+    parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
+    parser.add_argument("--tree", type=Path, default=HERE, metavar="DIR", help="checkout to count; default: this one")
+    parser.add_argument("--names", action="store_true", help="also print what was counted")
+    parser.add_argument("--without-trainer", action="store_true", help="start none, which takes most of the time")
+    asked = parser.parse_args()
+    checks: list[Callable[[Path], tuple[list[Counted], list[str]]]] = [
+        lambda tree: (lines(tree), []),
+        reader,
+        lambda tree: (asked_for_help(tree), []),
+        *([] if asked.without_trainer else [plain_trainer]),
+    ]
+    failures: list[str] = []
+    for check in checks:
+        counted, wrong = check(asked.tree)
+        for one in counted:
+            print(f"{one.name}: {one.count:,} of {LIMITS[one.name]:,}")
+            if asked.names:
+                print(*(f"  {name}" for name in one.held), sep="\n")
+        failures += too_much(counted) + wrong
+    print(*(f"OVER BUDGET: {line}" for line in failures), sep="\n", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""k-means++: weighted means as centres, seeds by D^2, and k by rule."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.coreset.reducers.base import Purpose, generator
+from streamsvm.papers.clustering import ClusterRule, Clusters, cluster, clusters_at_most, elbow
+from streamsvm.papers.sampling import Float
+
+RULES: tuple[ClusterRule | int, ...] = ("log", "elbow", "silhouette", 1, 7)
+
+
+def clustered(Z: Float, weight: Float, rule: ClusterRule | int, seed: int = 0, lloyd_steps: int = 3) -> Clusters:
+    return cluster(Z, weight, rule, len(Z), generator(seed, Purpose.NODE, (0, 0, 0)), lloyd_steps)
+
+
+def groups(count: int = 4, each: int = 50) -> Float:
+    """Return `count` tight groups, far from one another, in the plane."""
+    random = np.random.default_rng(0)
+    centres = 100.0 * np.column_stack([np.cos(np.arange(count)), np.sin(np.arange(count))])
+    return np.repeat(centres, each, axis=0) + random.normal(size=(count * each, 2))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    n=st.integers(1, 80),
+    distinct=st.integers(1, 80),
+    rule=st.sampled_from(RULES),
+    seed=st.integers(0, 2**32),
+    spread=st.floats(0, 12),
+)
+def test_centres_are_weighted_means(n: int, distinct: int, rule: ClusterRule | int, seed: int, spread: float) -> None:
+    """Every cluster is its points' weighted mean; none is empty; never more than k or than distinct points."""
+    random = np.random.default_rng(seed)
+    Z = random.normal(size=(min(n, distinct), 3))[random.integers(0, min(n, distinct), n)]
+    weight = 10.0 ** (spread * random.random(n))
+    made = clustered(Z, weight, rule, seed)
+    k = len(made.weight)
+    assert 1 <= k <= min(clusters_at_most(rule, n), len(np.unique(Z, axis=0)))
+    assert sorted(set(made.of.tolist())) == list(range(k))
+    for index in range(k):
+        own = made.of == index
+        np.testing.assert_allclose(made.weight[index], weight[own].sum(), rtol=1e-12)
+        mean = np.average(Z[own], axis=0, weights=weight[own])
+        np.testing.assert_allclose(made.centre[index], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(made.distance[own], np.linalg.norm(Z[own] - mean, axis=1), atol=1e-9)
+
+
+def test_the_same_numbers_give_the_same_clusters() -> None:
+    """Deterministic, and the seed decides."""
+    Z, weight = np.random.default_rng(1).normal(size=(300, 4)), np.ones(300)
+    one, same, other = (clustered(Z, weight, "log", seed) for seed in (1, 1, 2))
+    assert one.distance.tobytes() == same.distance.tobytes()
+    assert one.distance.tobytes() != other.distance.tobytes()
+
+
+def test_groups_are_found() -> None:
+    """Four far groups with k = 4 are four clusters, for nearly every seed."""
+    Z = groups()
+    found = [clustered(Z, np.ones(200), 4, seed) for seed in range(20)]
+    right = [
+        len({tuple(made.of[i * 50 : i * 50 + 50]) for i in range(4)}) == 4 and made.distance.max() < 10
+        for made in found
+    ]
+    assert sum(right) >= 18
+
+
+@pytest.mark.parametrize("rule", ["elbow", "silhouette"])
+def test_the_heuristics_find_the_number_of_groups(rule: ClusterRule) -> None:
+    """Elbow and silhouette say four, for most seeds."""
+    found = [len(clustered(groups(), np.ones(200), rule, seed).weight) for seed in range(20)]
+    assert sorted(found)[10] == 4
+
+
+@pytest.mark.parametrize(
+    ("cost", "k"), [([5.0], 1), ([0.0, 0.0], 1), ([10.0, 1.0, 0.9, 0.8], 2), ([9.0, 6.0, 0.2, 0.1, 0.0], 3)]
+)
+def test_the_elbow_is_the_point_furthest_below_the_chord(cost: list[float], k: int) -> None:
+    """A curve without a bend has its elbow at 1."""
+    assert elbow(np.array(cost)) == k
+
+
+def test_log_is_the_natural_logarithm_rounded_up() -> None:
+    """The paper's k = log n; a heuristic looks as far as twice that."""
+    assert [clusters_at_most("log", n) for n in (1, 2, 3, 1_000, 17_898)] == [1, 1, 2, 7, math.ceil(math.log(17_898))]
+    assert clusters_at_most("elbow", 1_000) == 14
+    assert clusters_at_most(5, 1_000) == 5
+
+
+def test_lloyd_lowers_the_distances() -> None:
+    """Steps after seeding do what they are for."""
+    Z, weight = np.random.default_rng(1).normal(size=(400, 2)), np.random.default_rng(2).uniform(0.5, 2, 400)
+    costs = [float(weight @ clustered(Z, weight, 6, 3, steps).distance ** 2) for steps in (0, 1, 5)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > costs[2]
+
+
+def test_seeds_follow_the_weight() -> None:
+    """With one cluster allowed and no Lloyd step the heavy point still draws the centre to itself."""
+    Z = np.array([[0.0], [1.0], [2.0]])
+    made = clustered(Z, np.array([1.0, 1.0, 1e9]), 1, lloyd_steps=0)
+    assert made.centre[0, 0] == pytest.approx(2.0, abs=1e-8)

@@ -1,0 +1,117 @@
+"""The room of the papers' algorithms: what its plug lists, and a daemon that runs all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from consumers.settings import Settings
+from consumers.verify.verify import verify
+from streamsvm import algorithms
+from streamsvm.config import SIZES, CoresetConfig, PointsConfig, SvmConfig
+from streamsvm.ingest.decoder import encode
+from streamsvm.kafka import Cluster, TopicSpec
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.memories import STRUCTURES
+from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
+from streamsvm.papers.plug import PLUG
+from streamsvm.plugs import Table, plugs
+from streamsvm.points import Position
+from streamsvm.svm.solvers import SOLVERS
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import produce, run_until, settings_for, versions
+from tests.streams import DIMENSION, gaussian, rows_of, small_config
+from tests.test_learner import feed, state_bytes
+
+TABLES = {
+    "svm.solver": SOLVERS,
+    "coreset.reducer": REDUCERS,
+    "coreset.reducer of several labels": SHARED_REDUCERS,
+    "coreset.structure": STRUCTURES,
+    "sizes of coreset.structure": SIZES,
+}
+"""Every socket of the trunk."""
+
+
+def test_the_plug_fits_the_sockets_of_the_trunk() -> None:
+    """Each of its names is in a table of the trunk, and what it stands for is there."""
+    assert PLUG in plugs()
+    assert PLUG.adds.keys() <= TABLES.keys()
+    for socket, added in PLUG.adds.items():
+        for name in added:
+            assert callable(TABLES[socket][name]) or socket == "sizes of coreset.structure"
+    assert SIZES["counter"].points(2, 8, 5) > 8
+
+
+@pytest.mark.parametrize("option", algorithms.OWN)
+def test_an_option_has_the_choices_of_its_table(option: str) -> None:
+    """The trunk's own first, each once."""
+    names = algorithms.names(option)
+    assert names == tuple(TABLES[option])
+    assert names[: len(algorithms.OWN[option])] == algorithms.OWN[option]
+    assert len(set(names)) == len(names)
+
+
+def test_a_table_knows_no_other_name() -> None:
+    """And finds its own without any room."""
+    table = Table("no such socket", {"a": 1})
+    assert dict(table) == {"a": 1}
+    with pytest.raises(KeyError):
+        table["b"]
+
+
+@pytest.mark.parametrize("reducer", ["uniform", "sensitivity", "calibrated"])
+def test_a_counter_by_its_name_is_a_tree_without_buckets(reducer: str) -> None:
+    """The same nodes, byte for byte, and the same sizes for a budget."""
+    rows, states = rows_of(gaussian(200)), []
+    for structure in ({"structure": "counter"}, {"structure": "tree", "buckets": None}):
+        held = Learner(small_config(reducer=reducer, fan_in=2, **structure), {0: Position(0)}, 2)
+        feed(held, rows, [])
+        states.append(state_bytes(held))
+    assert states[0] == states[1]
+    one = CoresetConfig(structure="counter", reducer=reducer, memory_points=90_000)
+    other = CoresetConfig(structure="tree", buckets=None, reducer=reducer, memory_points=90_000)
+    assert (one.leaf_rows, one.bucket_points) == (other.leaf_rows, other.bucket_points)
+    assert one.partition_points == other.partition_points
+    assert one.reduced_points == other.reduced_points
+
+
+LABELS = {2: (-1, 1), 3: (0, 1, 2)}
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("labels", LABELS)
+def test_a_daemon_runs_the_papers_algorithms_and_is_verified(
+    labels: int, kernel: str, broker: TestBroker, tmp_path: Path
+) -> None:
+    """Alg. 1 in Alg. 2's counter, trained by STDA-SVM to the letter: every version is recomputed to the last byte."""
+    settings = settings_of_the_room(broker.name("papers"), tmp_path, labels, kernel)
+    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
+    points = gaussian(200)
+    y = points.y if labels == 2 else np.digitize(points.X[:, 0], [-0.7, 0.7])
+    values = [encode(x, int(label), float(w)) for x, label, w in zip(points.X, y, points.weight, strict=True)]
+    produce(broker.connection, settings.input.topic, values)
+    run_until(settings, broker.connection, 200)
+    report = verify(Cluster(broker.connection), settings)
+    assert report.clean, list(report.lines())
+    made = versions(broker.connection, settings)
+    assert len(made) == len(report.rows) == 5
+    for version in made:
+        options = version.lineage.configuration
+        assert options["svm"]["solver"] == version.solver == "stda-paper"
+        assert (options["coreset"]["structure"], options["coreset"]["reducer"]) == ("counter", "sensitivity")
+
+
+def settings_of_the_room(prefix: str, directory: Path, labels: int, kernel: str) -> Settings:
+    """Return settings whose algorithms are all of this room."""
+    settings = settings_for(prefix, directory)
+    sizes = {"leaf_rows": 20, "bucket_points": 10, "audit_points": 15, "train_points": 500, "max_partitions": 4}
+    return settings.model_copy(
+        update={
+            "points": PointsConfig(dimension=DIMENSION, labels=LABELS[labels]),
+            "coreset": CoresetConfig(structure="counter", reducer="sensitivity", **sizes),
+            "svm": SvmConfig(alpha=1e-2, solver="stda-paper", kernel=kernel),
+        }
+    )

@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm import private
+from streamsvm.branches.bounds import checkpoint_parts as totals
 from streamsvm.branches.memories import checkpoint_parts as memories
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -32,7 +33,7 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_of
 from streamsvm.checkpoint.framing import FORMAT
 from streamsvm.checkpoint.partition_codec import PlacedScreen
-from streamsvm.checkpoint.parts import join, totals
+from streamsvm.checkpoint.parts import join
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError

@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
+from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, generator, reduce_for
-from streamsvm.coreset.totals import Totals
 from streamsvm.points import Points, Position
 
 
@@ -156,8 +156,8 @@ class Bucket:
         Least and greatest of the times of its leaves, in milliseconds; -1 where none has one, or nobody asks.
     before : Learned or None
         What the partition had learned where the bucket begins; None where nothing is ever forgotten.
-    totals : Totals or None
-        Of all of its rows; None where nobody keeps them.
+    totals : Account or None
+        Of all of its rows; None where nobody keeps any.
     """
 
     level: int
@@ -167,14 +167,14 @@ class Bucket:
     audit: tuple[Held, ...] = ()
     times: tuple[int, int] = NO_TIMES
     before: Learned | None = None
-    totals: Totals | None = None
+    totals: Account | None = None
 
 
-def totals_of(buckets: Sequence[Bucket]) -> Totals | None:
-    """Return the totals of the rows of several buckets, the oldest first; None where one has none."""
+def totals_of(buckets: Sequence[Bucket]) -> Account | None:
+    """Return the account of the rows of several buckets, the oldest first; None where one has none."""
     parts = [bucket.totals for bucket in buckets]
     known = [part for part in parts if part is not None]
-    return Totals.union(known) if len(known) == len(parts) else None
+    return known[0].followed_by(known[1:]) if len(known) == len(parts) else None
 
 
 @njit(cache=True, nogil=True)
@@ -259,7 +259,7 @@ class Structure(ABC):
         *,
         audit: tuple[Held, ...] = (),
         times: tuple[int, int] = NO_TIMES,
-        totals: Totals | None = None,
+        totals: Account | None = None,
     ) -> None:
         """Add a sealed leaf, and merge buckets.
 
@@ -291,7 +291,7 @@ class Structure(ABC):
         extent: Extent,
         pilot_of: PilotOf | None,
         most: int | None = None,
-        totals: Totals | None = None,
+        totals: Account | None = None,
     ) -> Bucket:
         """Return a node of at most so many points, `bucket_points` by default; `totals` are those of the points."""
         most = most or self._bucket_points

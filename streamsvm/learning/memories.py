@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments, merge_all
 from streamsvm.coreset.reducers.base import Reducer
@@ -27,7 +28,6 @@ from streamsvm.coreset.structure import (
     Tree,
     joined,
 )
-from streamsvm.coreset.totals import Totals
 from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.learning.tasks import Task
 from streamsvm.plugs import Table
@@ -142,7 +142,7 @@ class PartitionMemory(ABC):
 
     @abstractmethod
     def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Totals | None
+        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
     ) -> None:
         """Put a sealed leaf into the structure, with the audit sample that ended with it, if one did."""
 
@@ -204,7 +204,7 @@ class EverythingKept(PartitionMemory):
         return merge_all([*sealed, leaf.moments], len(leaf.moments.mean))
 
     def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Totals | None
+        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
     ) -> None:
         """See `PartitionMemory`."""
         assert not audit

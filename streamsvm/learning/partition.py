@@ -18,19 +18,20 @@ import numpy as np
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.class_screening import least_capacity, make_class_screen, span_share
-from streamsvm.coreset.leaf import Leaf, totals_of
+from streamsvm.coreset.leaf import Leaf, account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator
-from streamsvm.coreset.screening import TARGET, Screen, Screener, condensing, make_landmark_screen, make_screen
+from streamsvm.coreset.screening import TARGET, Screen, Screener, make_landmark_screen, make_screen
 from streamsvm.coreset.screens import AnyScreen, AnyScreened, AnyScreener, begun, resumed, turned
 from streamsvm.coreset.shift import HeldWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf, joined
+from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
 from streamsvm.learning.bounding import Bounding, first_bounds
 from streamsvm.learning.landmark_pilots import again, seals_a_pilot
 from streamsvm.learning.memories import PartitionMemory, memory_of
-from streamsvm.learning.partition_at_cut import PartitionAtCut, keeps_totals
+from streamsvm.learning.partition_at_cut import PartitionAtCut
 from streamsvm.learning.partition_state import OpenLeaf, PartitionState
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
@@ -63,11 +64,11 @@ class Partition:
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
         self._band = 0.0
-        self._keeps_totals = keeps_totals(config, task)
+        self._accounting = accounting_of(config, task)
         self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
         self.leader_epoch = -1
         self.labels_offset = -1
-        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
         self._held = HeldWatch()
@@ -128,7 +129,7 @@ class Partition:
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
-        is_changed = self._keeps_totals and clipped.points is not rows.points
+        is_changed = self._accounting is not None and clipped.points is not rows.points
         self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.labels_offset is not None:
@@ -156,7 +157,8 @@ class Partition:
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
         points, extent = self.bounding.seal(self.leaf, self.observed)
-        totals = totals_of(points, held, screened, known) if self._keeps_totals else None
+        accounting = self._accounting
+        totals = None if accounting is None else account_of(points, held, screened, known, accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(held, points)
         pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
@@ -249,8 +251,8 @@ class Partition:
         if pilot.lower_bound <= 0.0:
             return None
         screen = make_screen(points, pilot, moments, span, accepted, coreset.leaf_rows, random)
-        capacity = coreset.leaf_rows
-        condensed = condensing(screen, points, pilot, accepted, capacity) if self._keeps_totals else None
+        of_screen = None if self._accounting is None else self._accounting.of_screen
+        condensed = None if of_screen is None else of_screen(screen, points, pilot, accepted, coreset.leaf_rows)
         return Screener.begin(screen, *self._leaf_name, condensed)
 
     def _rows_to_screen(self, known: int) -> int:

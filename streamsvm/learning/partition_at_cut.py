@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.accounting import Account, Accounting
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
 from streamsvm.coreset.clipping import Bounds
-from streamsvm.coreset.leaf import totals_of
+from streamsvm.coreset.leaf import account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, OutlierBounds
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import calibrated
-from streamsvm.coreset.totals import Totals
+from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.bounding import Places, first_bounds
 from streamsvm.learning.memories import Horizon, Weighing
@@ -83,14 +84,17 @@ class PartitionAtCut:
             audit=tuple(self._sampled(factors, whole.class_weight, config, task)),
             found=found,
             horizons=self.horizons(now_ms),
-            totals=self._totals(points) if keeps_totals(config, task) else (),
+            totals=self._totals(points, accounting_of(config, task)),
         )
 
-    def _totals(self, open_points: Points) -> tuple[tuple[Points, Totals], ...]:
-        """Return everything that is held with its totals; empty where a bucket has none."""
+    def _totals(self, open_points: Points, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
+        """Return everything that is held with its account; empty where nobody keeps any, or a bucket has none."""
+        if accounting is None:
+            return ()
         found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
         leaf = self.state
-        found.append((open_points, totals_of(open_points, leaf.leaf_points, leaf.screened, leaf.leaf_totals)))
+        of_leaf = account_of(open_points, leaf.leaf_points, leaf.screened, leaf.leaf_totals, accounting)
+        found.append((open_points, of_leaf))
         known = tuple((points, totals) for points, totals in found if totals is not None)
         return known if len(known) == len(found) else ()
 
@@ -159,7 +163,7 @@ class CutParts:
         The outliers of an open first leaf.
     horizons : tuple of Horizon
         What they are of; empty where nothing is forgotten.
-    totals : tuple of (Points, Totals)
+    totals : tuple of (Points, Account)
         Of buckets and open leaf; empty where nobody keeps them.
     """
 
@@ -168,9 +172,4 @@ class CutParts:
     audit: tuple[Sampled, ...]
     found: Found | None
     horizons: tuple[Horizon, ...]
-    totals: tuple[tuple[Points, Totals], ...] = ()
-
-
-def keeps_totals(config: ModelConfig, task: Task) -> bool:
-    """Tell whether totals of all rows are kept: not where an estimator of more classes shares one structure."""
-    return config.totals and task.classes == 2
+    totals: tuple[tuple[Points, Account], ...] = ()

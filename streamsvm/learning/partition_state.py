@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.screens import AnyScreened
 from streamsvm.coreset.structure import Bucket, Extent, Learned
-from streamsvm.coreset.totals import Totals
 from streamsvm.learning.memories import MemoryState, learned
 from streamsvm.points import Points, Position
 
@@ -36,8 +36,8 @@ class PartitionState:
     labels_offset : int
         Offset after the newest record of the labels log that counted; -1 where labels do not come from a log of their
         own, or none did yet.
-    leaf_totals : Totals or None
-        Of an open leaf that is not screened, if some of its points did not come as they are, and totals are kept.
+    leaf_totals : Account or None
+        Of an open leaf that is not screened, if some of its points did not come as they are, and accounts are kept.
     """
 
     sealed: int
@@ -49,7 +49,7 @@ class PartitionState:
     audit: tuple[Held, ...] = ()
     memory: MemoryState | None = None
     labels_offset: int = -1
-    leaf_totals: Totals | None = None
+    leaf_totals: Account | None = None
 
     @property
     def position(self) -> Position:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.spans import Spans
 from streamsvm.coreset.structure import NO_TIMES, Extent, Learned, PilotOf
-from streamsvm.coreset.totals import Totals
 from streamsvm.learning.memories import MemoryState, PartitionMemory, Weighing
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points
@@ -106,7 +106,7 @@ class SpanMemory(PartitionMemory):
         return None
 
     def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Totals | None
+        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
     ) -> None:
         """See `PartitionMemory`."""
         assert totals is None

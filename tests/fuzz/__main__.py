@@ -28,7 +28,6 @@ READERS = (
             "partition_codec",
             "records",
             "parts.spans",
-            "parts.totals",
             "parts.join",
             "parts.classes",
         )

@@ -16,6 +16,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamsvm.branches.bounds.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.branches.bounds.totals_kernels import STRATA
 from streamsvm.branches.memories.shares import Shares
 from streamsvm.branches.memories.voting import Expert, Voting
 from streamsvm.checkpoint.format import encode
@@ -25,8 +27,6 @@ from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent, Learned
-from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
-from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
 from streamsvm.learning.memories import Horizon

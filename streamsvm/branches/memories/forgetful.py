@@ -24,12 +24,12 @@ from streamsvm.branches.memories.forgetting import (
 )
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.shift import HeldWatch
 from streamsvm.coreset.spans import OPEN
 from streamsvm.coreset.structure import NO_TIMES, Bucket, Extent, Learned, PilotOf
-from streamsvm.coreset.totals import Totals
 from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.memories import Horizon, MemoryState
 from streamsvm.learning.span_memory import SpanMemory, SpansState, span_times
@@ -156,7 +156,7 @@ class ForgetfulMemory(SpanMemory):
         self._times = np.concatenate([self._times, np.minimum(times[times >= 0], LATEST_MS)])
 
     def insert(
-        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Totals | None
+        self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
     ) -> None:
         """Judge the experts by a leaf before it is learned, and move them over the borders that it leaves."""
         if self._voting is not None:

@@ -75,7 +75,7 @@ DAEMONS: list[set[str]] = [
         "consumers.replay",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
-    {"consumers.cli"},
+    {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 

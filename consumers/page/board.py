@@ -32,9 +32,9 @@ from consumers.page.status import (
 from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.ingest.decoder import RejectedRecord
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition_state import OpenLeaf
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made

@@ -162,6 +162,7 @@ def resend(
     target: str,
     wanted: Chosen,
     now: datetime,
+    *,
     mended: dict[str, bytes | None] | None = None,
     agreed: Collection[str] | None = None,
 ) -> Resent:

@@ -228,7 +228,15 @@ class TrainerBoard:
         before = self.snapshot or BoardSnapshot(
             taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
-        line = version_line(version, head.sha256, now, result.seconds, self._gate, skill, result.certified)
+        line = version_line(
+            version,
+            head.sha256,
+            now,
+            seconds=result.seconds,
+            gate=self._gate,
+            skill=skill,
+            certified=result.certified,
+        )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
         self._subject = _subject(version, result)
         drawing = before.drawing

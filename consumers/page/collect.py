@@ -48,6 +48,7 @@ def status_of(
     board: TrainerBoard | ScorerBoard,
     metrics: Metrics,
     health: Health,
+    *,
     started: datetime,
     now: datetime,
     looks: Looks | None = None,

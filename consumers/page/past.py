@@ -186,10 +186,10 @@ def _line(loaded: Loaded, record: Record) -> VersionPart:
         loaded.version,
         loaded.sha256,
         time_of((record.timestamp_ms or 0) / 1000.0 if published is None else published) or _LONG_AGO,
-        _float(headers.get(SECONDS_HEADER)) or 0.0,
-        _gate(headers),
-        loaded.skill,
-        loaded.certified,
+        seconds=_float(headers.get(SECONDS_HEADER)) or 0.0,
+        gate=_gate(headers),
+        skill=loaded.skill,
+        certified=loaded.certified,
         earlier=True,
     )
 
@@ -198,11 +198,11 @@ def version_line(
     version: Version,
     sha256: str,
     published: datetime,
+    *,
     seconds: float,
     gate: GatePart | None,
     skill: AnySkill | None,
     certified: Certified | None,
-    *,
     earlier: bool = False,
 ) -> VersionPart:
     """Return what the page says of one version."""

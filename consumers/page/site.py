@@ -104,7 +104,13 @@ class Site:
     def status(self) -> Status:
         """Return the status now."""
         return status_of(
-            self._settings, self._board, self._metrics, self._health, self._started, self._now(), self._looks()
+            self._settings,
+            self._board,
+            self._metrics,
+            self._health,
+            started=self._started,
+            now=self._now(),
+            looks=self._looks(),
         )
 
     def _page(self) -> bytes:

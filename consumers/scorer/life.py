@@ -125,9 +125,9 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
             components,
             watch,
             subscriber,
-            Shadow(shadow, components.metrics),
-            letters,
-            schemas,
+            shadow=Shadow(shadow, components.metrics),
+            dead_letters=letters,
+            schemas=schemas,
             max_message_bytes=min(connection.max_message_bytes, int(limit or 1 << 62)),
         ),
         standstill=Standstill(

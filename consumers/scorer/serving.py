@@ -45,10 +45,10 @@ class Serving:
         components: Components,
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
+        *,
         shadow: Shadow,
         dead_letters: DeadLetters,
         schemas: Schemas | None,
-        *,
         max_message_bytes: int,
     ) -> None:
         self._scoring = scoring

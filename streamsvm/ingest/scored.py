@@ -294,7 +294,7 @@ class BatchScorer:
                 accepted = rows.accepted[start:end].tolist()
                 extra = _Extra(None if beside is None else beside[start:end], None if why is None else why[start:end])
                 self._score_record(
-                    sources[at], decided[start:end], extra, ids, accepted, rejections.get(at, ()), scored
+                    sources[at], decided[start:end], extra, ids, accepted, known=rejections.get(at, ()), scored=scored
                 )
             base += len(rows)
         return scored
@@ -306,6 +306,7 @@ class BatchScorer:
         extra: _Extra,
         ids: Sequence[str | int | None],
         accepted: Sequence[bool],
+        *,
         known: tuple[Rejection, ...],
         scored: Scored,
     ) -> None:

@@ -265,6 +265,7 @@ class Crew:
         pipeline: Pipeline,
         goal: Goal,
         hands: Hands,
+        *,
         note: Callable[[Rows], None],
         metrics: Metrics,
         health: Health,

@@ -22,16 +22,16 @@ from rich.text import Text
 from consumers.page.cells import MARKS, NONE, age
 from consumers.page.status import (
     FORMAT,
-    Letters,
+    LettersStatus,
     Looks,
     PartitionPart,
-    Quality,
+    QualityStatus,
     ScorerStatus,
     ScoringPart,
     Status,
-    Structure,
+    StructureStatus,
     TrainerStatus,
-    Verdict,
+    VerdictStatus,
     VersionPart,
     decode,
 )
@@ -186,7 +186,7 @@ def _trainer(status: TrainerStatus, now: datetime) -> list[RenderableType]:
     ]
 
 
-def _headline(status: Status, verdict: Verdict, topic: str, now: datetime) -> RenderableType:
+def _headline(status: Status, verdict: VerdictStatus, topic: str, now: datetime) -> RenderableType:
     line = Text(f"{MARKS[verdict.level]} {_plain(verdict.headline)}", style=f"bold {STYLES[verdict.level]}")
     if verdict.since is not None:
         line.append(f"  for {age((now - verdict.since).total_seconds())}", style="not bold dim")
@@ -196,14 +196,14 @@ def _headline(status: Status, verdict: Verdict, topic: str, now: datetime) -> Re
 
 def _quality(status: TrainerStatus) -> Table:
     quality = status.quality
-    table = _table("Quality", "", "accuracy", "balanced", "hinge loss")
+    table = _table("QualityStatus", "", "accuracy", "balanced", "hinge loss")
     for scorer, title in SCORERS:
         figures = (quality.accuracy, quality.balanced_accuracy, quality.hinge_loss)
         table.add_row(title, *(_number(getattr(figure, scorer), ".4f") for figure in figures))
     return table
 
 
-def _looks(looks: Looks | None, quality: Quality) -> list[RenderableType]:
+def _looks(looks: Looks | None, quality: QualityStatus) -> list[RenderableType]:
     """Return what the newest version looks at, and how often it answers with the second label."""
     if looks is None or looks.why:
         return []
@@ -215,7 +215,7 @@ def _looks(looks: Looks | None, quality: Quality) -> list[RenderableType]:
     return [table]
 
 
-def _newest_letter(letters: Letters | None, now: datetime) -> list[RenderableType]:
+def _newest_letter(letters: LettersStatus | None, now: datetime) -> list[RenderableType]:
     newest = None if letters is None else letters.newest
     if newest is None:
         return []
@@ -248,7 +248,7 @@ def _input(status: TrainerStatus) -> Table:
     return table
 
 
-def _structure(structure: Structure) -> Table:
+def _structure(structure: StructureStatus) -> Table:
     table = _table(f"Structure ({structure.kind})", "partition", "levels", "leaf", "leaves sealed", "rows")
     for part in structure.partitions:
         leaf = f"{part.leaf.rows:,} of {part.leaf.span:,}"
@@ -256,7 +256,7 @@ def _structure(structure: Structure) -> Table:
     return table
 
 
-def _levels(structure: Structure, part: PartitionPart) -> Text:
+def _levels(structure: StructureStatus, part: PartitionPart) -> Text:
     """Draw a filled square for each bucket, an empty one for each free place; of a counter the highest level first."""
     if structure.buckets is not None:
         held = len(part.buckets)

@@ -246,7 +246,7 @@ def score(settings: Settings) -> None:
     from consumers.metrics import SCORER, Metrics
     from consumers.page.board import ScorerBoard
     from consumers.page.site import site_of
-    from consumers.scorer.components import Components
+    from consumers.scorer.components import ScorerComponents
     from consumers.scorer.scorer import Scorer
 
     configure_logging(settings.log)
@@ -257,7 +257,7 @@ def score(settings: Settings) -> None:
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        components = Components(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        components = ScorerComponents(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
         Scorer(settings, components).run()
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.shadow import Shadow
 from consumers.settings import ScoringConfig
@@ -29,7 +29,7 @@ class Serving:
     Parameters
     ----------
     scoring : ScoringConfig
-    components : Components
+    components : ScorerComponents
     watch : ScorerWatch
     subscriber : ModelSubscriber
     shadow : Shadow
@@ -42,7 +42,7 @@ class Serving:
     def __init__(
         self,
         scoring: ScoringConfig,
-        components: Components,
+        components: ScorerComponents,
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
         *,

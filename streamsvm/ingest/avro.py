@@ -30,7 +30,7 @@ from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.ingest import avro_scan
 from streamsvm.ingest.avro_programs import Program, compile_fields, compile_schema
-from streamsvm.ingest.avro_scan import Scanned
+from streamsvm.ingest.avro_scan import ScannedAvro
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
 from streamsvm.ingest.field_slots import Slots
 from streamsvm.ingest.framed import FRAME, KnownSchemas, SchemaKey, frame_of_datum, unknown
@@ -105,7 +105,7 @@ _BROKEN: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Schema:
+class _AvroSchema:
     """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many.
 
     `decimals` turns the decimals of a raw event into numbers; None where there are none.
@@ -245,7 +245,7 @@ class AvroReader:
             return None
         return datum if decimals is None else decimals(datum)
 
-    def _keep_plain(self, frame: bytes, schema: _Schema) -> None:
+    def _keep_plain(self, frame: bytes, schema: _AvroSchema) -> None:
         """Let `event_of` read further values of a schema, if each is one record, and affordable at any size.
 
         The same bytes name the same schema in a header and in a value.
@@ -264,7 +264,7 @@ class AvroReader:
         largest: float,
         most_rows: int,
         headers: Headers = None,
-    ) -> tuple[Scanned, list[tuple[tuple[str, ...], int]]] | None:
+    ) -> tuple[ScannedAvro, list[tuple[tuple[str, ...], int]]] | None:
         """Read many values at once; None if no value is of a schema that a program reads.
 
         What is declined may be valid or not; `rows_of` tells.
@@ -327,12 +327,12 @@ class AvroReader:
 
     def _grouped(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers
-    ) -> tuple[list[bytes], NDArray[np.int64], list[_Schema], list[Program]] | None:
+    ) -> tuple[list[bytes], NDArray[np.int64], list[_AvroSchema], list[Program]] | None:
         """Return values, which schema each has (-1: to be declined), the schemas, and their programs."""
         readable = (size > _skipped(headers, size)) & (size <= self._config.max_record_bytes)
         kept = [value if good and value else b"" for value, good in zip(values, readable.tolist(), strict=True)]
         places: dict[tuple[bytes, bytes | None], int] = {}
-        schemas: list[_Schema] = []
+        schemas: list[_AvroSchema] = []
         which, start = np.full(len(size), -1), 0
         for named, same in groupby(_frames(kept, headers)):
             stop = start + sum(1 for _ in same)
@@ -349,7 +349,7 @@ class AvroReader:
         programs = [schema.program for schema in schemas if schema.program is not None]
         return kept, which, schemas, programs
 
-    def _with_program(self, frame: bytes, header: bytes | None) -> _Schema | None:
+    def _with_program(self, frame: bytes, header: bytes | None) -> _AvroSchema | None:
         """Return the schema that a header names, or else a frame; None if there is none, or no program for it.
 
         Raises
@@ -363,7 +363,7 @@ class AvroReader:
             return None
         return None if schema.program is None else schema
 
-    def _affordable(self, schema: _Schema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
+    def _affordable(self, schema: _AvroSchema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
         """Tell whether values may be decoded without taking too much memory: what is true of the largest is of all."""
         most_rows, most_bytes = self._config.max_rows_per_record, self._config.decoded_bytes
         if _most_memory(schema, int(size.max()), most_rows, most_bytes)[1] <= most_bytes:
@@ -374,7 +374,7 @@ class AvroReader:
     def _read(self, body: BinaryIO, parsed: Any) -> Any:
         return self._fastavro.schemaless_reader(body, parsed, None)
 
-    def _counted(self, body: BinaryIO, schema: _Schema, most_rows: int) -> list[Any]:
+    def _counted(self, body: BinaryIO, schema: _AvroSchema, most_rows: int) -> list[Any]:
         """Read an array row by row: its blocks may be many, and only the first one's count is known beforehand."""
         rows: list[Any] = []
         while count := self._read(body, "long"):
@@ -400,10 +400,10 @@ class AvroReader:
         """Return the fields of a parsed value's points that nobody reads."""
         return self._schema_of(value, header).unread
 
-    def _schema_of(self, value: bytes, header: bytes | None) -> _Schema:
+    def _schema_of(self, value: bytes, header: bytes | None) -> _AvroSchema:
         return self._known.of(frame_of_datum(value, header).schema)
 
-    def _look_up(self, schema_id: SchemaKey) -> tuple[_Schema | InvalidPoint, int]:
+    def _look_up(self, schema_id: SchemaKey) -> tuple[_AvroSchema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
         text = None
         if self._schemas is not None:
@@ -421,7 +421,7 @@ class AvroReader:
             what = " ".join(str(error).split())[:200]
             return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}"), 0
 
-    def _parsed(self, text: str) -> _Schema:
+    def _parsed(self, text: str) -> _AvroSchema:
         if len(text) > LARGEST_SCHEMA:
             raise ValueError(f"the schema has {len(text)} characters, too many")
         if nesting(text.encode(errors="replace")) > DEEPEST_NESTING:
@@ -438,7 +438,7 @@ class AvroReader:
             least = examined.of_a_row.least_bytes
             program = None if many or not self._events else compile_fields(parsed, self._events, least_bytes=least)
             cost, decimals = examined.of_a_row, of_avro(parsed)
-            return _Schema(
+            return _AvroSchema(
                 parsed=parsed, row=row, many=many, features=(), cost=cost, program=program, decimals=decimals
             )
         fields = {field["name"]: field["type"] for field in record["fields"]}
@@ -458,7 +458,7 @@ class AvroReader:
             labeled=self._labeled,
             least_bytes=examined.of_a_row.least_bytes,
         )
-        return _Schema(
+        return _AvroSchema(
             parsed=parsed,
             row=row,
             many=many,
@@ -476,7 +476,7 @@ def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
     return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
 
 
-def _most_memory(schema: _Schema, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
+def _most_memory(schema: _AvroSchema, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
     """Tell whether a value's rows must be counted as they are read, and return the most memory that it then takes."""
     if not schema.many:
         return False, _largest(schema.cost, value_bytes, 1)

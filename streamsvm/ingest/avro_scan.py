@@ -71,7 +71,7 @@ NO_ID, A_NUMBER = -2, -1
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedAvro:
     """The rows of the accepted records.
 
     Attributes
@@ -113,7 +113,7 @@ def scan(
     config: PointsConfig,
     largest: float,
     most_rows: int,
-) -> Scanned:
+) -> ScannedAvro:
     """Read records.
 
     Parameters
@@ -174,7 +174,7 @@ def _run(
     most: NDArray[np.int64],
     *,
     fields: int,
-) -> tuple[Scanned, Slots]:
+) -> tuple[ScannedAvro, Slots]:
     entry = np.cumsum([0, *(len(program.instructions) for program in programs[:-1])])
     taken = which >= 0
     buffer = b"".join([*(value if good else b"" for value, good in zip(values, taken.tolist(), strict=True)), PADDING])
@@ -209,7 +209,7 @@ def _run(
     )
     features = X[:count].astype(config.numpy_dtype, copy=False)
     slots = Slots(kind[:, :count], value[:, :count], length[:, :count], buffer)
-    return Scanned(rows, features, sign[:count], weight[:count], ids[:count], buffer), slots
+    return ScannedAvro(rows, features, sign[:count], weight[:count], ids[:count], buffer), slots
 
 
 def _joined(programs: Sequence[Program], buffer: bytes) -> tuple[NDArray[np.int32], bytes, NDArray[np.int64]]:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from consumers.cli import top
 from consumers.host.runtime import Health
-from consumers.host.web.answers import Answer
+from consumers.host.web.answers import HttpAnswer
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.status import TrainerStatus
@@ -93,14 +93,14 @@ def test_nothing_listening_is_one_line() -> None:
     [
         (None, FatalError, "404"),
         (
-            Answer("application/json", b'{"role":"trainer","format":"streamsvm.status/9"}'),
+            HttpAnswer("application/json", b'{"role":"trainer","format":"streamsvm.status/9"}'),
             FatalError,
             "not answer with a status",
         ),
-        (Answer("text/html", b"<html>"), FatalError, "not answer with a status"),
+        (HttpAnswer("text/html", b"<html>"), FatalError, "not answer with a status"),
     ],
 )
-def test_what_is_no_status_is_said(answer: Answer | None, error: type[Exception], said: str) -> None:
+def test_what_is_no_status_is_said(answer: HttpAnswer | None, error: type[Exception], said: str) -> None:
     """Another server, a page switched off, another format: which address, and what came instead."""
     with (
         HttpServer(

@@ -81,6 +81,7 @@ DAEMONS: list[set[str]] = [
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
+    "streamsvm.learning.forgetful",
     "consumers.cli.app",
     "consumers.page.collect",
     "consumers.scorer.shadow",

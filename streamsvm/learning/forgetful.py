@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.branches.memories.options import ForgettingOptions
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.dyadic import Dyadic
@@ -26,6 +27,7 @@ from streamsvm.learning.partition_state import Forgetful, PartitionState
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.voting import Voting
 from streamsvm.points import Points, Position, Rows
+from streamsvm.sections import section
 
 LATEST_MS: Final = (1 << 53) - 1
 """Milliseconds since the epoch: the year 287,396."""
@@ -39,13 +41,14 @@ def partition_of(partition: int, base: Position, config: ModelConfig, task: Task
 
 def forgetting_of(config: CoresetConfig) -> Forgetting:
     """Return the rule of a configuration that forgets."""
-    if config.window_points is not None:
-        return Window(config.window_points)
-    if config.window_s is not None:
-        return TimeWindow(config.window_s * 1e3)
-    if config.half_life_points is not None:
-        return Decay(config.half_life_points)
-    return Everything() if config.half_life_s is None else TimeDecay(config.half_life_s * 1e3)
+    length = section(config, ForgettingOptions)
+    if length.window_points is not None:
+        return Window(length.window_points)
+    if length.window_s is not None:
+        return TimeWindow(length.window_s * 1e3)
+    if length.half_life_points is not None:
+        return Decay(length.half_life_points)
+    return Everything() if length.half_life_s is None else TimeDecay(length.half_life_s * 1e3)
 
 
 class ForgetfulPartition(Partition):

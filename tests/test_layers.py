@@ -75,20 +75,18 @@ DAEMONS: list[set[str]] = [
         "consumers.replay",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
-    {"consumers.cli"},
+    {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
-    "streamsvm.learning.forgetful",
     "consumers.cli.app",
     "consumers.page.collect",
     "consumers.scorer.shadow",
     "consumers.served.reading",
     "consumers.verify.challenges",
     "consumers.verify.replayed",
-    "consumers.verify.verify",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 

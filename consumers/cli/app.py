@@ -245,7 +245,7 @@ def score(settings: Settings) -> None:
     from consumers.metrics import SCORER, Metrics
     from consumers.page.board import ScorerBoard
     from consumers.page.site import site_of
-    from consumers.scorer.components import Components
+    from consumers.scorer.components import ScorerComponents
     from consumers.scorer.scorer import Scorer
 
     configure_logging(settings.log)
@@ -256,7 +256,7 @@ def score(settings: Settings) -> None:
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        components = Components(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        components = ScorerComponents(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
         Scorer(settings, components).run()
 
 
@@ -265,6 +265,7 @@ def score(settings: Settings) -> None:
 def replay_command(
     settings: Settings,
     context: typer.Context,
+    *,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
     file: PointsFile = None,
     dataset: Dataset = None,
@@ -395,6 +396,7 @@ def replay_command(
 @app.command(name="evaluate")
 def evaluate_command(
     file: PointsFile = None,
+    *,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -814,6 +816,7 @@ def config(
 @with_settings("output", "registry", common=CLIENT)
 def verify_command(
     settings: Settings,
+    *,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Recompute every version; the default.")] = False,
     certificate: Annotated[
@@ -868,6 +871,7 @@ app.command(name="served", cls=OptionsOnDemand)(served_command)
 def dead_letters_command(
     settings: Settings,
     topic: Annotated[str | None, typer.Argument(help="The dead-letter topic; default: the one of input.topic.")] = None,
+    *,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest letters to show.")] = 20,
     reason: Annotated[list[str] | None, typer.Option(help="Only letters with this reason; may be repeated.")] = None,
     since: Annotated[str, typer.Option(help="Only letters since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
@@ -965,7 +969,7 @@ def _resend(
     if planned.ids and not agreed:
         typer.echo("nothing was sent: give --yes to send them")
         raise typer.Exit(1)
-    done = resending.resend(cluster, source, target, wanted, now, lines, planned.ids)
+    done = resending.resend(cluster, source, target, wanted, now, mended=lines, agreed=planned.ids)
     for line in done.lines(source, target):
         typer.echo(line)
 

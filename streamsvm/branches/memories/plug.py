@@ -4,4 +4,11 @@ from typing import Final
 
 PLUGS: Final = {
     "model_options": ("streamsvm.branches.memories.options:OPTIONS",),
+    "memories": (
+        "streamsvm.branches.memories.kinds:WINDOW",
+        "streamsvm.branches.memories.kinds:DECAY",
+        "streamsvm.branches.memories.kinds:ADAPTIVE",
+    ),
+    "checkpoint_parts": ("streamsvm.branches.memories.checkpoint_parts:PLUGGED",),
+    "voting_forms": ("streamsvm.branches.memories.checkpoint_parts:PlacedVoting",),
 }

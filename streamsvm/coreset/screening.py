@@ -45,12 +45,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.coreset.accounting import Account, Accounting, ScreenAccount
-from streamsvm.coreset.band import farthest
+from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import (
-    DELTA,
     KERNEL_SHARES,
     POINTS_A_CONSTRAINT,
     SHARES,
@@ -413,18 +412,18 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     # Of a row that was kept by chance the weight is not its own, wherever it is.
     by_chance = state.rate * share * points.weight <= 1.0 + ROUNDED
     drawn = (share < LARGEST_SHARE) | by_chance | (state.current.reach == 0.0)
-    left = _beside(~drawn, weight, rows, points.y, active, totals, gradient)
+    left = _beside(~drawn, weight, rows, points.y, active, totals=totals, gradient=gradient)
     if drawn.all() or not _can_meet(left[0], label_sums(weight[drawn], points.y[drawn], active[drawn])):
-        weight = meet(weight, rows, points.y, active, totals, gradient, observed)
+        weight = meet(weight, rows, points.y, active, totals, gradient, observed=observed)
     elif drawn.any():
-        weight[drawn] = meet(weight[drawn], rows[drawn], points.y[drawn], active[drawn], *left, observed)
+        weight[drawn] = meet(weight[drawn], rows[drawn], points.y[drawn], active[drawn], *left, observed=observed)
     # Calibrated as the problem weighs them, kept in the points' own weights: class weights may change while the bucket
     # lives.
     return points.reweighted(weight / factor)
 
 
 def _beside(
-    band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, totals: Float, gradient: Float
+    band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, *, totals: Float, gradient: Float
 ) -> tuple[Float, Float]:
     """Return what is left of totals and gradient beside the band; of totals, what rounding alone leaves is nothing."""
     own = label_sums(weight[band], y[band], active[band])

@@ -291,6 +291,7 @@ class Structure(ABC):
         extent: Extent,
         pilot_of: PilotOf | None,
         most: int | None = None,
+        *,
         totals: Account | None = None,
     ) -> Bucket:
         """Return a node of at most so many points, `bucket_points` by default; `totals` are those of the points."""

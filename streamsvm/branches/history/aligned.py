@@ -84,11 +84,6 @@ def only_rows(rows: int, classes: int) -> Learned:
     )
 
 
-def first_row(bucket: Bucket, span_rows: int) -> int:
-    """Return how many rows of its partition came before a bucket."""
-    return bucket.index * span_rows << bucket.level - SPAN
-
-
 def waiting(ends: Sequence[tuple[int, int]]) -> tuple[int, int] | None:
     """Return, of the buckets (level, index) that end at one place, the one that waits there for its sibling."""
     return next((one for one in ends if not one[1] % 2), None)

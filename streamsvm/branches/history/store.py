@@ -14,7 +14,6 @@ state that needs it no more, and both are before the checkpoint that passes over
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -41,7 +40,6 @@ PARTIAL: Final = ".partial"
 DAMAGED: Final = ".damaged"
 """What is added to the name of a file that is not what it says."""
 LARGEST_FILE_BYTES: Final = 1 << 32
-_OPEN: Final = re.compile(r"open-(\d{1,10})\.state", re.ASCII)
 _LENGTH: Final = struct.Struct("<Q")
 
 

@@ -23,11 +23,11 @@ from streamsvm.learning.memory_kinds import memory_kinds
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import train
 from streamsvm.model import message
-from streamsvm.model.schemas import model_schema
 from streamsvm.model.version import Memory, Version
 from streamsvm.points import Points, Position, Rows
 from streamsvm.svm.objective import primal_objective
 from streamsvm.verification.recomputation import Recomputation, missing_input
+from tests.schemas import model_schema
 from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
 
 MEMORIES: list[dict[str, Any]] = [

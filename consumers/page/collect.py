@@ -14,18 +14,18 @@ from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of,
 from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
     FeaturePart,
-    Input,
-    Letters,
+    InputStatus,
+    LettersStatus,
     Looks,
-    Memory,
-    Process,
-    Quality,
+    MemoryStatus,
+    ProcessStatus,
+    QualityStatus,
     ScorerStatus,
     ServingPart,
     Status,
-    Structure,
+    StructureStatus,
     TrainerStatus,
-    Verdict,
+    VerdictStatus,
 )
 from consumers.settings import Settings
 from streamsvm import __version__
@@ -48,6 +48,7 @@ def status_of(
     board: TrainerBoard | ScorerBoard,
     metrics: Metrics,
     health: Health,
+    *,
     started: datetime,
     now: datetime,
     looks: Looks | None = None,
@@ -109,7 +110,7 @@ def _trainer(
     settings: Settings,
     board: TrainerBoard,
     metrics: Metrics,
-    process: Process,
+    process: ProcessStatus,
     now: datetime,
     looks: Looks | None,
 ) -> TrainerStatus:
@@ -120,7 +121,7 @@ def _trainer(
     verdict = (
         snapshot.verdict
         if snapshot
-        else Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
+        else VerdictStatus(level="waiting", current=None, good=None, headline="Starting", detail="")
     )
     return TrainerStatus(
         name=settings.name,
@@ -128,7 +129,7 @@ def _trainer(
         process=process,
         verdict=_unless_unwell(process, verdict),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
-        structure=Structure(
+        structure=StructureStatus(
             _kind(settings.coreset),
             settings.coreset.fan_in,
             partitions,
@@ -136,13 +137,13 @@ def _trainer(
             buckets=settings.coreset.dyadic_buckets if settings.coreset.forgets else settings.coreset.buckets,
             memory=settings.coreset.memory,
         ),
-        memory=Memory(
+        memory=MemoryStatus(
             count_of(metrics, "streamsvm_points_held"),
             count_of(metrics, "streamsvm_points_held_peak"),
             count_of(metrics, "streamsvm_coreset_bytes"),
             count_of(metrics, "streamsvm_checkpoint_bytes") or None,
         ),
-        quality=Quality(
+        quality=QualityStatus(
             count_of(metrics, "streamsvm_prequential_points")
             if metrics.values("streamsvm_prequential_points")
             else None,
@@ -168,7 +169,7 @@ def _scorer(
     settings: Settings,
     board: ScorerBoard,
     metrics: Metrics,
-    process: Process,
+    process: ProcessStatus,
     now: datetime,
     looks: Looks | None,
 ) -> ScorerStatus:
@@ -207,13 +208,13 @@ def _serving(loaded: Loaded) -> ServingPart:
     )
 
 
-def _process(metrics: Metrics, health: Health, started: datetime) -> Process:
+def _process(metrics: Metrics, health: Health, started: datetime) -> ProcessStatus:
     healthy, why = health.healthy()
     ready, answer = health.ready()
     waiting = answer["waiting_for"] if healthy else {"health": why["why"]}
     resident = metrics.registry.get_sample_value("process_resident_memory_bytes")
     whole = None if resident is None else round(resident / MEBIBYTE) * MEBIBYTE  # a finer number never stands still
-    return Process(
+    return ProcessStatus(
         version=__version__,
         started=started,
         healthy=healthy,
@@ -223,7 +224,7 @@ def _process(metrics: Metrics, health: Health, started: datetime) -> Process:
     )
 
 
-def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
+def _unless_unwell(process: ProcessStatus, verdict: VerdictStatus) -> VerdictStatus:
     """Let health and readiness speak first."""
     if process.healthy and process.ready:
         return verdict
@@ -231,13 +232,13 @@ def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
     headline = "Waiting" if process.healthy else "Not healthy"
     why = "; ".join(f"{part}: {what}" for part, what in process.waiting_for.items() if what) or "starting"
     detail = f"{why[:1].upper()}{why[1:]}".rstrip(".") + "."
-    return Verdict(level=level, current=None, good=None, headline=headline, detail=detail)
+    return VerdictStatus(level=level, current=None, good=None, headline=headline, detail=detail)
 
 
-def _input(settings: Settings, metrics: Metrics, letters: Letters | None) -> Input:
+def _input(settings: Settings, metrics: Metrics, letters: LettersStatus | None) -> InputStatus:
     rows = counts_of(metrics, "streamsvm_input_rows")
     lag = dict(sorted(counts_of(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
-    return Input(
+    return InputStatus(
         topic=settings.input.topic,
         records=sum(counts_of(metrics, "streamsvm_input_records").values()),
         accepted=rows.get("accepted", 0),

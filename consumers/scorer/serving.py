@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import structlog
 
 from consumers.scorer.companion import Companion
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
 from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
@@ -29,7 +29,7 @@ class Serving:
     Parameters
     ----------
     scoring : ScoringConfig
-    components : Components
+    components : ScorerComponents
     watch : ScorerWatch
     subscriber : ModelSubscriber
     companion : Companion
@@ -42,13 +42,13 @@ class Serving:
     def __init__(
         self,
         scoring: ScoringConfig,
-        components: Components,
+        components: ScorerComponents,
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
+        *,
         companion: Companion,
         dead_letters: DeadLetters,
         schemas: Schemas | None,
-        *,
         max_message_bytes: int,
     ) -> None:
         self._scoring = scoring

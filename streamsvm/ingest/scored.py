@@ -71,7 +71,7 @@ class SourceRecord(RawRecord, Protocol):
         ...
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
 
     What is scored beside it has fields of its own, behind these: `Beside`.
@@ -93,7 +93,7 @@ class Beside(Protocol):
     """Says something else of the rows that are scored, in fields of its own."""
 
     @property
-    def shape(self) -> type[Score]:
+    def shape(self) -> type[WrittenScore]:
         """A score with these fields."""
         ...
 
@@ -245,7 +245,7 @@ class BatchScorer:
         reasons: int = 0,
     ) -> None:
         self._beside = beside
-        self._shape = Score if beside is None else beside.shape
+        self._shape = WrittenScore if beside is None else beside.shape
         self._reasons = reasons
         self._explainer = Explainer(version) if reasons else None
         self._passed = {written: path_of(written) for written in passed}
@@ -297,7 +297,7 @@ class BatchScorer:
                 accepted = rows.accepted[start:end].tolist()
                 extra = _Extra(None if beside is None else beside[start:end], None if why is None else why[start:end])
                 self._score_record(
-                    sources[at], decided[start:end], extra, ids, accepted, rejections.get(at, ()), scored
+                    sources[at], decided[start:end], extra, ids, accepted, known=rejections.get(at, ()), scored=scored
                 )
             base += len(rows)
         return scored
@@ -309,6 +309,7 @@ class BatchScorer:
         extra: _Extra,
         ids: Sequence[str | int | None],
         accepted: Sequence[bool],
+        *,
         known: tuple[Rejection, ...],
         scored: Scored,
     ) -> None:
@@ -373,7 +374,7 @@ class BatchScorer:
         passed: dict[str, Any] | msgspec.UnsetType,
         reasons: Reasons | msgspec.UnsetType,
         beside: Mapping[str, Any],
-    ) -> Score:
+    ) -> WrittenScore:
         version, (score, probability) = self._version, decided
         return self._shape(
             id=identity,
@@ -417,13 +418,13 @@ def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
     if source is None or source.topic != topic:
         return 0
     try:
-        found = msgspec.json.decode(value, type=list[_Named] | _Named)
+        found = msgspec.json.decode(value, type=list[_NamedModel] | _NamedModel)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return 0
     return sum(one.model == name for one in (found if isinstance(found, list) else [found]))
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _NamedModel(msgspec.Struct, frozen=True):
     """What tells whose a score is."""
 
     model: str

@@ -23,7 +23,7 @@ from consumers.cli import app
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.site import site_of
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer
 from consumers.settings import ScoringConfig
 from consumers.verify.verify import verify
@@ -40,7 +40,7 @@ with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
     site = site_of(settings, trained.board, trained.metrics, trained.health)
     assert site.answer("/").body and site.answer("/status.json").body
     stop, metrics = threading.Event(), Metrics(SCORER)
-    parts = Components(connection=connection, metrics=metrics, health=Health(stuck_after_s=60.0), stop=stop)
+    parts = ScorerComponents(connection=connection, metrics=metrics, health=Health(stuck_after_s=60.0), stop=stop)
     scorer = threading.Thread(target=Scorer(settings, parts).run, daemon=True)
     scorer.start()
     for _ in range(600):

@@ -15,5 +15,7 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
         "consumers.branches.challenges.settings:SHADOW",
     ),
     "status": ("consumers.branches.challenges.status:BLOCK",),
+    "trainer_metrics": ("consumers.branches.challenges.metrics:TRAINER",),
+    "scorer_metrics": ("consumers.branches.challenges.metrics:SCORER",),
     "trainer": ("consumers.branches.challenges.wanted:TRAINER",),
 }

@@ -10,4 +10,5 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "settings": ("consumers.branches.late_labels.settings:LABELS",),
     "status": ("consumers.branches.late_labels.status:BLOCK",),
     "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
+    "trainer_metrics": ("consumers.branches.late_labels.metrics:TRAINER",),
 }

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.ingest.scored import Decided, Score, decide, greatest, label_of
+from streamsvm.ingest.scored import Decided, WrittenScore, decide, greatest, label_of
 from streamsvm.model.version import Version
 from streamsvm.points import Rows
 
@@ -25,7 +25,7 @@ class Shadow(msgspec.Struct, frozen=True, kw_only=True):
     probability: float | list[float] | msgspec.UnsetType = msgspec.UNSET
 
 
-class ScoreInShadow(Score, frozen=True, kw_only=True):
+class ScoreInShadow(WrittenScore, frozen=True, kw_only=True):
     """A score; `shadow` is unset where that is not finite, for JSON knows no such number."""
 
     shadow: Shadow | msgspec.UnsetType = msgspec.UNSET
@@ -39,7 +39,7 @@ class InShadow:
     version : Version
     """
 
-    shape: type[Score] = ScoreInShadow
+    shape: type[WrittenScore] = ScoreInShadow
 
     def __init__(self, version: Version) -> None:
         self._version = version

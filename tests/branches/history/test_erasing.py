@@ -19,11 +19,12 @@ from consumers.branches.history.attached import History
 from consumers.branches.history.building import Builder, Stretch, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import Cost, erase
-from consumers.branches.history.forgetting import Report, forget, report_of
+from consumers.branches.history.forgetting import Report, report_of
 from consumers.branches.history.rebuilding import rebuild
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -39,6 +40,7 @@ from streamsvm.model.version import Version
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
+from tests.branches.history.archives import forget
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic, versions
@@ -141,7 +143,7 @@ def test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows(
     for version in after:
         assert content(version) == of_clean[version.lineage.cut[0].offset]
     found = verify(Cluster(connection), own)
-    assert [row.outcome for row in found.rows] == [Outcome.ERASED] * len(before) + [Outcome.IDENTICAL] * len(after)
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
     assert found.exit_status == 3
     assert any("cannot be made again: rows of it were erased" in line for line in found.lines())
 
@@ -387,14 +389,15 @@ def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_i
     assert not holding(own, 3) | holding(own, 95)
     erased = record_of(connection, own)
     assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
-    after = build(connection, own, "after").lineage.built
+    after = build(connection, own, "after").lineage.fact(Built)
     assert after is not None
     assert (after.model, after.erased, after.forgotten) == ("m", erased.sha256, ((0, 3, 0), (0, 95, 0)))
     assert verify(Cluster(connection), own.model_copy(update={"name": "after"})).clean
-    assert before.lineage.built is not None
-    assert not before.lineage.built.erased
+    earlier = before.lineage.fact(Built)
+    assert earlier is not None
+    assert not earlier.erased
     found = verify(Cluster(connection), built_before)
-    assert [row.outcome for row in found.rows] == [Outcome.ERASED]
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT]
 
 
 def test_rows_that_the_archive_does_not_hold_yet_need_no_command(real_broker: TestBroker, tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ import numpy as np
 from consumers.branches.challenges.settings import topics_apart
 from consumers.settings import Settings, Start
 from consumers.streams.identity import TopicIdentity
+from streamsvm.branches.challenges.combinations import SERVED, TOPICS_APART
+from streamsvm.branches.challenges.score_records import ScoreDecoder, labels_by_place
+from streamsvm.branches.challenges.served import Served, ServedLabels, ServedScores, gathered, served
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import LabelDecoder
-from streamsvm.ingest.score_records import ScoreDecoder, labels_by_place
-from streamsvm.joining.served import Served, ServedLabels, ServedScores, gathered, served
 from streamsvm.kafka import Cluster, Record
-from streamsvm.supports import LABELS, SERVED, TOPICS_APART, require
+from streamsvm.supports import LABELS, require
 
 PORTION: Final = 2_000
 LONGEST: Final = 10 * PORTION
@@ -164,7 +165,8 @@ def joined_with(
 ) -> Served:
     """Join scores and labels under a configuration; where labels come with the points there is no time between them.
 
-    Of settled rows only, if asked for (`streamsvm.joining.served`); where labels come with the points all rows are.
+    Of settled rows only, if asked for (`streamsvm.branches.challenges.served`); where labels come with the points
+    all rows are.
     """
     if models.label_rule is None:
         scores = replace(scores, time_ms=np.zeros(len(scores), np.int64))

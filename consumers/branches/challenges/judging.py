@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 
 from consumers.branches.challenges.challenges import FIGURES, figures_of, paired, rule_of, unpaired
-from consumers.served.reading import Logs, Ranges, join_ranges
+from consumers.branches.challenges.reading import Logs, Ranges, join_ranges
 from consumers.settings import Settings
+from consumers.verify.judging import Judge
+from streamsvm.branches.challenges.betting import alpha_of, spent_before
+from streamsvm.branches.challenges.record import Challenge, Challenged, Ended, Span, challenge_key
+from streamsvm.branches.challenges.rule import compare
+from streamsvm.branches.challenges.served import Served
 from streamsvm.errors import StreamsvmError, TopicMissing
-from streamsvm.joining.served import Served
 from streamsvm.kafka import Cluster
 from streamsvm.model import message as model_codec
-from streamsvm.model.challenge import Challenge, Ended, Span, challenge_key
-from streamsvm.model.trail import Challenged
 from streamsvm.model.version import version_key
-from streamsvm.quality.betting import alpha_of, spent_before
-from streamsvm.quality.challenge import compare
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of
 
 BY_THE_RULE = ("better", "worse", "undecided")
@@ -126,3 +127,6 @@ def _joined(cluster: Cluster, settings: Settings, challenge: Challenge, ended: E
 
 def _ranges(spans: tuple[Span, ...]) -> Ranges:
     return {span.partition: (span.begin, span.end) for span in spans}
+
+
+JUDGE: Final = Judge(judge_challenges)

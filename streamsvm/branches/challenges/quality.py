@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.joining.served import Served
+from streamsvm.branches.challenges.served import Served
 from streamsvm.quality.skill import Ranked
 
 DEVIATE: Final = 1.959963984540054

@@ -2,7 +2,8 @@
 
 It stands in the aliases topic under one key, beside the alias `challenger`, and, whole, in the audit trail. A challenge
 that ended names the ranges of both logs that were read, so that whoever has the logs can compute its verdict again
-(`streamsvm.quality.challenge`). A trainer that starts goes on from the record: no checkpoint holds anything of it.
+(`streamsvm.branches.challenges.rule`). A trainer that starts goes on from the record: no checkpoint holds anything of
+it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Ended(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     unpaired : int
         Rows with a label that one of the two had scored without the other; they count for nothing.
     champion, challenger, difference, low, high : float or None
-        As of `streamsvm.quality.challenge.Compared`.
+        As of `streamsvm.branches.challenges.rule.Compared`.
     evidence, against : float
         Natural logarithms, as of `Compared`.
     scores, told : tuple of Span
@@ -75,7 +76,8 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ----------
     number : int
         Of all challenges that ever began under the model's name, from 1, whatever became of them. It goes on over
-        restarts, copies and incarnations, for each challenge spends a part of one error (`streamsvm.quality.betting`).
+        restarts, copies and incarnations, for each challenge spends a part of one error
+        (`streamsvm.branches.challenges.betting`).
     alpha : float
         What this one spends: the chance that it promotes a challenger that is not better.
     spent : float
@@ -120,6 +122,24 @@ class Challenge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     scores_id: str = ""
     labels_id: str = ""
     ended: Ended | None = None
+
+
+class Challenged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="challenge"):
+    """A challenge began, or ended: then `challenge.ended` says how.
+
+    Attributes
+    ----------
+    name : str
+        The model.
+    challenge : Challenge
+    by, time : str
+        Time as ISO 8601.
+    """
+
+    name: str
+    challenge: Challenge
+    by: str
+    time: str
 
 
 def challenger_key(name: str) -> str:

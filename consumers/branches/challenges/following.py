@@ -1,8 +1,8 @@
 """Follows a scorer's output and the labels, and joins what was read so far: what a challenge is decided by.
 
-Invariant: the join is that of `consumers.served.reading.join_ranges`, of settled rows, over the ranges that `spans`
-names, whatever was read when. What is held is bounded by `MOST_HELD`, and what is passed over to find it by
-`MOST_PASSED`, whatever scores name.
+Invariant: the join is that of `consumers.branches.challenges.reading.join_ranges`, of settled rows, over the ranges
+that `spans` names, whatever was read when. What is held is bounded by `MOST_HELD`, and what is passed over to find it
+by `MOST_PASSED`, whatever scores name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from consumers.served.reading import (
+from consumers.branches.challenges.reading import (
     PORTION,
     LabelsDecoder,
     Logs,
@@ -24,8 +24,8 @@ from consumers.served.reading import (
     read_run,
     runs_of,
 )
-from streamsvm.ingest.score_records import Unreadable
-from streamsvm.joining.served import Served, ServedLabels, ServedScores, gathered
+from streamsvm.branches.challenges.score_records import Unreadable
+from streamsvm.branches.challenges.served import Served, ServedLabels, ServedScores, gathered
 from streamsvm.kafka import Cluster, Input
 
 MOST_HELD: Final = 2_000_000

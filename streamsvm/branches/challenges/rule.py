@@ -32,8 +32,8 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.joining.served import Served
-from streamsvm.quality import betting
+from streamsvm.branches.challenges import betting
+from streamsvm.branches.challenges.served import Served
 from streamsvm.quality.skill import Ranked
 
 Figure = Literal["auc", "accuracy", "log_loss", "cost"]

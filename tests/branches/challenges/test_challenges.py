@@ -20,22 +20,30 @@ from sklearn.metrics import roc_auc_score
 
 from consumers.branches.challenges import challenges as challenges_module
 from consumers.branches.challenges.challenges import TIMES, Challenges, ShadowGate
+from consumers.branches.challenges.judging import challenges_in, spending_fault
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
-from consumers.verify.challenges import challenges_in, spending_fault
 from consumers.verify.verify import verify
+from streamsvm.branches.challenges.betting import alpha_of, spent_before
+from streamsvm.branches.challenges.record import (
+    Challenge,
+    Challenged,
+    Span,
+    challenge_key,
+    challenger_key,
+    decode_challenge,
+    encode_challenge,
+)
+from streamsvm.branches.challenges.rule import Compared
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, OffsetOutOfRange, Outbox, Recreated, TopicSpec
 from streamsvm.learning.training import Trained, train
 from streamsvm.model import trail
-from streamsvm.model.challenge import Challenge, Span, challenge_key, challenger_key, decode_challenge, encode_challenge
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, decode_alias
 from streamsvm.model.version import version_key
 from streamsvm.points import Rows
-from streamsvm.quality.betting import alpha_of, spent_before
-from streamsvm.quality.challenge import Compared
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_labels import BEGUN_MS, Timed, write
 from tests.consumers.test_scorer import Running as Scoring
@@ -342,7 +350,7 @@ def test_a_verdict_that_the_logs_do_not_give_is_a_fault(real_broker: TestBroker,
     forged = msgspec.structs.replace(
         one, ended=msgspec.structs.replace(one.ended, outcome="better", labels=5_000, champion=0.5, evidence=9.0)
     )
-    entry = trail.Challenged(name="m", challenge=forged, by="trainer", time="2026-01-01T00:00:00+00:00")
+    entry = Challenged(name="m", challenge=forged, by="trainer", time="2026-01-01T00:00:00+00:00")
     outbox = Outbox(connection)
     outbox.send(Message(settings.output.audit_topic, trail.encode(entry), b"m@2", partition=0))
     outbox.flush(30.0)

@@ -18,13 +18,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.challenges.served import COLUMNS, ServedScores
 from streamsvm.config import LabelKey, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.label_records import key_of
 from streamsvm.ingest.row import excerpt
-from streamsvm.joining.served import COLUMNS, ServedScores
 from streamsvm.places import SOURCE_HEADER, Place, Row, source_of
 
 LARGEST_WHOLE: Final = 1 << 53

@@ -15,22 +15,22 @@ import pandas as pd
 import pytest
 from sklearn.metrics import log_loss, roc_auc_score
 
+from consumers.branches.challenges import following
+from consumers.branches.challenges.following import Follower
+from consumers.branches.challenges.reading import LabelsDecoder, Logs, join_ranges, logs_of, read_served
+from consumers.branches.challenges.table import plain, summary
 from consumers.branches.late_labels.settings import LabelsConfig
-from consumers.served import following
-from consumers.served.following import Follower
-from consumers.served.reading import LabelsDecoder, Logs, join_ranges, logs_of, read_served
-from consumers.served.table import plain, summary
 from consumers.settings import InputConfig, OutputConfig, ScoringConfig, Settings
+from streamsvm.branches.challenges.quality import by_version
+from streamsvm.branches.challenges.score_records import ScoreDecoder
+from streamsvm.branches.challenges.served import COLUMNS, ServedLabels, ServedScores, gathered, served
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.score_records import ScoreDecoder
-from streamsvm.joining.served import COLUMNS, ServedLabels, ServedScores, gathered, served
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
-from streamsvm.quality.served import by_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_labels import Timed, write
 from tests.consumers.test_scorer import Running, stored

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from streamsvm.quality.betting import (
+from streamsvm.branches.challenges.betting import (
     BETS,
     BLOCK,
     ERROR,

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.metrics import log_loss, roc_auc_score
 
-from streamsvm.joining.served import COLUMNS, Served
-from streamsvm.quality.betting import BETS
-from streamsvm.quality.challenge import (
+from streamsvm.branches.challenges.betting import BETS
+from streamsvm.branches.challenges.rule import (
     GAIN,
     MOST_LOSS,
     Compared,
@@ -23,6 +22,7 @@ from streamsvm.quality.challenge import (
     differences_of,
     labels_needed,
 )
+from streamsvm.branches.challenges.served import COLUMNS, Served
 
 LABELS = 20_000
 SEEDS = range(10)

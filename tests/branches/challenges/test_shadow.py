@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from consumers.settings import ScoringConfig
+from streamsvm.branches.challenges.shadow import InShadow, shadow_fault
 from streamsvm.ingest.decoder import encode
-from streamsvm.ingest.scored import BatchScorer, shadow_fault
+from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_scorer import Running, points, produce, record_of, scores, settings_for
@@ -35,7 +36,7 @@ def test_a_score_says_what_the_shadow_would_have_answered() -> None:
     values = [encode([1.0, 2.5], id="a"), b"[" + encode([-1, -2]) + b"," + encode([1]) + b"," + encode([0, 1]) + b"]"]
     records = [record_of(value, at) for at, value in enumerate(values)]
     plain = scorer_of().score(records)
-    beside = scorer_of(shadow=version_of(3)).score(records)
+    beside = scorer_of(beside=InShadow(version_of(3))).score(records)
     assert beside.rejected == plain.rejected
     assert beside.values == plain.values
     shadows: list[dict[str, Any]] = []
@@ -52,7 +53,7 @@ def test_a_score_says_what_the_shadow_would_have_answered() -> None:
 def test_a_shadow_that_overflows_says_nothing_and_costs_no_score() -> None:
     """JSON knows no infinity: such a row has its score, and no shadow."""
     value = b"[" + encode([1e99, 1e99]) + b"," + encode([1.0, 0.0]) + b"]"
-    scored = scorer_of(1, shadow=version_of(2, weight=1e300)).score([record_of(value)])
+    scored = scorer_of(1, beside=InShadow(version_of(2, weight=1e300))).score([record_of(value)])
     assert scored.rejected == []
     found = json.loads(scored.records[0].value)
     assert ["shadow" in one for one in found] == [False, True]

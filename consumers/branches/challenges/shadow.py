@@ -8,14 +8,16 @@ their bytes are those of a scorer without one.
 
 from __future__ import annotations
 
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 import structlog
 
 from consumers.branches.challenges.settings import ShadowScoring
 from consumers.metrics import Metrics
+from consumers.scorer.companion import Companion
 from consumers.settings import Settings
-from streamsvm.ingest.scored import shadow_fault
+from streamsvm.branches.challenges.shadow import InShadow, shadow_fault
 from streamsvm.kafka import Connection
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.signing import TrustedKeys
@@ -28,41 +30,48 @@ ALIAS_MARK: Final = "@"
 TOPIC_MARK: Final = "/"
 
 
-def subscriber_of(settings: Settings, connection: Connection) -> ModelSubscriber | None:
-    """Return what follows the version in the shadow, not started; None where there is to be none."""
+def companion_of(settings: Settings, connection: Connection, metrics: Metrics) -> FollowedShadow:
+    """Return what follows the version in the shadow, not entered yet."""
     shadow, output = section(settings, ShadowScoring).shadow, settings.output
-    if not shadow:
-        return None
     trusted = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)
     if shadow.startswith(ALIAS_MARK):
         alias = shadow.removeprefix(ALIAS_MARK)
-        return ModelSubscriber(
+        subscriber = ModelSubscriber(
             connection, settings.name, models_topic=output.models_topic, alias=alias, trusted=trusted
         )
-    topic, _, name = shadow.partition(TOPIC_MARK)
-    return ModelSubscriber(connection, name or settings.name, models_topic=topic, trusted=trusted)
+    else:
+        topic, _, name = shadow.partition(TOPIC_MARK)
+        subscriber = ModelSubscriber(connection, name or settings.name, models_topic=topic, trusted=trusted)
+    return FollowedShadow(subscriber, metrics)
 
 
-class Shadow:
+class FollowedShadow(Companion):
     """Says which version is in the shadow of the one that serves.
 
     Parameters
     ----------
-    subscriber : ModelSubscriber or None
-        Started; None where there is to be no shadow.
+    subscriber : ModelSubscriber
+        Follows the version; it is entered with this.
     metrics : Metrics
     """
 
-    def __init__(self, subscriber: ModelSubscriber | None, metrics: Metrics) -> None:
+    def __init__(self, subscriber: ModelSubscriber, metrics: Metrics) -> None:
         self._subscriber, self._metrics = subscriber, metrics
         self._told: tuple[str, str] | None = None
-        if subscriber is not None:
-            metrics.put("streamsvm_shadow_version", 0)
+        self._by: tuple[Loaded, InShadow] | None = None
+        metrics.put("streamsvm_shadow_version", 0)
 
-    def beside(self, serving: Loaded) -> Loaded | None:
+    def __enter__(self) -> Self:
+        self._subscriber.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._subscriber.__exit__(kind, error, traceback)
+
+    def beside(self, serving: Loaded) -> InShadow | None:
         """Return the version to score beside the one that serves; None if there is none, or it cannot be compared."""
-        if self._subscriber is None:
-            return None
         loaded = self._subscriber.loaded
         if loaded is None or loaded.sha256 == serving.sha256:
             self._metrics.put("streamsvm_shadow_version", 0)
@@ -70,7 +79,11 @@ class Shadow:
         fault = shadow_fault(serving.version, loaded.version)
         self._tell(serving, loaded, fault)
         self._metrics.put("streamsvm_shadow_version", 0 if fault else loaded.version.number)
-        return None if fault else loaded
+        if fault:
+            return None
+        if self._by is None or self._by[0] is not loaded:
+            self._by = loaded, InShadow(loaded.version)
+        return self._by[1]
 
     def _tell(self, serving: Loaded, loaded: Loaded, fault: str) -> None:
         pair = serving.sha256, loaded.sha256

@@ -33,6 +33,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from streamsvm.config import ModelConfig
+
 Float = NDArray[np.float64]
 
 ERROR: Final = 0.01
@@ -93,7 +95,7 @@ def interval(better: Float, worse: Float, n: int, alpha: float) -> tuple[float, 
     return max(low, -1.0), min(-high, 1.0)
 
 
-def warm_up() -> None:
+def warm_up(_: ModelConfig | None = None) -> None:
     """Compile, or load from numba's file cache, what a comparison runs."""
     ones = np.ones(1)
     add_differences(ones, BETS, np.zeros(len(BETS)))

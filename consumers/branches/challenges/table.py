@@ -8,11 +8,11 @@ from typing import Any
 
 from rich.table import Table
 
+from consumers.branches.challenges.reading import Reading
 from consumers.host.untrusted_text import cell
-from consumers.served.reading import Reading
+from streamsvm.branches.challenges.quality import ServedQuality, by_version
 from streamsvm.model.skill import SampleFigures, Skill
 from streamsvm.model.skill_header import AnySkill
-from streamsvm.quality.served import ServedQuality, by_version
 
 Skills = Mapping[int, AnySkill | None]
 

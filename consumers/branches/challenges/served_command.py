@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from consumers.help_texts import Command
 from consumers.host.untrusted_text import printable
-from consumers.on_demand import CLIENT, with_settings
+from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 
 if TYPE_CHECKING:
+    from consumers.branches.challenges.reading import Reading
+    from consumers.branches.challenges.table import Skills
     from consumers.models.catalogue import Catalogue
-    from consumers.served.reading import Reading
-    from consumers.served.table import Skills
     from consumers.settings import Settings, Start
     from streamsvm.kafka import Cluster
 
@@ -33,10 +34,10 @@ def served_command(
     Give the trainer's and the scorer's configuration. Labels are those of labels.topic, or, without it, those that come
     with the scored points themselves. All scores of the range are held in memory, some 200 bytes each.
     """
+    from consumers.branches.challenges.reading import read_served
+    from consumers.branches.challenges.table import plain, summary, table
     from consumers.dead_letters.listing import since_ms
     from consumers.host.runtime import connect
-    from consumers.served.reading import read_served
-    from consumers.served.table import plain, summary, table
     from streamsvm.kafka import Cluster
 
     at_ms = since_ms(since, datetime.now(UTC))
@@ -73,3 +74,6 @@ def _skills(cluster: Cluster, settings: Settings, reading: Reading) -> Skills:
 
 def _reaches(known: Catalogue, number: int) -> bool:
     return bool(known.entries) and min(known.entries) <= number
+
+
+SERVED: Final = Command(name="served", run=served_command, cls=OptionsOnDemand, after="model")

@@ -17,12 +17,12 @@ from streamsvm.checkpoint.forms import (
     PlacedPoints,
     describes,
 )
-from streamsvm.checkpoint.parts import classes, forgetful, join, parts_of, totals
+from streamsvm.checkpoint.parts import classes, forgetful, parts_of, totals
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = parts_of("partition", forgetful.PARTITION, join.PARTITION, totals.LEAF)
+PARTITION_PARTS: Final = parts_of("partition", forgetful.PARTITION, totals.LEAF)
 
 
 @describes(Bucket, parts=parts_of("bucket", forgetful.BUCKET, totals.BUCKET))

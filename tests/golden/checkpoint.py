@@ -16,8 +16,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamsvm.branches.history.erased_part import Obeyed, obeying
+from streamsvm.branches.late_labels.joining import Joining, with_joining
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
 from streamsvm.coreset.forgetting import Horizon
@@ -188,7 +190,7 @@ def handmade_joined() -> Snapshot:
 
 def handmade_erased() -> Snapshot:
     """Return the same, made under a record of erased rows."""
-    return replace(handmade(), erased=Obeyed(sha256="0e" * 32, continues=1))
+    return obeying(handmade(), Obeyed(sha256="0e" * 32, continues=1))
 
 
 def with_join(saved: Snapshot) -> Snapshot:
@@ -233,7 +235,8 @@ def with_join(saved: Snapshot) -> Snapshot:
     joining = Joining(
         topic="labels", topic_id="id", base={0: Position(2)}, partitions={0: joiner.state()}, waiting={0: joined}
     )
-    return replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}), joining=joining)
+    with_offsets = replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}))
+    return with_joining(with_offsets, joining)
 
 
 def screened() -> Screened:

@@ -14,7 +14,7 @@ from consumers.streams.topics import check_input
 from consumers.trainer.attachment import Attachment, Making, World
 from consumers.trainer.source import Source
 from consumers.trainer.topic_watch import Surveyor
-from streamsvm.checkpoint.snapshot import Joining
+from streamsvm.branches.late_labels.joining import Joining, joining_of
 from streamsvm.delivery import Begin, LabelsPresent, Present, Resume
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicInfo
@@ -65,7 +65,7 @@ class LateLabels(Attachment):
 
     def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:
         """Go on with the join of a checkpoint, or begin one."""
-        self._joining = begun.snapshot.joining if isinstance(begun, Resume) else self._first(topic)
+        self._joining = joining_of(begun.snapshot) if isinstance(begun, Resume) else self._first(topic)
 
     def waiting(self) -> Mapping[int, Rows]:
         """Return what is joined and not learned yet."""

@@ -17,6 +17,15 @@ class Mark:
     """A part of a branch that is so small that a directory of checkpoints remembers it of each file."""
 
 
+class ReadAhead:
+    """A part of a branch that reads the input further than what is learned, and holds what lies between."""
+
+    @property
+    def ahead(self) -> Mapping[int, tuple[Position, int]]:
+        """Of each partition the next row to read, and the leader epoch of the newest record read; -1 if unknown."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The learner's state, a pure function of the log, and what it belongs to.
@@ -66,6 +75,11 @@ class Snapshot:
     def positions(self) -> dict[int, Position]:
         """The next row to learn of each partition."""
         return self.learner.positions
+
+    @property
+    def ahead(self) -> Mapping[int, tuple[Position, int]] | None:
+        """See `ReadAhead.ahead`; None where nothing was read further than what is learned."""
+        return next((part.ahead for part in self.parts.values() if isinstance(part, ReadAhead)), None)
 
     @property
     def marks(self) -> dict[str, Mark]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
 from streamsvm.joining.joiner import JoinState
 from streamsvm.points import Position, Rows
 
@@ -15,7 +15,7 @@ PART: Final = "join"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
+class Joining(ReadAhead):
     """A log of labels, and how far it is joined with the features.
 
     Attributes
@@ -34,6 +34,12 @@ class Joining:
     base: Mapping[int, Position]
     partitions: Mapping[int, JoinState]
     waiting: Mapping[int, Rows]
+
+    @property
+    def ahead(self) -> Mapping[int, tuple[Position, int]]:
+        """How far the features are merged."""
+        logs = {partition: state.features for partition, state in self.partitions.items()}
+        return {partition: (log.next, log.leader_epoch) for partition, log in logs.items()}
 
 
 def joining_of(snapshot: Snapshot) -> Joining | None:

@@ -25,15 +25,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm import private
+from streamsvm.branches.bounds import checkpoint_parts as totals
 from streamsvm.branches.late_labels import checkpoint_parts as join
 from streamsvm.branches.late_labels.joining import joining_of
+from streamsvm.branches.memories import checkpoint_parts as memories
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_of
 from streamsvm.checkpoint.framing import FORMAT
 from streamsvm.checkpoint.partition_codec import PlacedScreen
-from streamsvm.checkpoint.parts import forgetful, totals
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
@@ -848,10 +849,10 @@ def test_the_document_has_every_field() -> None:
         "sample": codec.PlacedSampled,
         "array": PlacedArray,
         "learned": PlacedLearned,
-        "voting": forgetful.PlacedVoting,
-        "expert": forgetful.PlacedExpert,
-        "shares": forgetful.PlacedShares,
-        "held of a partition": forgetful.PlacedHeldOfPartition,
+        "voting": memories.PlacedVoting,
+        "expert": memories.PlacedExpert,
+        "shares": memories.PlacedShares,
+        "held of a partition": memories.PlacedHeldOfPartition,
         "totals": totals.PlacedTotals,
         "changed": totals.PlacedChanged,
         "epoch": totals.PlacedEpoch,

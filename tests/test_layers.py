@@ -75,7 +75,7 @@ DAEMONS: list[set[str]] = [
         "consumers.replay",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
-    {"consumers.cli"},
+    {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 
@@ -87,7 +87,6 @@ STILL_KNOW_A_BRANCH = {
     "consumers.served.reading",
     "consumers.verify.challenges",
     "consumers.verify.replayed",
-    "consumers.verify.verify",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
 from rich.table import Table
 
 from consumers.host.untrusted_text import cell, moment
 from streamsvm.config import ModelConfig
 from streamsvm.features.recipe import Recipe
-from streamsvm.model.certified import bounds_text, learned_text
+from streamsvm.model.certified import bounds_text
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
@@ -18,12 +21,20 @@ from streamsvm.model.probability import Probability, Sigmoid
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
-from streamsvm.model.version import Built, LabelsLog, PartitionCut, Refined
+from streamsvm.model.version import LabelsLog, PartitionCut, Version
 from streamsvm.registry.loading import Loaded
+from streamsvm.sockets import DAEMONS, plugged
 
 FEATURES_SHOWN = 12
 CLOCKS_APART_MS = 60_000
 """By how much clocks of producers and trainers may differ without a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFacts:
+    """What a branch shows of a version, at the socket ``shown_facts``: names and texts."""
+
+    lines: Callable[[Version], Sequence[tuple[str, str]]]
 
 
 def describe(loaded: Loaded) -> Table:
@@ -53,8 +64,7 @@ def describe(loaded: Loaded) -> Table:
         ("cut", _cut(lineage.cut)),
         *_labels_log(lineage.labels),
         ("tuned at", "not tuned" if lineage.tuned_at is None else _cut(lineage.tuned_at)),
-        *([] if not isinstance(lineage.refined, Refined) else [("refined", _refined(lineage.refined, stream.points))]),
-        *([] if not isinstance(lineage.built, Built) else [("built", _built(lineage.built))]),
+        *(line for shown in plugged("shown_facts", ShownFacts, DAEMONS) for line in shown.lines(version)),
         ("parent", lineage.parent or "none: the first version"),
         ("sha256", loaded.sha256),
         ("configuration", lineage.configuration_sha256),
@@ -113,23 +123,6 @@ def _objective(fit: Fit) -> str:
         f"{fit.objective:.8g} on the training set (dual {fit.dual_objective:.8g}, duality gap {relative:.2g} of it, "
         f"KKT gap {fit.kkt_gap:.2g})"
     )
-
-
-def _refined(refined: Refined, rows: int) -> str:
-    """Say from which version, and how near it is."""
-    proof = f"its objective is at most {refined.objective:.9g}, and that of no model is below {refined.bound:.9g}"
-    over = learned_text(rows, refined.bounded)
-    return f"from {refined.name}@{refined.number} ({refined.sha256[:12]}), over {over}: {proof}"
-
-
-def _built(built: Built) -> str:
-    """Say of which stretch."""
-    since = "the beginning" if built.since_ms is None else moment(built.since_ms)
-    until = "the end" if built.until_ms is None else moment(built.until_ms)
-    holes = "".join(f", without {moment(first)} to {moment(last)}" for first, last in built.without_ms)
-    forgotten = f", {len(built.forgotten)} rows forgotten" if built.forgotten else ""
-    short = "" if built.exact else "; rows at a border are left out"
-    return f"from {since} to {until}{holes}{forgotten}: {len(built.parts)} parts{short}"
 
 
 def _certificate(loaded: Loaded) -> str:

@@ -15,19 +15,19 @@ from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdic
 from consumers.page.status import (
     ChallengePart,
     FeaturePart,
-    Input,
+    InputStatus,
     LateLabels,
-    Letters,
+    LettersStatus,
     Looks,
-    Memory,
-    Process,
-    Quality,
+    MemoryStatus,
+    ProcessStatus,
+    QualityStatus,
     ScorerStatus,
     ServingPart,
     Status,
-    Structure,
+    StructureStatus,
     TrainerStatus,
-    Verdict,
+    VerdictStatus,
 )
 from consumers.settings import Settings
 from streamsvm import __version__
@@ -51,6 +51,7 @@ def status_of(
     board: TrainerBoard | ScorerBoard,
     metrics: Metrics,
     health: Health,
+    *,
     started: datetime,
     now: datetime,
     looks: Looks | None = None,
@@ -112,7 +113,7 @@ def _trainer(
     settings: Settings,
     board: TrainerBoard,
     metrics: Metrics,
-    process: Process,
+    process: ProcessStatus,
     now: datetime,
     looks: Looks | None,
 ) -> TrainerStatus:
@@ -123,7 +124,7 @@ def _trainer(
     verdict = (
         snapshot.verdict
         if snapshot
-        else Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
+        else VerdictStatus(level="waiting", current=None, good=None, headline="Starting", detail="")
     )
     return TrainerStatus(
         name=settings.name,
@@ -132,7 +133,7 @@ def _trainer(
         verdict=_unless_unwell(process, verdict),
         challenge=_challenge(settings, metrics),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
-        structure=Structure(
+        structure=StructureStatus(
             _kind(settings.coreset),
             settings.coreset.fan_in,
             partitions,
@@ -140,13 +141,13 @@ def _trainer(
             buckets=settings.coreset.dyadic_buckets if settings.coreset.forgets else settings.coreset.buckets,
             memory=settings.coreset.memory,
         ),
-        memory=Memory(
+        memory=MemoryStatus(
             _count(metrics, "streamsvm_points_held"),
             _count(metrics, "streamsvm_points_held_peak"),
             _count(metrics, "streamsvm_coreset_bytes"),
             _count(metrics, "streamsvm_checkpoint_bytes") or None,
         ),
-        quality=Quality(
+        quality=QualityStatus(
             _count(metrics, "streamsvm_prequential_points") if metrics.values("streamsvm_prequential_points") else None,
             figures_of(metrics, "streamsvm_prequential_accuracy"),
             figures_of(metrics, "streamsvm_prequential_balanced_accuracy"),
@@ -169,7 +170,7 @@ def _scorer(
     settings: Settings,
     board: ScorerBoard,
     metrics: Metrics,
-    process: Process,
+    process: ProcessStatus,
     now: datetime,
     looks: Looks | None,
 ) -> ScorerStatus:
@@ -208,13 +209,13 @@ def _serving(loaded: Loaded) -> ServingPart:
     )
 
 
-def _process(metrics: Metrics, health: Health, started: datetime) -> Process:
+def _process(metrics: Metrics, health: Health, started: datetime) -> ProcessStatus:
     healthy, why = health.healthy()
     ready, answer = health.ready()
     waiting = answer["waiting_for"] if healthy else {"health": why["why"]}
     resident = metrics.registry.get_sample_value("process_resident_memory_bytes")
     whole = None if resident is None else round(resident / MEBIBYTE) * MEBIBYTE  # a finer number never stands still
-    return Process(
+    return ProcessStatus(
         version=__version__,
         started=started,
         healthy=healthy,
@@ -224,7 +225,7 @@ def _process(metrics: Metrics, health: Health, started: datetime) -> Process:
     )
 
 
-def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
+def _unless_unwell(process: ProcessStatus, verdict: VerdictStatus) -> VerdictStatus:
     """Let health and readiness speak first."""
     if process.healthy and process.ready:
         return verdict
@@ -232,13 +233,13 @@ def _unless_unwell(process: Process, verdict: Verdict) -> Verdict:
     headline = "Waiting" if process.healthy else "Not healthy"
     why = "; ".join(f"{part}: {what}" for part, what in process.waiting_for.items() if what) or "starting"
     detail = f"{why[:1].upper()}{why[1:]}".rstrip(".") + "."
-    return Verdict(level=level, current=None, good=None, headline=headline, detail=detail)
+    return VerdictStatus(level=level, current=None, good=None, headline=headline, detail=detail)
 
 
-def _input(settings: Settings, metrics: Metrics, letters: Letters | None) -> Input:
+def _input(settings: Settings, metrics: Metrics, letters: LettersStatus | None) -> InputStatus:
     rows = _by_label(metrics, "streamsvm_input_rows")
     lag = dict(sorted(_by_label(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
-    return Input(
+    return InputStatus(
         topic=settings.input.topic,
         records=sum(_by_label(metrics, "streamsvm_input_records").values()),
         accepted=rows.get("accepted", 0),

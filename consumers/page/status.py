@@ -23,7 +23,7 @@ FORMAT: Final = "streamsvm.status/1"
 Level = Literal["good", "fair", "bad", "waiting", "stopped"]
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
+class VerdictStatus(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     """The status in one line.
 
     Attributes
@@ -49,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     since: datetime | None = None
 
 
-class Process(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon itself; `waiting_for` says what is missing where it is not ready."""
 
     version: str
@@ -83,7 +83,7 @@ class LetterPart(msgspec.Struct, frozen=True, kw_only=True):
     time: datetime | None
 
 
-class Letters(msgspec.Struct, frozen=True, kw_only=True):
+class LettersStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters beyond the counts since the start.
 
     Attributes
@@ -125,7 +125,7 @@ class LateLabels(msgspec.Struct, frozen=True, kw_only=True):
     waiting_s: float
 
 
-class Input(msgspec.Struct, frozen=True, kw_only=True):
+class InputStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What was read since the start of the process.
 
     Records and rows, records behind the end of each partition, rejected rows by reason; `letters` reaches further back.
@@ -139,7 +139,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     lag: dict[str, int]
     lag_total: int | None
     dead_letters: dict[str, int]
-    letters: Letters | None = None
+    letters: LettersStatus | None = None
     labels: LateLabels | None = None
 
 
@@ -180,7 +180,7 @@ class PartitionPart(msgspec.Struct, frozen=True):
     horizons: tuple[tuple[int, float], ...] = ()
 
 
-class Structure(msgspec.Struct, frozen=True):
+class StructureStatus(msgspec.Struct, frozen=True):
     """The structures of all partitions: a `tree` of at most `buckets`, or of a counter of base `fan_in`; or a `chain`.
 
     Or `dyadic`, of at most `buckets`, where rows are forgotten: `memory` says how.
@@ -196,7 +196,7 @@ class Structure(msgspec.Struct, frozen=True):
     memory: MemoryName = "all"
 
 
-class Memory(msgspec.Struct, frozen=True):
+class MemoryStatus(msgspec.Struct, frozen=True):
     """Points held now, the most points held so far, and the bytes of the coresets and of the newest checkpoint."""
 
     points_held: int
@@ -228,7 +228,7 @@ class Moment(msgspec.Struct, frozen=True):
     true: float | None = None
 
 
-class Quality(msgspec.Struct, frozen=True):
+class QualityStatus(msgspec.Struct, frozen=True):
     """How good answers are.
 
     Attributes
@@ -315,7 +315,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class GatePart(msgspec.Struct, frozen=True):
+class GateStatus(msgspec.Struct, frozen=True):
     """What the quality gate said; `candidate` and `present` are balanced accuracies on the same points."""
 
     outcome: Literal["passed", "refused", "unscored", "waits"]
@@ -348,7 +348,7 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     converged : bool
     seconds : float
         Of training; 0 where an earlier process published it and its record does not say.
-    gate : GatePart or None
+    gate : GateStatus or None
         None where there is no gate.
     cut : dict of partition to (offset, row)
         The position in each partition up to which the input was learned.
@@ -382,7 +382,7 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     audit_high: float | None
     converged: bool
     seconds: float
-    gate: GatePart | None
+    gate: GateStatus | None
     cut: dict[str, tuple[int, int]]
     balanced_accuracy: float | None = None
     answered: float | None = None
@@ -430,12 +430,12 @@ class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role",
     format: str = FORMAT
     name: str
     taken: datetime
-    process: Process
-    verdict: Verdict
-    input: Input
-    structure: Structure
-    memory: Memory
-    quality: Quality
+    process: ProcessStatus
+    verdict: VerdictStatus
+    input: InputStatus
+    structure: StructureStatus
+    memory: MemoryStatus
+    quality: QualityStatus
     versions: tuple[VersionPart, ...]
     looks: Looks | None = None
     challenge: ChallengePart | None = None
@@ -539,8 +539,8 @@ class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", 
     format: str = FORMAT
     name: str
     taken: datetime
-    process: Process
-    verdict: Verdict
+    process: ProcessStatus
+    verdict: VerdictStatus
     topic: str
     output_topic: str
     scored_points: int
@@ -549,7 +549,7 @@ class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", 
     refused_models: int
     serving: ServingPart | None
     scoring: ScoringPart | None = None
-    letters: Letters | None = None
+    letters: LettersStatus | None = None
     looks: Looks | None = None
 
 

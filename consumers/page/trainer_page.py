@@ -27,8 +27,8 @@ from consumers.page.status import (
     Figures,
     LateLabels,
     PartitionPart,
-    Quality,
-    Structure,
+    QualityStatus,
+    StructureStatus,
     TrainerStatus,
     VersionPart,
 )
@@ -127,12 +127,12 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
     )  # fmt: skip
 
 
-def _several(quality: Quality) -> bool:
+def _several(quality: QualityStatus) -> bool:
     """Tell whether there are more than two labels."""
     return quality.labels is not None and len(quality.labels) > 2
 
 
-def _answered(quality: Quality, beside: Markup) -> Markup:
+def _answered(quality: QualityStatus, beside: Markup) -> Markup:
     """Return how often the positive label is the answer; of more than two labels how many are answered at all."""
     if not _several(quality):
         positive = None if quality.labels is None else quality.labels[1]
@@ -200,7 +200,7 @@ def _legend(drawing: Drawing) -> list[Markup]:
     ]
 
 
-def _quality(quality: Quality) -> Markup:
+def _quality(quality: QualityStatus) -> Markup:
     columns: tuple[tuple[str, str, Figures], ...] = (
         ("accuracy", "Accuracy", quality.accuracy),
         ("balanced_accuracy", "Balanced", quality.balanced_accuracy),
@@ -230,7 +230,7 @@ def _quality(quality: Quality) -> Markup:
     )
 
 
-def _accuracy(quality: Quality) -> Markup:
+def _accuracy(quality: QualityStatus) -> Markup:
     """Return balanced accuracy through time, of the model and of SGD.
 
     That of always answering with the same class is a half for ever, and would only flatten the others.
@@ -245,7 +245,7 @@ def _accuracy(quality: Quality) -> Markup:
     return _through_time("Is it right?", spark, legend, "The chart starts with the first scored points.")
 
 
-def _shares(quality: Quality) -> Markup:
+def _shares(quality: QualityStatus) -> Markup:
     moments, labels = quality.history, quality.labels
     positive = "the second label" if labels is None else labels[1]
     title = f"Shares of the newest points answered {positive}, and that are"
@@ -271,7 +271,7 @@ def _through_time(heading: Child, spark: Markup | None, legend: Markup, empty: s
     return element("section", element("h2", heading), shown)
 
 
-def _answers(quality: Quality) -> Markup:
+def _answers(quality: QualityStatus) -> Markup:
     """Return the two-by-two table of the newest version, or a line for each label, and what it comes to."""
     if _several(quality):
         return _answers_by_label(quality)
@@ -306,7 +306,7 @@ def _answers(quality: Quality) -> Markup:
     return element("section", element("h2", "What it answers"), *content)
 
 
-def _answers_by_label(quality: Quality) -> Markup:
+def _answers_by_label(quality: QualityStatus) -> Markup:
     """Return the table of more than two labels: their shares, how often each is the answer, and how often rightly."""
     skill, labels = quality.class_skill, quality.labels or ()
     figures = None if skill is None else skill.figures
@@ -362,7 +362,7 @@ ABOUT_MEMORY: Final = {
 """What a structure that forgets is, by `coreset.memory`."""
 
 
-def _structure(structure: Structure) -> Markup:
+def _structure(structure: StructureStatus) -> Markup:
     about = ABOUT_MEMORY.get(structure.memory) or (
         (
             "A tree: when a level is full, its buckets merge into one bucket of the next level, like a carry in a "
@@ -395,7 +395,7 @@ def _folded(parts: Sequence[Markup]) -> Markup | None:
     return element("details", element("summary", f"{len(parts)} more partitions"), inside, class_="more")
 
 
-def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
+def _partition(structure: StructureStatus, index: int, part: PartitionPart) -> Markup:
     path = f"structure.partitions.{index}"
     digits = None
     if structure.kind == "tree" and not structure.buckets and structure.fan_in == 2 and part.sealed:

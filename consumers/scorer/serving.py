@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.shadow import Shadow
 from consumers.settings import ScoringConfig
@@ -29,7 +29,7 @@ class Serving:
     Parameters
     ----------
     scoring : ScoringConfig
-    components : Components
+    components : ScorerComponents
     watch : ScorerWatch
     subscriber : ModelSubscriber
     shadow : Shadow
@@ -42,13 +42,13 @@ class Serving:
     def __init__(
         self,
         scoring: ScoringConfig,
-        components: Components,
+        components: ScorerComponents,
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
+        *,
         shadow: Shadow,
         dead_letters: DeadLetters,
         schemas: Schemas | None,
-        *,
         max_message_bytes: int,
     ) -> None:
         self._scoring = scoring

@@ -1,7 +1,7 @@
 """The input of versions, gone through again: one learner at a time, brought from cut to cut.
 
 Invariant: nothing is written, and nothing is needed of whoever published. Of the input a bounded backlog is held; for a
-certificate as many rows as who asks wants to keep, for a refined version as many as its lineage says (`MOST_KEPT`).
+certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
 """
 
 from __future__ import annotations
@@ -9,30 +9,26 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from types import MappingProxyType
 from typing import Final
 
-import msgspec
-
-from consumers.branches.history.erased_rows import ErasedRows
-from consumers.branches.history.stretches import rebuilt
 from consumers.branches.late_labels.joined_source import JoinedSource
 from consumers.streams.identity import TopicIdentity
-from streamsvm.branches.history.forgotten import Forgotten
+from consumers.verify.verifier import Verifier, left_out_of
 from streamsvm.certificate.certifying import Certificate, Certifier
-from streamsvm.errors import ConfigurationError, LogGap, TopicMissing, TransientError
+from streamsvm.errors import LogGap, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
-from streamsvm.learning.recipe import Made, remade
+from streamsvm.learning.recipe import Made
 from streamsvm.learning.training import limited
-from streamsvm.model.left_out import masked
-from streamsvm.model.version import Lineage, Refined, Version
+from streamsvm.model.left_out import Places, masked
+from streamsvm.model.version import Lineage, Version
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.verification.recomputation import (
     NotRecomputable,
     Recomputation,
-    certifier_of,
     missing_input,
     missing_labels,
 )
@@ -51,13 +47,13 @@ class Replayed:
     cluster : Cluster
     timeout_s : float
     schemas : SchemaRegistry, optional
-    erased : ErasedRows, optional
-        Which rows no version may be of that came after their erasure; without it, none are looked for.
+    verifiers : sequence of Verifier
+        Of branches.
 
     Attributes
     ----------
     last : Made or None
-        What the version whose value was returned last is of; None of a version of a stretch.
+        What the version whose value was returned last is of; None where a branch made it of something else.
     """
 
     def __init__(
@@ -65,11 +61,11 @@ class Replayed:
         cluster: Cluster,
         timeout_s: float,
         schemas: SchemaRegistry | None = None,
-        erased: ErasedRows | None = None,
+        verifiers: Sequence[Verifier] = (),
     ) -> None:
         self._cluster = cluster
-        self._erased = erased
-        self._without: Forgotten = {}
+        self._verifiers = verifiers
+        self._without: Places = {}
         self._schemas = schemas
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
@@ -95,61 +91,33 @@ class Replayed:
     def value(self, version: Version, lineage: Lineage, certifier: Certifier | None = None) -> bytes:
         """Return the value that a version must have; a certifier, if one is given, sees all of its rows but the open.
 
+        Of a version that no trainer publishes, a branch says so, and no certifier looks.
+
         Raises
         ------
         NotRecomputable
             If the log does not hold its input, or this build cannot run its configuration.
         """
+        self.last = None
+        for verifier in self._verifiers:
+            found = verifier.value(version, lineage, self)
+            if found is not None:
+                return found
         recomputation = self._advanced(version, certifier)
         self.last = recomputation.made(version)
         return recomputation.encoded(self.last, version, lineage)
 
-    def refined(self, version: Version, lineage: Lineage) -> bytes:
-        """Return the value that a refined version must have: that of its cut, and so many reads after it.
-
-        Raises
-        ------
-        NotRecomputable
-            If the log does not hold its input, or this build cannot run its configuration.
-        """
-        refined = version.lineage.refined
-        assert isinstance(refined, Refined)
-        recomputation, made = self.made(version)
-        try:
-            certifier = certifier_of(version, refined.keep, made)
-        except ConfigurationError as error:
-            raise NotRecomputable(f"it cannot be a refined version: {error.what}") from None
-        if certifier is None:
-            raise NotRecomputable("no configuration makes such a version")
-        for _ in range(refined.reads):
-            certificate = self.read(version, certifier)
-        found = msgspec.structs.replace(
-            refined, objective=certificate.reached, bound=certificate.bound, bounded=certificate.bounded
-        )
-        again = remade(made, recomputation.config, certifier.best)
-        self.last = again
-        return recomputation.encoded(again, version, lineage, found)
-
-    def built(self, version: Version, lineage: Lineage) -> bytes:
-        """Return the value that a version of a stretch of the past must have.
-
-        Raises
-        ------
-        NotRecomputable
-            If the log does not hold its rows, or this build cannot run its configuration.
-        """
-        topic, self.last = version.lineage.topic, None
-        if self._erased is not None:
-            self._erased.require_built_without(version)
+    def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
+        """Return the id of a topic, None where there is none, and what its log holds of each partition."""
         self._look(topic)
-        value, rows = rebuilt(
-            self._cluster, version, lineage, self._ids[topic], self._logs[topic], self._timeout_s, self._schemas
-        )
+        return self._ids[topic], self._logs[topic]
+
+    def count(self, rows: int) -> None:
+        """Count rows that somebody else learned for a version."""
         self._learned_before += rows
-        return value
 
     def made(self, version: Version) -> tuple[Recomputation, Made]:
-        """Return everything that a version, refined or not, was made of before it was refined, and what names it."""
+        """Return everything that a version's cut gives, and what names it."""
         recomputation = self._advanced(version, None)
         made = recomputation.made(version)
         self._drop()
@@ -210,7 +178,7 @@ class Replayed:
         missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing_labels(version)
         if missing:
             raise NotRecomputable(missing)
-        without = self._erased.left_out(version) if self._erased is not None else {}
+        without = left_out_of(self._verifiers, version)
         present = None if certifier is not None else self._recomputation  # a certifier sees all rows, or none
         same = present is not None and present.admits(version) and without == self._without
         if present is not None and self._source is not None and same:
@@ -286,7 +254,7 @@ class _Source:
         recomputation: Recomputation,
         timeout_s: float,
         schemas: SchemaRegistry | None = None,
-        without: Forgotten = MappingProxyType({}),
+        without: Places = MappingProxyType({}),
     ) -> None:
         self._without = without
         self._timeout_s = timeout_s

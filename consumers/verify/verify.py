@@ -9,28 +9,30 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from consumers.branches.history.erased_rows import ErasedRows
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.challenges import judge_challenges
 from consumers.verify.replayed import Replayed
+from consumers.verify.verifier import Verifier, verifiers_of
 from streamsvm.build import build
+from streamsvm.certificate.certifying import Certifier
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Record
 from streamsvm.model import certified
-from streamsvm.model.version import Built, Refined, Version, version_number
+from streamsvm.model.left_out import require_read
+from streamsvm.model.version import Version, version_number
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
-from streamsvm.verification.recomputation import NotRecomputable, RowsErased, certifier_of
+from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
 from streamsvm.verification.report import Report
 from streamsvm.verification.survey import VersionSurvey
 
@@ -81,21 +83,20 @@ def verify(
     before = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
     survey = _surveyed(cluster, settings, timeout_s)
     after = read_aliases(cluster, settings.name, settings.output.aliases_topic, timeout_s)
+    require_read(settings.name, after.left_out)
     _judge_tombstones(cluster, settings, survey, after, timeout_s)
     _require(survey, settings, number, after.others)
     if keep and number is None:
         number = _newest_that_stands(survey, settings)
     auditor, at_head, incarnation, input_rows, done = Auditor(survey, number), {}, None, 0, 0
     total = sum(map(len, survey.found.values()))
-    with (
-        schemas_of(settings) as schemas,
-        Replayed(
-            cluster, timeout_s, schemas, erased=ErasedRows(cluster, settings.output.aliases_topic, timeout_s)
-        ) as replayed,
-    ):
+    with ExitStack() as stack:
+        schemas = stack.enter_context(schemas_of(settings))
+        verifiers = verifiers_of(cluster, settings.output.aliases_topic, timeout_s, schemas)
+        replayed = stack.enter_context(Replayed(cluster, timeout_s, schemas, verifiers))
         for record in _versions(cluster, settings, survey, timeout_s):
             replayed.last = None
-            version = _judge(record, auditor, replayed, keep, reads)
+            version = _judge(record, auditor, replayed, verifiers, keep, reads)
             if version is not None and before.head is not None and version.number == before.head.number:
                 at_head, incarnation = {version.number: version}, incarnation_in(dict(record.headers))
             done += 1
@@ -174,7 +175,9 @@ def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeo
             yield record
 
 
-def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, reads: int) -> Version | None:
+def _judge(
+    record: Record, auditor: Auditor, replayed: Replayed, verifiers: Sequence[Verifier], keep: int, reads: int
+) -> Version | None:
     """Have one record checked, recomputed if it is to be, and its finding written down."""
     assert record.key is not None
     assert record.value is not None
@@ -183,14 +186,9 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
         auditor.close(number, record.offset, faults, note=note)
         return version
     try:
-        certifier = certifier_of(version, keep) if keep else None
+        certifier = _certifier(version, keep, verifiers) if keep else None
         placed = auditor.placed(version)
-        if isinstance(version.lineage.refined, Refined):
-            recomputed = replayed.refined(version, placed)
-        elif isinstance(version.lineage.built, Built):
-            recomputed = replayed.built(version, placed)
-        else:
-            recomputed = replayed.value(version, placed, certifier)
+        recomputed = replayed.value(version, placed, certifier)
         parts = differences(record.value, recomputed)
         parts += certificate_difference(
             dict(record.headers).get(certified.HEADER), replayed.last.certified if replayed.last else None
@@ -199,10 +197,16 @@ def _judge(record: Record, auditor: Auditor, replayed: Replayed, keep: int, read
         if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
             certificate = replayed.certificate(version, certifier, reads)
     except NotRecomputable as error:
-        auditor.close(number, record.offset, faults, note=str(error), erased=isinstance(error, RowsErased))
+        auditor.close(number, record.offset, faults, note=str(error), left_out=isinstance(error, RowsLeftOut))
     else:
         auditor.close(number, record.offset, faults, version=version, parts=parts, certificate=certificate)
     return version
+
+
+def _certifier(version: Version, keep: int, verifiers: Sequence[Verifier]) -> Certifier | None:
+    for verifier in verifiers:
+        verifier.require_certifiable(version)
+    return certifier_of(version, keep)
 
 
 @contextmanager

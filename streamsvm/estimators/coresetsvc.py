@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from streamsvm.algorithms import ReducerName, StructureName, one_of
 from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.events import points_given, recipe_given
 from streamsvm.estimators.inputs import check_labels, check_some_weight, checked_weight
@@ -33,6 +32,7 @@ from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
 from streamsvm.model.certified import Certified

@@ -1,7 +1,7 @@
 """Records of a scorer's output topic, read back: what was said of which row, by which version.
 
-A score is the JSON object of `streamsvm.ingest.scored.Score`; a record holds one, or an array of them. Where a second
-version is scored in the shadow, a score says what that one would have said, under `shadow`.
+A score is the JSON object of `streamsvm.ingest.scored.WrittenScore`; a record holds one, or an array of them. Where a
+second version is scored in the shadow, a score says what that one would have said, under `shadow`.
 
 Invariant: no record's bytes raise, of its header, key or value. Whatever else a record holds than
 scores of this model, of two labels, is counted and left out; of what is no score at all the first ones are named.
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from streamsvm.config import LabelKey, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.blaming import blaming_the_record
-from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.label_records import key_of
 from streamsvm.ingest.row import excerpt
 from streamsvm.joining.served import COLUMNS, ServedScores
@@ -130,7 +130,7 @@ class ScoreDecoder:
 
     def __init__(self, config: PointsConfig, key: LabelKey | str, name: str, topic: str) -> None:
         self._config, self._by, self._name, self._topic = config, key, name, topic
-        self._code_of = PointDecoder(config).code_of
+        self._code_of = LabelCodes(config.labels).of
 
     def decode(self, records: Iterable[ScoredRecord]) -> DecodedScores:
         """Return the scores of records, in their order."""

@@ -81,7 +81,7 @@ class Shadow(msgspec.Struct, frozen=True, kw_only=True):
     probability: float | list[float] | msgspec.UnsetType = msgspec.UNSET
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
 
     `shadow` only where another version is scored beside it.
@@ -294,7 +294,7 @@ class BatchScorer:
                 accepted = rows.accepted[start:end].tolist()
                 extra = _Extra(None if beside is None else beside[start:end], None if why is None else why[start:end])
                 self._score_record(
-                    sources[at], decided[start:end], extra, ids, accepted, rejections.get(at, ()), scored
+                    sources[at], decided[start:end], extra, ids, accepted, known=rejections.get(at, ()), scored=scored
                 )
             base += len(rows)
         return scored
@@ -306,6 +306,7 @@ class BatchScorer:
         extra: _Extra,
         ids: Sequence[str | int | None],
         accepted: Sequence[bool],
+        *,
         known: tuple[Rejection, ...],
         scored: Scored,
     ) -> None:
@@ -383,9 +384,9 @@ class BatchScorer:
         passed: dict[str, Any] | msgspec.UnsetType,
         reasons: Reasons | msgspec.UnsetType,
         shadow: Shadow | msgspec.UnsetType,
-    ) -> Score:
+    ) -> WrittenScore:
         version, (score, probability) = self._version, decided
-        return Score(
+        return WrittenScore(
             id=identity,
             score=score,
             label=label_of(score, version.labels, version.model.border),
@@ -438,13 +439,13 @@ def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
     if source is None or source.topic != topic:
         return 0
     try:
-        found = msgspec.json.decode(value, type=list[_Named] | _Named)
+        found = msgspec.json.decode(value, type=list[_NamedModel] | _NamedModel)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return 0
     return sum(one.model == name for one in (found if isinstance(found, list) else [found]))
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _NamedModel(msgspec.Struct, frozen=True):
     """What tells whose a score is."""
 
     model: str

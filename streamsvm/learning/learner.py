@@ -17,9 +17,10 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.structure import Learned, time_range
 from streamsvm.learning import pilots, training
+from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.partition import Witness
 from streamsvm.learning.partitions import Partitions
-from streamsvm.learning.tasks import Task
+from streamsvm.learning.tasks import Task, task_of
 from streamsvm.points import Points, Position, Positions, Rows
 
 REHEARSED = 2_000
@@ -103,7 +104,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     time_range(np.empty(0, np.int64))
     if config.coreset.screens:
         say("preparing the screening")
-        screening.warm_up(config.points.numpy_dtype)
+        screening.warm_up(config.points.numpy_dtype, accounting_of(config, task_of(config)))
     if config.coreset.class_screening:
         say("preparing the screening of several labels")
         class_screening.warm_up(config.points.numpy_dtype)

@@ -1,8 +1,7 @@
 """One partition of the input: its open leaf, its structure, its audit sample.
 
 What a partition has *learned* only grows: rows, points, their weight. What it *holds* is what a cut is made of: all of
-that, or what is not forgotten of it. A structure that forgets (`streamsvm.coreset.dyadic`) has nodes that know their
-own rows only; then the open span is bounded, screened and audited by itself, as the first leaf of a stream is.
+that, or what is not forgotten of it. Which of the two, its memory knows (`streamsvm.learning.memories`).
 
 Invariant: the content of a partition is a pure function of its log, the configuration and the seed. Other partitions
 have no influence on it.
@@ -11,29 +10,31 @@ have no influence on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from streamsvm.config import CoresetConfig, ModelConfig
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.class_screening import least_capacity, make_class_screen, span_share
-from streamsvm.coreset.forgetting import Forgetting
-from streamsvm.coreset.leaf import Leaf, totals_of
-from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.leaf import Leaf, account_of
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
-from streamsvm.coreset.reducers.base import Observed, Purpose, Reducer, generator
-from streamsvm.coreset.screening import TARGET, Screen, Screener, condensing, make_landmark_screen, make_screen
+from streamsvm.coreset.reducers.base import Observed, Purpose, generator
+from streamsvm.coreset.screening import TARGET, Screen, Screener, make_landmark_screen, make_screen
 from streamsvm.coreset.screens import AnyScreen, AnyScreened, AnyScreener, begun, resumed, turned
-from streamsvm.coreset.shift import HeldWatch, ShiftWatch, is_steady
-from streamsvm.coreset.structure import Chain, Extent, Learned, PilotOf, Structure, Tree, joined
+from streamsvm.coreset.shift import HeldWatch, is_steady
+from streamsvm.coreset.structure import Extent, Learned, PilotOf, joined
+from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
-from streamsvm.learning.bounding import Bounding
+from streamsvm.learning.bounding import Bounding, first_bounds
 from streamsvm.learning.landmark_pilots import again, seals_a_pilot
-from streamsvm.learning.partition_at_cut import PartitionAtCut, keeps_totals
-from streamsvm.learning.partition_state import Forgetful, OpenLeaf, PartitionState, learned
+from streamsvm.learning.memories import PartitionMemory, memory_of
+from streamsvm.learning.partition_at_cut import PartitionAtCut
+from streamsvm.learning.partition_state import OpenLeaf, PartitionState
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
-from streamsvm.plugs import Table
 from streamsvm.points import Points, Position, Rows
 
 Witness = Callable[[Points, Points], object]
@@ -51,27 +52,28 @@ class Partition:
         The partition's first row.
     config : ModelConfig
     task : Task
+    memory : PartitionMemory, optional
+        That of the configuration by default.
     """
 
-    def __init__(self, partition: int, base: Position, config: ModelConfig, task: Task) -> None:
+    def __init__(
+        self, partition: int, base: Position, config: ModelConfig, task: Task, memory: PartitionMemory | None = None
+    ) -> None:
         coreset, points = config.coreset, config.points
         self._partition, self._config, self._task = partition, config, task
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
         self._band = 0.0
-        self._keeps_totals = keeps_totals(config, task)
+        self._accounting = accounting_of(config, task)
         self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
         self.leader_epoch = -1
         self.labels_offset = -1
-        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
-        self.structure = self._empty_structure()
-        self._shift = ShiftWatch(points.dimension, task.classes)
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
+        self.memory = memory or memory_of(partition, config, task)
+        self.structure = self.memory.structure
         self._held = HeldWatch()
         self._turned: bool | None = None
         self.audit = make_reservoirs(partition, config, task)
-
-    def _empty_structure(self) -> Structure:
-        return make_structure(self._partition, self._config.seed, self._config.coreset, self._task)
 
     @property
     def position(self) -> Position:
@@ -91,22 +93,17 @@ class Partition:
     @property
     def sealed_count(self) -> int:
         """Valid points sealed since the base."""
-        return self.structure.count
+        return self.memory.sealed_count
 
     @property
     def learned(self) -> Learned:
         """Totals of all rows learned since the base."""
-        return learned(self._forgetful(), self.structure.buckets, self.leaf.extent)
-
-    @property
-    def forgetting(self) -> Forgetting | None:
-        """The rule by which rows are forgotten; None: none is."""
-        return None
+        return self.memory.learned(self.leaf.extent)
 
     def show(self, witness: Witness) -> None:
         """Show all points that are learned from now on to a witness: those of a first leaf when it is sealed."""
         assert self._witness is None
-        assert self.forgetting is None
+        assert not self.memory.forgets
         self._witness = witness
 
     def show_open(self) -> None:
@@ -117,24 +114,22 @@ class Partition:
 
     def begin_after(self, learned: Learned) -> None:
         """Take what was learned before the base for granted; only a partition that forgets can."""
-        raise AssertionError(f"{learned.rows} rows cannot be left out: everything counts here")
-
-    def _forgetful(self) -> Forgetful | None:
-        """Return what is known besides what is held; None where nothing is forgotten."""
-        return None
+        assert not self.leaf.rows
+        self.memory.begin_after(learned)
 
     def add(self, rows: Rows) -> int:
         """Add rows that fit into the leaf; return how many multiples of `leaf_rows` rows this completed."""
         leaf_rows = self._config.coreset.leaf_rows
         before = self.leaf.rows
         self._standing = None
+        self.memory.note(rows, before)
         bounded = self.bounding.drawn_in(rows)
         for reservoir in self.audit:
             reservoir.add(bounded)
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
-        is_changed = self._keeps_totals and clipped.points is not rows.points
+        is_changed = self._accounting is not None and clipped.points is not rows.points
         self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.labels_offset is not None:
@@ -159,14 +154,25 @@ class Partition:
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
         held, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
+        ends_a_span = self.memory.ends_a_span(self.leaf.rows)
+        audit = self._audit_so_far() if ends_a_span else ()
         points, extent = self.bounding.seal(self.leaf, self.observed)
-        totals = totals_of(points, held, screened, known) if self._keeps_totals else None
+        accounting = self._accounting
+        totals = None if accounting is None else account_of(points, held, screened, known, accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(held, points)
-        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
-        seen = merge_all([*sealed, extent.moments], points.dimension)
-        pilots = self._pilots(solved, seen, None if screened is None else screened.screen)
-        self.structure.insert(points, extent, pilots, totals=totals)
+        pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
+        self.memory.insert(points, extent, pilots, audit, totals)
+        if ends_a_span:
+            self.audit = make_reservoirs(self._partition, self._config, self._task)
+
+    def _audit_so_far(self) -> tuple[Held, ...]:
+        """Return the audit samples, clipped as their rows were learned."""
+        bounds = self.bounding.outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)
+        states = tuple(reservoir.state() for reservoir in self.audit)
+        if bounds is None:
+            return states
+        return tuple(replace(held, points=bounds.draw_in(held.points)[0]) for held in states)
 
     def _pilots(
         self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, screen: AnyScreen | None = None
@@ -209,7 +215,7 @@ class Partition:
 
     @property
     def _leaf_name(self) -> tuple[int, int, int]:
-        return self._config.seed, self._partition, self.structure.sealed
+        return self._config.seed, self._partition, self.memory.leaf_number
 
     def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> AnyScreener | None:
         """Make the next leaf's screen from the sealed buckets; None if the leaf is to be short, or a label is missing.
@@ -245,8 +251,8 @@ class Partition:
         if pilot.lower_bound <= 0.0:
             return None
         screen = make_screen(points, pilot, moments, span, accepted, coreset.leaf_rows, random)
-        capacity = coreset.leaf_rows
-        condensed = condensing(screen, points, pilot, accepted, capacity) if self._keeps_totals else None
+        of_screen = None if self._accounting is None else self._accounting.of_screen
+        condensed = None if of_screen is None else of_screen(screen, points, pilot, accepted, coreset.leaf_rows)
         return Screener.begin(screen, *self._leaf_name, condensed)
 
     def _rows_to_screen(self, known: int) -> int:
@@ -259,7 +265,7 @@ class Partition:
             share = min(share, TARGET * coreset.leaf_rows / max(1, self.structure.points_held))
         if self._task.classes > 2:
             share *= span_share(self._task.classes, self._config.points.dimension, coreset.leaf_rows)
-        return int(known * share) // coreset.leaf_rows * coreset.leaf_rows
+        return self.memory.rows_to_screen(known, share)
 
     @property
     def _screens(self) -> bool:
@@ -285,7 +291,7 @@ class Partition:
                 leaf_extent=extent,
                 screened=screened,
                 audit=tuple(reservoir.state() for reservoir in self.audit),
-                forgetful=self._forgetful(),
+                memory=self.memory.state(),
                 labels_offset=self.labels_offset,
                 leaf_totals=self.leaf.totals,
             )
@@ -294,7 +300,7 @@ class Partition:
                 bounds=self.bounding.bounds,
                 outlier_bounds=self.bounding.outlier_bounds,
                 places=self.bounding.places,
-                forgetting=self.forgetting,
+                weighing=self.memory.weighing(extent),
             )
         return self._standing
 
@@ -318,6 +324,7 @@ class Partition:
         self._standing = None
         self.leader_epoch = saved.leader_epoch
         self.labels_offset = saved.labels_offset
+        self.memory.restore(saved.memory)
         self.structure.restore(saved.sealed, saved.buckets)
         screener = None if saved.screened is None else self._reopened(saved.screened)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
@@ -359,32 +366,12 @@ class Partition:
         return self._turned
 
     def _look_for_shift(self) -> None:
-        """Count a leaf that differs from all sealed ones; this affects no model."""
-        if self.structure.reducer.observes:
-            leaf, buckets = self.leaf.extent.moments, self.structure.buckets
-            sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
-            shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
-            self.structure.reducer.observed.shifted += shifted | self._has_turned()
-
-
-def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
-    """Return the empty structure of a partition."""
-    return STRUCTURES[config.merges](partition, seed, config, task.reducer(config))
-
-
-def _tree(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Tree:
-    assert config.buckets is not None
-    return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
-
-
-def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Chain:
-    return Chain(partition, seed, config.bucket_points, reducer)
-
-
-STRUCTURES: Final[Table[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = Table(
-    "coreset.structure", {"tree": _tree, "chain": _chain}
-)
-"""What makes each structure of which nothing is forgotten, by its name: see `CoresetConfig.merges`."""
+        """Count a leaf that differs from what came before it; this affects no model."""
+        if not self.structure.reducer.observes:
+            return
+        is_unlike = self.memory.is_unlike(self.leaf.extent.moments, self.leaf.points)
+        if is_unlike is not None:
+            self.structure.reducer.observed.shifted += is_unlike or self._has_turned()
 
 
 def _share(one: Points, other: Points) -> bool:

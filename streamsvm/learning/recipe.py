@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning import proving
+from streamsvm.learning.accounts import accounting
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.tasks import OneVsRest, Task, task_of
@@ -37,7 +39,7 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.version import Built, LabelsLog, Lineage, Refined, Version, partition_cuts
+from streamsvm.model.version import LabelsLog, Lineage, Version, partition_cuts
 from streamsvm.points import Points, Position, Positions
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
@@ -147,12 +149,10 @@ class Origin:
         Where learning began, in every partition of the cut and perhaps in later ones.
     build : mapping of str to str
         Of the program that published it.
-    refined : Refined, optional
-        What the version was refined from.
     labels : LabelsOrigin or None
         The log that the labels come from; None where they come with the features.
-    built : Built, optional
-        Of which stretch the version is.
+    facts : tuple of Struct
+        What branches say of it, as of `Lineage`.
     """
 
     name: str
@@ -163,9 +163,8 @@ class Origin:
     topic_id: str
     base: Positions
     build: Mapping[str, str]
-    refined: Refined | None = None
     labels: LabelsOrigin | None = None
-    built: Built | None = None
+    facts: tuple[msgspec.Struct, ...] = ()
 
 
 def make(
@@ -228,12 +227,12 @@ def make(
 
 
 def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> Certified | None:
-    """Return the bounds of a linear machine of two classes; None where no totals are kept."""
-    machine = trained.model.machine
-    if cut.ledger is None or not isinstance(machine, LinearMachine):
+    """Return the bounds of a linear machine of two classes; None where no account of all rows is kept."""
+    machine, keeper = trained.model.machine, accounting()
+    if cut.ledger is None or keeper is None or not isinstance(machine, LinearMachine):
         return None
     with limited(svm):
-        return proving.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
+        return keeper.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
 
 
 def _finished(trained: Trained, sample: Sequence[Sampled], svm: SvmConfig, seed: int) -> Trained:
@@ -274,9 +273,8 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         build=dict(origin.build),
         links=origin.links,
         memory=memory_of(cut, config),
-        refined=origin.refined,
         labels=None if origin.labels is None else origin.labels.at(cut.labels_offsets),
-        built=origin.built,
+        facts=origin.facts,
     )
     return Version(
         name=origin.name,

@@ -290,7 +290,7 @@ def _checked(message: _Message) -> Version:
         solver=training.solver,
         fit=_decode_fit(training),
         stream=message.stream,
-        lineage=Lineage(**msgspec.structs.asdict(message.lineage), **draft.more),
+        lineage=Lineage(**msgspec.structs.asdict(message.lineage), **draft.more, facts=tuple(draft.facts)),
         audit=draft.audit,
         machines=_fits_of(draft),
         recipe=draft.recipe,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -16,16 +16,13 @@ from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.places import Epoch, Offset, Partition, Row, whole_number
 from streamsvm.points import Position
 
+Fact = TypeVar("Fact", bound=msgspec.Struct)
+
 PARTITION_BYTES: Final = 120
 """Most characters of one `PartitionCut` in JSON."""
 
 LEAST_KEPT: Final = 64
-MOST_KEPT: Final = 1 << 24
-"""Fewest and most rows that a certificate, or a refinement, keeps whole."""
-MOST_READS: Final = 100
-"""Most reads of a refinement: who recomputes a version does as many as it names."""
-MOST_PARTS: Final = 1 << 16
-"""Most parts of a stretch: two for each doubling of each partition's length, and more where holes are many."""
+"""Fewest rows that a certificate keeps whole."""
 LINKS_BYTES: Final = 64 * 110
 """Most characters of a lineage's links in JSON: numbers of 64 bits have as many powers of two."""
 
@@ -75,100 +72,6 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     kind: str
     partitions: tuple[HeldOfPartition, ...]
-
-
-class Refined(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """From which version a refined one was made, and how: its rows were read again, so often, under better machines.
-
-    Attributes
-    ----------
-    name : str
-    number : int
-    sha256 : str
-        Of the version that was refined; its cut, configuration and tuning are those of this lineage.
-    keep : int
-        Rows that were kept whole at each read.
-    reads : int
-    objective : float
-        The machine's, over all rows as they were learned, is at most this.
-    bound : float
-        That of no machine over the same scaler, C and class weights is below this.
-    bounded : int
-        Rows that were learned with other values than they came with: outliers within their bounds. With 0 both bounds
-        are proven of the rows that came.
-    """
-
-    name: str
-    number: int
-    sha256: str
-    keep: int
-    reads: int
-    objective: float
-    bound: float
-    bounded: int = 0
-
-
-class BuiltOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a stretch of the past.
-
-    Attributes
-    ----------
-    partition : int
-    start, end : tuple of (int, int)
-        Offset and row of its first row, and of the one after its last.
-    level : int
-        Of the archive's bucket that it is, 1 for a span; 0: rows that were read from the log and learned by themselves.
-    first_row : int
-        Rows of the partition before it, by which a bucket is numbered; 0 of rows that were read.
-    sha256 : str
-        Of the bucket's record; empty of rows that were read.
-    """
-
-    partition: int
-    start: tuple[int, int]
-    end: tuple[int, int]
-    level: int
-    first_row: int
-    sha256: str
-
-
-class Built(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Of which stretch of the past a version was built: it is of exactly the rows of its parts.
-
-    Attributes
-    ----------
-    model : str
-        The trainer's model whose archive it was.
-    erased : str
-        SHA-256 of the record of rows erased of that model, `name@erased`, that the version obeys; empty where there
-        was none.
-    parts : tuple of BuiltOf
-        By partition, the oldest first; none overlaps another.
-    leaf_rows, span_rows, bucket_points : int
-        Of the archive, by which a part follows from its rows.
-    since_ms, until_ms : int or None
-        What was asked for: rows from the first record of a time on, before that of another; None: from the beginning,
-        to the end.
-    without_ms : tuple of (int, int)
-        Stretches that were left out of it.
-    exact : bool
-        Whether the parts are all that was asked for. False: rows at a border are left out, because the log no longer
-        holds them, and a bucket holds them together with others.
-    forgotten : tuple of (int, int, int)
-        Partition, offset and row of rows within the parts that were forgotten: the version is not of them.
-    """
-
-    model: str
-    erased: str
-    parts: tuple[BuiltOf, ...]
-    leaf_rows: int
-    span_rows: int
-    bucket_points: int
-    since_ms: int | None
-    until_ms: int | None
-    without_ms: tuple[tuple[int, int], ...]
-    exact: bool
-    forgotten: tuple[tuple[int, int, int], ...]
 
 
 class LabelsLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -233,20 +136,21 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ----------
     memory : Memory or None
         What the version is of; None where nothing is forgotten.
-    refined : Refined or None
-        What it was refined from; None of what a trainer publishes.
     labels : LabelsLog or None
         Where the labels come from; None where they come with the features. With it, a position in `cut` is the offset
         of the newest features record merged, and how many points were joined since.
-    built : Built or None
-        Of which stretch it is, where that is not everything up to the cut; None of what a trainer publishes.
+    facts : tuple of Struct
+        What the parts of branches say of it, each of a class of its own; empty of what a plain trainer publishes.
     """
 
     links: tuple[Ancestor, ...] = ()
     memory: Memory | None = None
-    refined: Refined | None = None
     labels: LabelsLog | None = None
-    built: Built | None = None
+    facts: tuple[msgspec.Struct, ...] = ()
+
+    def fact(self, kind: type[Fact]) -> Fact | None:
+        """Return what the part of a branch says, by its class; None where the version has no such part."""
+        return next((one for one in self.facts if isinstance(one, kind)), None)
 
     @property
     def ancestors(self) -> tuple[str, ...]:

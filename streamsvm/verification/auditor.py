@@ -117,7 +117,7 @@ class Auditor:
         parts: tuple[str, ...] | None = None,
         note: str = "",
         certificate: Certificate | None = None,
-        erased: bool = False,
+        left_out: bool = False,
     ) -> None:
         """Write the finding down.
 
@@ -132,10 +132,10 @@ class Auditor:
         note : str
             Why there was none.
         certificate : Certificate, optional
-        erased : bool
-            Whether there was none because rows of it were erased.
+        left_out : bool
+            Whether there was none because rows of it must be left out since.
         """
-        outcome = Outcome.ERASED if erased else self._outcome(number, parts)
+        outcome = Outcome.LEFT_OUT if left_out else self._outcome(number, parts)
         if outcome is Outcome.RETIRED:
             note = f"by the tombstone at offset {self._survey.retired[number]}"
         if parts and version is not None and version.lineage.build != build():

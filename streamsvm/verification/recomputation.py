@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 
+import msgspec
 from pydantic import ValidationError
 
 from streamsvm.certificate.certifying import Certifier
@@ -20,17 +21,17 @@ from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, make, version_
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import ClassModel
-from streamsvm.model.version import Built, Lineage, Memory, PartitionCut, Refined, Version, positions
+from streamsvm.model.version import Lineage, Memory, PartitionCut, Version, positions
 from streamsvm.points import Position, Positions, Rows, precedes
-from streamsvm.supports import CERTIFICATE, LABELS, STRETCH, require
+from streamsvm.supports import CERTIFICATE, LABELS, require
 
 
 class NotRecomputable(StateError):
     """The log does not hold, or no longer holds, what a version was made from."""
 
 
-class RowsErased(NotRecomputable):
-    """A version is of rows that were erased since, so nobody may make it again."""
+class RowsLeftOut(NotRecomputable):
+    """A version is of rows that must be left out since, so nobody may make it again."""
 
 
 def tuned_before(lineage: Lineage) -> bool:
@@ -188,7 +189,7 @@ class Recomputation:
         self._remember(made.tuning)
         return made
 
-    def encoded(self, made: Made, version: Version, lineage: Lineage, refined: Refined | None = None) -> bytes:
+    def encoded(self, made: Made, version: Version, lineage: Lineage, facts: tuple[msgspec.Struct, ...] = ()) -> bytes:
         """Return the value that a version must have, of what was made; another build's stays named as its own.
 
         Parameters
@@ -197,7 +198,8 @@ class Recomputation:
         version : Version
         lineage : Lineage
             What names its predecessors: the parent and the links of this one are taken.
-        refined : Refined, optional
+        facts : tuple of Struct
+            As of `Origin`.
         """
         origin = Origin(
             name=version.name,
@@ -208,7 +210,7 @@ class Recomputation:
             topic_id=self._topic_id,
             base=self._base,
             build=version.lineage.build,
-            refined=refined,
+            facts=facts,
             labels=self.labels,
         )
         return model_codec.encode(version_of(made, self.config, origin))
@@ -274,9 +276,8 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     config, model, fit = configuration_of(version.lineage), version.model, version.fit
     if model.dimension != config.points.dimension or not 0.0 < fit.C < math.inf:
         return None
-    stretch = isinstance(version.lineage.built, Built)
-    own = {LABELS: config.points.classes, STRETCH: stretch, "coreset.memory": config.coreset.memory}
-    require({CERTIFICATE: True, **own}, {LABELS: version.key, STRETCH: version.key})
+    own = {LABELS: config.points.classes, "coreset.memory": config.coreset.memory}
+    require({CERTIFICATE: True, **own}, {LABELS: version.key})
     assert not isinstance(model, ClassModel)
     partitions = [part.partition for part in version.lineage.cut]
     if made is not None:

@@ -26,7 +26,7 @@ class Outcome(StrEnum):
     DIFFERS = "differs"
     FOREIGN = "foreign"
     UNAVAILABLE = "unavailable"
-    ERASED = "erased"
+    LEFT_OUT = "erased"
     RETIRED = "retired"
     PASSED = "passed"
 
@@ -37,7 +37,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
     Outcome.FOREIGN: "recomputed and different, but made by another build or for another CPU, so no verdict is "
     "possible",
     Outcome.UNAVAILABLE: "not recomputed: the log no longer holds its input, or this build cannot recompute it",
-    Outcome.ERASED: "cannot be made again: rows of it were erased",
+    Outcome.LEFT_OUT: "cannot be made again: rows of it were erased",
     Outcome.RETIRED: "retired, not recomputed",
     Outcome.PASSED: "not requested: its place in the topic was checked, its content was not",
 }
@@ -105,7 +105,7 @@ class Report:
     @property
     def complete(self) -> bool:
         """Whether everything that was asked for could be checked."""
-        unchecked = {Outcome.FOREIGN, Outcome.UNAVAILABLE, Outcome.ERASED}
+        unchecked = {Outcome.FOREIGN, Outcome.UNAVAILABLE, Outcome.LEFT_OUT}
         return not self.notes and not any(row.outcome in unchecked for row in self.rows)
 
     @property

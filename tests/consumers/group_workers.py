@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from consumers.branches.workers.group_worker import GroupWorker
+from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
-from consumers.metrics import WORKER, Metrics
+from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection
 from tests.consumers.trainers import DEADLINE_S

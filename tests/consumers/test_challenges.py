@@ -565,7 +565,14 @@ class Alone:
         monkeypatch.setattr(challenges_module, "present_of", lambda *_: self.won)
         self.time = 0.0
         self.tested = Challenges(
-            settings, self.cluster, self.session, self.gate, self.quality, Mock(), lambda: NOW, lambda: self.time
+            settings,
+            self.cluster,
+            self.session,
+            self.gate,
+            self.quality,
+            Mock(),
+            now=lambda: NOW,
+            monotonic=lambda: self.time,
         )
 
     def opened(self) -> Alone:

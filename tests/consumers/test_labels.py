@@ -20,11 +20,11 @@ from consumers.branches.late_labels import joined_intake, joined_source
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.branches.history.refined_part import Refined
 from streamsvm.ingest.dead_letter import decode as decode_letter
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.log_time import ENOUGH
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.version import Refined
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
 from tests.brokers.fixtures import TestBroker
@@ -177,8 +177,9 @@ def test_a_version_of_late_labels_is_certified_and_refined_and_both_join_the_log
     asked = Request(name="m-refined", within=1e-6, reads=12, keep=100, by="tester")
     made = refine(connection, settings, loaded, value, asked, lambda _: None).version
     assert made.lineage.labels == newest.lineage.labels
-    assert isinstance(made.lineage.refined, Refined)
-    proven = gap(made.lineage.refined)
+    refined = made.lineage.fact(Refined)
+    assert refined is not None
+    proven = gap(refined)
     assert proven is not None
     assert proven <= 1e-6
     report = verify(Cluster(connection), settings.model_copy(update={"name": "m-refined"}))

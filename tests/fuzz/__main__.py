@@ -27,8 +27,7 @@ READERS = (
             "format",
             "partition_codec",
             "records",
-            "parts.forgetful",
-            "parts.totals",
+            "parts.spans",
             "parts.join",
             "parts.classes",
         )

@@ -33,7 +33,7 @@ from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
 from consumers.host.web.connections import HttpConnection, Phase
-from consumers.host.web.head import Request
+from consumers.host.web.head import HttpRequest
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.page.past import _offset_of_parent
 from consumers.served.reading import runs_of
@@ -727,7 +727,7 @@ def _sealed(value: bytes) -> bytes:
 class _AtOnce(_Routes):
     """Makes every answer in the thread that asks for it."""
 
-    def later(self, request: Request, address: str, then: Callable[[bytes], None]) -> bool:
+    def later(self, request: HttpRequest, address: str, then: Callable[[bytes], None]) -> bool:
         """Make it."""
         then(self.answer(request))
         return True

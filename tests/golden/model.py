@@ -13,6 +13,8 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from streamsvm.branches.history.built_part import Built, BuiltOf
+from streamsvm.branches.history.refined_part import Refined
 from streamsvm.choices import Multiclass
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
@@ -25,14 +27,11 @@ from streamsvm.model.message import encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
-    Built,
-    BuiltOf,
     HeldOfPartition,
     LabelsLog,
     Lineage,
     Memory,
     PartitionCut,
-    Refined,
     StreamSummary,
     Version,
 )
@@ -152,20 +151,22 @@ def _whole(version: Version) -> Lineage:
                 HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
             ),
         ),
-        refined=Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2),
         labels=LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
-        built=Built(
-            model="clicks",
-            erased="0e" * 32,
-            parts=parts,
-            leaf_rows=10,
-            span_rows=80,
-            bucket_points=20,
-            since_ms=None,
-            until_ms=1_700_000_000_000,
-            without_ms=((1_600_000_000_000, 1_600_000_001_000),),
-            exact=False,
-            forgotten=((0, 12, 0),),
+        facts=(
+            Built(
+                model="clicks",
+                erased="0e" * 32,
+                parts=parts,
+                leaf_rows=10,
+                span_rows=80,
+                bucket_points=20,
+                since_ms=None,
+                until_ms=1_700_000_000_000,
+                without_ms=((1_600_000_000_000, 1_600_000_001_000),),
+                exact=False,
+                forgotten=((0, 12, 0),),
+            ),
+            Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2),
         ),
     )
 

@@ -175,6 +175,7 @@ class Challenges:
         gate: ShadowGate,
         quality: QualityWatch,
         metrics: Metrics,
+        *,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:

@@ -10,5 +10,7 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
         "consumers.branches.challenges.settings:GATE",
         "consumers.branches.challenges.settings:SHADOW",
     ),
+    "trainer_metrics": ("consumers.branches.challenges.metrics:TRAINER",),
+    "scorer_metrics": ("consumers.branches.challenges.metrics:SCORER",),
     "trainer": ("consumers.branches.challenges.wanted:TRAINER",),
 }

@@ -16,6 +16,8 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, read_pointers
 from consumers.trainer.publishing import topics_of
 from consumers.trainer.session import InDoubt, Session
+from streamsvm.branches.history.built_part import Built
+from streamsvm.branches.history.refined_part import Refined
 from streamsvm.delivery import publication
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication
@@ -24,7 +26,7 @@ from streamsvm.kafka import Cluster, Connection
 from streamsvm.learning.recipe import Made
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Head
-from streamsvm.model.version import Built, Refined, Version
+from streamsvm.model.version import Version
 from streamsvm.registry.loading import load_record
 from streamsvm.registry.signing import Signer
 
@@ -57,7 +59,7 @@ def _require_beside(connection: Connection, target: Settings, head: Head | None)
         return
     newest, _ = load_record(connection, target.name, models_topic=target.output.models_topic, number=head.number)
     lineage = newest.version.lineage
-    if not isinstance(lineage.refined, Refined) and not isinstance(lineage.built, Built):
+    if lineage.fact(Refined) is None and lineage.fact(Built) is None:
         raise ConfigurationError(
             f"{target.name} is the model of a trainer: its newest version, {head.number}, is not a refined one",
             "Choose another name with --as.",

@@ -21,6 +21,7 @@ from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import Log, Ranges, learned, made_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
+from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.cover import Range, Read, before, cover, spans, without
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.recorder import of_partitions
@@ -38,7 +39,7 @@ from streamsvm.learning.recipe import Made, Origin, version_of
 from streamsvm.learning.training import limited
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.version import Built, BuiltOf, Version
+from streamsvm.model.version import Version
 from streamsvm.points import Position
 from streamsvm.registry.loading import Loaded
 from streamsvm.supports import require
@@ -399,7 +400,7 @@ def publish_built(
             topic_id=identity.topic_id,
             base={partition: pieces[0].extent.start for partition, pieces in found.pieces.items()},
             build=build(),
-            built=built,
+            facts=(built,),
         )
         return version_of(made, config, origin), made
 

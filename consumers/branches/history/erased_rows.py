@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.forgotten import Forgotten
+from streamsvm.branches.history.refined_part import Refined
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
-from streamsvm.model.version import Built, Refined, Version, positions
+from streamsvm.model.version import Version, positions
 from streamsvm.points import Position
 from streamsvm.registry.aliases import read_aliases
-from streamsvm.verification.recomputation import RowsErased
+from streamsvm.verification.recomputation import RowsLeftOut
 
 
 class ErasedRows:
@@ -53,14 +55,12 @@ class ErasedRows:
 
         Raises
         ------
-        RowsErased
+        RowsLeftOut
             If it is of rows that were erased since.
         """
         lineage = version.lineage
-        refined = lineage.refined
-        name, number = (
-            (refined.name, refined.number) if isinstance(refined, Refined) else (version.name, version.number)
-        )
+        refined = lineage.fact(Refined)
+        name, number = (version.name, version.number) if refined is None else (refined.name, refined.number)
         erased = self.of_input(name, lineage.topic, lineage.topic_id)
         if erased is None:
             return {}
@@ -74,11 +74,12 @@ class ErasedRows:
 
         Raises
         ------
-        RowsErased
+        RowsLeftOut
         """
         lineage = version.lineage
-        assert isinstance(lineage.built, Built)
-        erased = self.of_input(lineage.built.model, lineage.topic, lineage.topic_id)
+        built = lineage.fact(Built)
+        assert built is not None
+        erased = self.of_input(built.model, lineage.topic, lineage.topic_id)
         if erased is not None:
             _refuse(of_rows(version, erased.places()))
 
@@ -86,8 +87,8 @@ class ErasedRows:
 def of_rows(version: Version, places: Mapping[int, frozenset[Position]]) -> list[tuple[int, Position]]:
     """Return those of some rows that a version is of."""
     lineage = version.lineage
-    if isinstance(lineage.built, Built):
-        parts, without = lineage.built.parts, set(lineage.built.forgotten)
+    if (built := lineage.fact(Built)) is not None:
+        parts, without = built.parts, set(built.forgotten)
         return [
             (partition, at)
             for partition, own in sorted(places.items())
@@ -112,4 +113,4 @@ def shown(partition: int, at: Position) -> str:
 def _refuse(rows: list[tuple[int, Position]]) -> None:
     if rows:
         named = ", ".join(shown(*row) for row in rows[:5]) + (", ..." if len(rows) > 5 else "")
-        raise RowsErased(f"{len(rows):,} of its rows were erased after it was published: {named}")
+        raise RowsLeftOut(f"{len(rows):,} of its rows were erased after it was published: {named}")

@@ -429,8 +429,8 @@ class Forgetting:
             return None
         self._require(partition, begin, state.position)
         rows_of_span = state.leaf_extent.rows + sum(bucket.extent.rows for bucket in state.buckets)
-        assert state.forgetful is not None
-        first_row = state.forgetful.learned.rows + state.leaf_extent.rows - rows_of_span
+        assert state.memory is not None
+        first_row = state.memory.learned.rows + state.leaf_extent.rows - rows_of_span
         recorder = Recorder(partition, base, self._identity.config, begin, first_row)
         for rows in self._ranges.rows(partition, begin, state.position):
             recorder.learn(rows)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "shown_facts": ("consumers.branches.history.showing:SHOWN",),
+    "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
     "commands": (
         "consumers.branches.history.refine_command:REFINE",
         "consumers.branches.history.archive_commands:BUILD",
@@ -14,4 +16,5 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "settings": ("consumers.branches.history.settings:ARCHIVE",),
     "trainer": ("consumers.branches.history.wanted:TRAINER",),
+    "trainer_metrics": ("consumers.branches.history.metrics:TRAINER",),
 }

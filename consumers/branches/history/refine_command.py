@@ -44,8 +44,8 @@ def refine_command(
     from consumers.host.runtime import connect
     from consumers.models.moving import whoever
     from consumers.settings import ModelName
+    from streamsvm.branches.history.refined_part import Refined
     from streamsvm.model.certified import learned_text, percent
-    from streamsvm.model.version import Refined
 
     try:
         TypeAdapter(ModelName).validate_python(as_)
@@ -56,8 +56,8 @@ def refine_command(
     loaded, value = load(settings, version, alias)
     asked = Request(name=as_, within=within, reads=reads, keep=keep, by=whoever())
     sent = refine(connect(settings, "refine"), settings, loaded, value, asked, lambda line: typer.echo(line, err=True))
-    found = sent.version.lineage.refined
-    assert isinstance(found, Refined)
+    found = sent.version.lineage.fact(Refined)
+    assert found is not None
     proven = gap(found)
     near = "nothing is proven of it"
     if proven is not None:

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
 from consumers.branches.history import beside
-from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.verifying import PastVerifier, require_of_all
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.replayed import Replayed
+from streamsvm.branches.history.refined_part import Refined
 from streamsvm.build import build
 from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.delivery.machine import Delivery
@@ -32,7 +34,7 @@ from streamsvm.learning.recipe import Made, Origin, remade, version_of
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.certified import gap_of, percent
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.version import Refined, Version, positions
+from streamsvm.model.version import Version, positions
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from streamsvm.verification.recomputation import Recomputation, certifier_of
@@ -98,12 +100,10 @@ def refine(
     _require_refinable(version, settings, asked)
     target, cluster = settings.model_copy(update={"name": asked.name}), Cluster(connection)
     beside.require_own_name(connection, target)
-    with (
-        schemas_of(settings) as schemas,
-        Replayed(
-            cluster, READ_TIMEOUT_S, schemas, erased=ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
-        ) as replayed,
-    ):
+    with ExitStack() as stack:
+        schemas = stack.enter_context(schemas_of(settings))
+        verifier = PastVerifier(cluster, settings.output.aliases_topic, READ_TIMEOUT_S, schemas)
+        replayed = stack.enter_context(Replayed(cluster, READ_TIMEOUT_S, schemas, [verifier]))
         say(_memory(version, asked))
         recomputation, made = replayed.made(version)
         _compare(recomputation, made, version, value, say)
@@ -139,12 +139,12 @@ def _require_refinable(version: Version, settings: Settings, asked: Request) -> 
             f"--as {asked.name} is the trainer's own model: only the trainer publishes under its name",
             f"Choose another name, for example --as {settings.name}-refined.",
         )
-    if isinstance(version.lineage.refined, Refined):
-        source = version.lineage.refined
+    if (source := version.lineage.fact(Refined)) is not None:
         raise ConfigurationError(
             f"{version.key} is refined already, from {source.name}@{source.number}",
             f"Refine a version of {source.name}, with more --reads or a smaller --within.",
         )
+    require_of_all(version)
     certifier_of(version, asked.keep)
 
 
@@ -206,7 +206,7 @@ def _publish(
             topic_id=version.lineage.topic_id,
             base=positions(version.lineage.base),
             build=build(),
-            refined=refined,
+            facts=(refined,),
             labels=recomputation.labels,
         )
         return version_of(again, recomputation.config, origin), again

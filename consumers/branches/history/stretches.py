@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from consumers.streams.identity import TopicIdentity
+from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.branches.history.recorder import Recorder
 from streamsvm.branches.history.stretches import Piece, SpanPartition, archived, cut_of
@@ -26,7 +27,7 @@ from streamsvm.learning.recipe import Made, Origin, make, version_of
 from streamsvm.learning.training import limited
 from streamsvm.model import message as model_codec
 from streamsvm.model.left_out import masked
-from streamsvm.model.version import Built, BuiltOf, Lineage, Version
+from streamsvm.model.version import Lineage, Version
 from streamsvm.points import Position, Rows
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of
 
@@ -209,8 +210,8 @@ def rebuilt(
     NotRecomputable
         If the log does not hold its rows.
     """
-    built, own = version.lineage.built, version.lineage
-    assert isinstance(built, Built)
+    built, own = version.lineage.fact(Built), version.lineage
+    assert built is not None
     if topic_id is None or topic_id != own.topic_id:
         state = "no longer exists" if topic_id is None else "was recreated"
         raise NotRecomputable(f"the topic {own.topic} {state}: the version can be built again from its archive only")
@@ -244,7 +245,7 @@ def rebuilt(
         topic_id=topic_id,
         base={partition: found[0].extent.start for partition, found in pieces.items()},
         build=own.build,
-        built=msgspec.structs.replace(built, parts=tuple(parts)),
+        facts=(msgspec.structs.replace(built, parts=tuple(parts)),),
     )
     return model_codec.encode(version_of(made, config, origin)), read
 

@@ -83,6 +83,7 @@ class JoinedIntake(OneProcess):
         self,
         settings: Settings,
         pipeline: Pipeline,
+        *,
         source: JoinedSource,
         cluster: Cluster,
         outbox: Outbox,

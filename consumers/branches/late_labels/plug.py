@@ -8,4 +8,5 @@ from typing import Final
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "settings": ("consumers.branches.late_labels.settings:LABELS",),
     "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
+    "trainer_metrics": ("consumers.branches.late_labels.metrics:TRAINER",),
 }

@@ -10,7 +10,73 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model.arrays import SHA256
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import Part
-from streamsvm.model.version import MOST_PARTS, Built, BuiltOf, LineageTrunk, Version
+from streamsvm.model.version import LineageTrunk, Version
+
+MOST_PARTS: Final = 1 << 16
+"""Most parts of a stretch: two for each doubling of each partition's length, and more where holes are many."""
+
+
+class BuiltOf(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A part of a stretch of the past.
+
+    Attributes
+    ----------
+    partition : int
+    start, end : tuple of (int, int)
+        Offset and row of its first row, and of the one after its last.
+    level : int
+        Of the archive's bucket that it is, 1 for a span; 0: rows that were read from the log and learned by themselves.
+    first_row : int
+        Rows of the partition before it, by which a bucket is numbered; 0 of rows that were read.
+    sha256 : str
+        Of the bucket's record; empty of rows that were read.
+    """
+
+    partition: int
+    start: tuple[int, int]
+    end: tuple[int, int]
+    level: int
+    first_row: int
+    sha256: str
+
+
+class Built(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Of which stretch of the past a version was built: it is of exactly the rows of its parts.
+
+    Attributes
+    ----------
+    model : str
+        The trainer's model whose archive it was.
+    erased : str
+        SHA-256 of the record of rows erased of that model, `name@erased`, that the version obeys; empty where there
+        was none.
+    parts : tuple of BuiltOf
+        By partition, the oldest first; none overlaps another.
+    leaf_rows, span_rows, bucket_points : int
+        Of the archive, by which a part follows from its rows.
+    since_ms, until_ms : int or None
+        What was asked for: rows from the first record of a time on, before that of another; None: from the beginning,
+        to the end.
+    without_ms : tuple of (int, int)
+        Stretches that were left out of it.
+    exact : bool
+        Whether the parts are all that was asked for. False: rows at a border are left out, because the log no longer
+        holds them, and a bucket holds them together with others.
+    forgotten : tuple of (int, int, int)
+        Partition, offset and row of rows within the parts that were forgotten: the version is not of them.
+    """
+
+    model: str
+    erased: str
+    parts: tuple[BuiltOf, ...]
+    leaf_rows: int
+    span_rows: int
+    bucket_points: int
+    since_ms: int | None
+    until_ms: int | None
+    without_ms: tuple[tuple[int, int], ...]
+    exact: bool
+    forgotten: tuple[tuple[int, int, int], ...]
 
 
 class BuiltPart(Built, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="part", tag="info_built"):
@@ -19,7 +85,7 @@ class BuiltPart(Built, frozen=True, forbid_unknown_fields=True, kw_only=True, ta
 
 def encode(version: Version) -> BuiltPart | None:
     """Return the part; None of a version of everything up to its cut."""
-    built = version.lineage.built
+    built = version.lineage.fact(Built)
     return None if built is None else BuiltPart(**msgspec.structs.asdict(built))
 
 
@@ -27,7 +93,7 @@ def decode(part: BuiltPart, draft: Draft) -> None:
     """Add the stretch; raises `InvalidMessage` if its parts contradict each other or the lineage."""
     built = Built(**msgspec.structs.asdict(part))
     _check(built, draft.lineage)
-    draft.more["built"] = built
+    draft.facts.append(built)
 
 
 LONGEST_NAME: Final = 100

@@ -11,7 +11,43 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model.arrays import SHA256
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import Part
-from streamsvm.model.version import LEAST_KEPT, MOST_KEPT, MOST_READS, Refined, Version
+from streamsvm.model.version import LEAST_KEPT, Version
+
+MOST_KEPT: Final = 1 << 24
+"""Most rows that a refinement keeps whole."""
+MOST_READS: Final = 100
+"""Most reads of a refinement: who recomputes a version does as many as it names."""
+
+
+class Refined(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """From which version a refined one was made, and how: its rows were read again, so often, under better machines.
+
+    Attributes
+    ----------
+    name : str
+    number : int
+    sha256 : str
+        Of the version that was refined; its cut, configuration and tuning are those of this lineage.
+    keep : int
+        Rows that were kept whole at each read.
+    reads : int
+    objective : float
+        The machine's, over all rows as they were learned, is at most this.
+    bound : float
+        That of no machine over the same scaler, C and class weights is below this.
+    bounded : int
+        Rows that were learned with other values than they came with: outliers within their bounds. With 0 both bounds
+        are proven of the rows that came.
+    """
+
+    name: str
+    number: int
+    sha256: str
+    keep: int
+    reads: int
+    objective: float
+    bound: float
+    bounded: int = 0
 
 
 class RefinedPart(Refined, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="part", tag="info_refined"):
@@ -22,7 +58,7 @@ class RefinedPart(Refined, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 def encode(version: Version) -> RefinedPart | None:
     """Return the part; None of what a trainer publishes."""
-    refined = version.lineage.refined
+    refined = version.lineage.fact(Refined)
     return None if refined is None else RefinedPart(**msgspec.structs.asdict(refined))
 
 
@@ -30,7 +66,7 @@ def decode(part: RefinedPart, draft: Draft) -> None:
     """Add where the version comes from; raises `InvalidMessage` if that is not possible."""
     refined = Refined(**msgspec.structs.asdict(part))
     _check(refined)
-    draft.more["refined"] = refined
+    draft.facts.append(refined)
 
 
 def _check(refined: Refined) -> None:

@@ -25,7 +25,7 @@ from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.dyadic import OPEN
+from streamsvm.coreset.spans import OPEN
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.partition_state import PartitionState

@@ -243,7 +243,7 @@ def _calibrated(
     active = margin < 1.0
     totals = label_sums(points.weight, points.y, active)
     gradient = np.einsum("i,ij->j", points.weight * points.y * active, rows[:, :-1])
-    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed)
+    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed=observed)
 
 
 def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
@@ -256,7 +256,7 @@ def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
 
 
 def meet(
-    weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, observed: Observed
+    weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, *, observed: Observed
 ) -> Float:
     """Return weights of m sampled points that meet the totals of the whole; the weight of each label exactly.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from streamsvm.choices import Multiclass, Precision
 from streamsvm.features.recipe import Recipe
 from streamsvm.model.described import Label
@@ -43,6 +45,8 @@ class Draft:
     recipe : Recipe or None
     more : dict
         Further fields of the lineage.
+    facts : list of Struct
+        What parts of branches say, each of a class of its own.
     """
 
     labels: tuple[Label, ...]
@@ -60,6 +64,7 @@ class Draft:
     threshold: Threshold | None = None
     recipe: Recipe | None = None
     more: dict[str, Any] = field(default_factory=dict)
+    facts: list[msgspec.Struct] = field(default_factory=list)
 
     @property
     def memory(self) -> Memory | None:

@@ -26,6 +26,7 @@ from consumers.branches.history.rebuilding import rebuild, summaries
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.records import encode_bucket
@@ -36,7 +37,6 @@ from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.recipe import Made
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.version import Built, BuiltOf
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
@@ -189,7 +189,7 @@ def test_a_model_of_a_stretch_is_of_exactly_its_rows(past: Past, first: int, las
     if first % SPAN == last % SPAN == 0:
         assert not found.rows_read
     version = model_codec.decode(sent.value)
-    assert isinstance(version.lineage.built, Built)
+    assert version.lineage.fact(Built) is not None
     assert [(part.offset, part.row) for part in version.lineage.base] == [(first, 0)] * 2
     assert [(part.offset, part.row) for part in version.lineage.cut] == [(last, 0)] * 2
     report = verify(Cluster(past.connection), past.settings.model_copy(update={"name": name}))
@@ -255,7 +255,7 @@ def test_what_the_log_has_lost_is_left_out_and_said(real_broker: TestBroker, pas
     assert not found.exact
     of_exactly(made, rows_between(2 * SPAN, 6 * SPAN + 3, [0]))
     assert any("64" in line and "all of them are left out" in line for line in said)
-    built = model_codec.decode(sent.value).lineage.built
+    built = model_codec.decode(sent.value).lineage.fact(Built)
     assert isinstance(built, Built)
     assert not built.exact
     clean = builder.take(Stretch(since=None, until=None, holes=[(at(SPAN + 3), at(SPAN + 5))]))
@@ -312,7 +312,7 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     gone.connection, gone.settings = past.connection, own
     found, made, sent = gone.build(Stretch(since=at(1), until=at(ROWS)), "forgot")
     of_exactly(made, rows.take(np.setdiff1d(np.arange(1, ROWS), places)))
-    built = model_codec.decode(sent.value).lineage.built
+    built = model_codec.decode(sent.value).lineage.fact(Built)
     assert isinstance(built, Built)
     assert built.forgotten == tuple((0, place, 0) for place in places)
     assert verify(Cluster(past.connection), own.model_copy(update={"name": "forgot"})).clean
@@ -447,9 +447,9 @@ def test_impossible_parts_are_refused(changed: dict[str, object], what: str) -> 
         exact=True,
         forgotten=((0, 1, 0),),
     )
-    lineage = msgspec.structs.replace(version.lineage, built=built)
-    assert model_codec.decode(model_codec.encode(replace(version, lineage=lineage))).lineage.built == built
-    wrong = msgspec.structs.replace(lineage, built=msgspec.structs.replace(built, **changed))
+    lineage = msgspec.structs.replace(version.lineage, facts=(built,))
+    assert model_codec.decode(model_codec.encode(replace(version, lineage=lineage))).lineage.fact(Built) == built
+    wrong = msgspec.structs.replace(lineage, facts=(msgspec.structs.replace(built, **changed),))
     with pytest.raises(InvalidMessage, match=what):
         model_codec.decode(model_codec.encode(replace(version, lineage=wrong)))
 

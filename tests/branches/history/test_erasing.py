@@ -24,6 +24,7 @@ from consumers.branches.history.rebuilding import rebuild
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
 from streamsvm.branches.history.forgotten import Listed
@@ -143,7 +144,7 @@ def test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows(
     for version in after:
         assert content(version) == of_clean[version.lineage.cut[0].offset]
     found = verify(Cluster(connection), own)
-    assert [row.outcome for row in found.rows] == [Outcome.ERASED] * len(before) + [Outcome.IDENTICAL] * len(after)
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL] * len(after)
     assert found.exit_status == 3
     assert any("cannot be made again: rows of it were erased" in line for line in found.lines())
 
@@ -389,14 +390,15 @@ def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_i
     assert not holding(own, 3) | holding(own, 95)
     erased = record_of(connection, own)
     assert archive_store(archive_of(own)).forgotten() == Listed(erased.places(), erased.sha256)
-    after = build(connection, own, "after").lineage.built
+    after = build(connection, own, "after").lineage.fact(Built)
     assert after is not None
     assert (after.model, after.erased, after.forgotten) == ("m", erased.sha256, ((0, 3, 0), (0, 95, 0)))
     assert verify(Cluster(connection), own.model_copy(update={"name": "after"})).clean
-    assert before.lineage.built is not None
-    assert not before.lineage.built.erased
+    earlier = before.lineage.fact(Built)
+    assert earlier is not None
+    assert not earlier.erased
     found = verify(Cluster(connection), built_before)
-    assert [row.outcome for row in found.rows] == [Outcome.ERASED]
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT]
 
 
 def test_rows_that_the_archive_does_not_hold_yet_need_no_command(real_broker: TestBroker, tmp_path: Path) -> None:

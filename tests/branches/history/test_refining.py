@@ -16,6 +16,7 @@ from consumers.branches.history.refining import Request, gap, refine
 from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.branches.history.refined_part import Refined
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
@@ -23,7 +24,7 @@ from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Owner, encode_owner, owner_key
-from streamsvm.model.version import Refined, Version
+from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
@@ -97,7 +98,7 @@ def test_a_refined_version_is_as_good_as_the_best_over_all_rows(
     best = objective(before, sorted_stream, LinearMachine(svc.coef_[0], float(svc.intercept_[0])))
     assert loss(before, sorted_stream) > 1.001 * best
     assert loss(after, sorted_stream) <= best * (1 + 1e-8)
-    found = after.lineage.refined
+    found = after.lineage.fact(Refined)
     assert isinstance(found, Refined)
     assert (found.name, found.number) == ("m", before.number)
     assert found.bound <= best * (1 + 1e-8)
@@ -137,7 +138,7 @@ def test_a_refined_version_is_of_the_rows_as_they_were_learned(real_broker: Test
     produce(connection, made.input.topic, encoded(rows))
     run_until(made, connection, 400)
     sent = refined(connection, made, asked(within=1e-6))
-    found, usual = sent.version.lineage.refined, np.delete(np.arange(400), [11, 150, 333])
+    found, usual = sent.version.lineage.fact(Refined), np.delete(np.arange(400), [11, 150, 333])
     assert isinstance(found, Refined)
     assert found.bounded == 3
     before = next(one for one in reversed(versions(connection, made)) if one.name == "m")
@@ -218,7 +219,7 @@ def test_a_kernel_machine_that_says_it_is_refined_ends_no_verification(
     run_until(kernel, connection, ROWS)
     forged = Forged(kernel, connection)
     claim = Refined(name="m", number=1, sha256="0" * 64, keep=64, reads=1, objective=2.0, bound=1.0)
-    forged.change(1, lambda version: with_lineage(version, refined=claim))
+    forged.change(1, lambda version: with_lineage(version, facts=(claim,)))
     forged.rechain()
     rows = verify(Cluster(connection), forged.store()).rows
     assert rows[0].outcome is Outcome.UNAVAILABLE
@@ -282,8 +283,8 @@ def test_the_command_refines_and_says_what_is_proven(real_broker: TestBroker, se
 def test_impossible_proofs_are_refused(changed: dict[str, object], what: str) -> None:
     version = handmade("linear")
     claim = Refined(name="m", number=1, sha256="0" * 64, keep=64, reads=1, objective=2.0, bound=1.0)
-    lineage = msgspec.structs.replace(version.lineage, refined=claim)
-    assert model_codec.decode(model_codec.encode(replace(version, lineage=lineage))).lineage.refined == claim
-    wrong = msgspec.structs.replace(lineage, refined=msgspec.structs.replace(claim, **changed))
+    lineage = msgspec.structs.replace(version.lineage, facts=(claim,))
+    assert model_codec.decode(model_codec.encode(replace(version, lineage=lineage))).lineage.fact(Refined) == claim
+    wrong = msgspec.structs.replace(lineage, facts=(msgspec.structs.replace(claim, **changed),))
     with pytest.raises(InvalidMessage, match=what):
         model_codec.decode(model_codec.encode(replace(version, lineage=wrong)))

@@ -8,11 +8,11 @@ Rows are those that came, in the numbers that their features are stored in. Wher
 bounds, F is still of the row as it came: the totals count that one, so that no proven bound is charged for how far it
 was moved, and the lower one knows what outliers cost the best model, too. (The optimum has |w| <= sqrt(2 U), by which
 the charge would be sqrt(2 U) times the length of all moves: more than L, where alpha is small.) Held rows and strata
-are those of `streamsvm.coreset.totals`, which says why both bounds hold. **From below**: the machine of held rows and
-strata's means is solved; its dual value, of multipliers that meet their equation exactly, is a lower bound of F(v) for
-every v. **From above**: the hinge of held rows, the sums of strata, and what rows that may have changed sides can add.
-Where that is more than the end of the audit's interval, that end is taken, and the kind is `estimated`. The audit is of
-rows within their bounds, so that the most by which the losses of changed rows can differ is added to it
+are those of `streamsvm.branches.bounds.totals`, which says why both bounds hold. **From below**: the machine of held
+rows and strata's means is solved; its dual value, of multipliers that meet their equation exactly, is a lower bound of
+F(v) for every v. **From above**: the hinge of held rows, the sums of strata, and what rows that may have changed sides
+can add. Where that is more than the end of the audit's interval, that end is taken, and the kind is `estimated`. The
+audit is of rows within their bounds, so that the most by which the losses of changed rows can differ is added to it
 (`totals.Changed`).
 
 Both hold in real arithmetic: every rounding is bounded and paid for, as in `streamsvm.certificate.bounds`. With eps =
@@ -29,8 +29,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.totals import FUDGE, Changed, Epoch, Ledger, seen_from
-from streamsvm.coreset.totals_kernels import EPS
+from streamsvm.branches.bounds.totals import FUDGE, Changed, Epoch, Ledger, seen_from
+from streamsvm.branches.bounds.totals_kernels import EPS
 from streamsvm.linalg import Float
 from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit

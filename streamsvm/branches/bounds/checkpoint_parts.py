@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.branches.bounds.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.branches.bounds.totals_kernels import STRATA
 from streamsvm.checkpoint.forms import Form, Part, PlacedArray, PlacedPoints, describes, require_shapes
+from streamsvm.checkpoint.parts import PartOf
 from streamsvm.coreset.screening import Screened
 from streamsvm.coreset.structure import Bucket
-from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
-from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.partition_state import PartitionState
@@ -166,9 +167,10 @@ def _with_screen(state: object, condensed: Condensed) -> Screened:
 
 
 def _of_cut(cut: Cut) -> Mapping[str, Any]:
-    assert cut.ledger is not None
-    points = None if cut.ledger.shares(cut.points) else cut.ledger.points
-    return {"points": points, "totals": cut.ledger.totals}
+    ledger = cut.ledger
+    assert isinstance(ledger, Ledger)
+    points = None if ledger.shares(cut.points) else ledger.points
+    return {"points": points, "totals": ledger.totals}
 
 
 def _with_cut(cut: Cut, points: Points | None, totals: Totals) -> Cut:
@@ -184,3 +186,7 @@ SCREEN: Final = Part(
     joined=_with_screen,
 )
 CUT: Final = Part(form=CutTotals, has=lambda cut: cut.ledger is not None, of=_of_cut, joined=_with_cut)
+OF_BUCKET: Final = PartOf("bucket", BUCKET)
+OF_LEAF: Final = PartOf("partition", LEAF)
+OF_SCREEN: Final = PartOf("screen", SCREEN)
+OF_CUT: Final = PartOf("cut", CUT)

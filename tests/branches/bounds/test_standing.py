@@ -12,16 +12,16 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
+from streamsvm.branches.bounds import totals
+from streamsvm.branches.bounds.proving import certified
+from streamsvm.branches.bounds.totals import Epoch, merged
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.records import Receiver, Sender
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset import totals
-from streamsvm.coreset.totals import Epoch, merged
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.proving import certified
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model import certified as header
 from streamsvm.model.certified import Certified
@@ -29,7 +29,7 @@ from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position
 from streamsvm.verification.differences import certificate_difference
-from tests.certificate.learned import bounds, learned, stream, violations
+from tests.branches.bounds.learned import bounds, learned, stream, violations
 from tests.streams import rows_of, snapshot_of
 
 Float = NDArray[np.float64]

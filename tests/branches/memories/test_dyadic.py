@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.coreset.audit_sample import Reservoir, merged
-from streamsvm.coreset.dyadic import FOLDED, Dyadic
-from streamsvm.coreset.forgetting import (
+from streamsvm.branches.memories.dyadic import FOLDED, Dyadic
+from streamsvm.branches.memories.forgetting import (
     Decay,
     Everything,
     Forgetting,
@@ -21,6 +20,7 @@ from streamsvm.coreset.forgetting import (
     Window,
     latest,
 )
+from streamsvm.coreset.audit_sample import Reservoir, merged
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.reducers.base import UniformReducer
 from streamsvm.coreset.structure import Bucket, Learned

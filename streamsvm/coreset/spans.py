@@ -1,30 +1,21 @@
-"""The structure of a partition that forgets: two buckets a level, each a function of its own range of the log.
+"""A structure over spans: every bucket knows its own range of the log only.
 
 A *span* is a range of so many rows, and the leaf of this structure. Its first leaf of rows is held whole, as a bucket
-of level 0, and screens the rest (`streamsvm.learning.partition`). When the span is full, both become a bucket of level
-1. A bucket of level l > 1 is made of two siblings, the numbers 2 k and 2 k + 1 of level l - 1, as soon as a third of
-that level follows them. So for any length there is a border between it and twice it from the end: a counter, which
-merges two at once, has none but the beginning after 2^k spans.
+of level 0, and screens the rest (`streamsvm.learning.span_memory`). When the span is full, both become a bucket of
+level 1. What spans become together is the business of those who use this: `_grown`.
 
-Invariant: a bucket is a pure function of its own range of the log, of where that lies, the configuration and the seed.
-What came before changes nothing in it, and neither does what is dropped. The exception is a partition that has more
-than `most` buckets: its two oldest become one then, again and again. Windows and half-lives are never so long.
-
-What is decayed is decayed as of a bucket's end: at a merge the older half is multiplied by what it lost while the newer
-one came, before both are reduced, so that totals are those of decayed weights.
-
-Sources: the exponential histogram of Datar, Gionis, Indyk and Motwani 2002 (two buckets a size). Of coresets as its
-buckets we know no source.
+Invariant: the bucket of a span is a pure function of its own range of the log, of where that lies, the configuration
+and the seed. What came before changes nothing in it.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from streamsvm.coreset.audit_sample import merged
-from streamsvm.coreset.forgetting import Forgetting, Stretch
 from streamsvm.coreset.reducers.base import Reducer
 from streamsvm.coreset.structure import NO_TIMES, Bucket, Learned, PilotOf, Structure
 from streamsvm.points import Points
@@ -33,12 +24,10 @@ OPEN: Final = 0
 """Level of what is sealed of a span that is not full."""
 SPAN: Final = 1
 """Level of a span."""
-FOLDED: Final = 63
-"""Level of the oldest bucket, where others were merged into it although they are no siblings."""
 
 
-class Dyadic(Structure):
-    """Two buckets a level.
+class Spans(Structure):
+    """Buckets of spans.
 
     Parameters
     ----------
@@ -49,9 +38,6 @@ class Dyadic(Structure):
         Most points of the bucket of a span that is not full.
     audit_points : sequence of int
         Most points of a bucket's audit sample, or of that of each label.
-    most : int
-        Buckets, at least 2.
-    forgetting : Forgetting
     classes : int
     """
 
@@ -65,14 +51,11 @@ class Dyadic(Structure):
         span_rows: int,
         open_points: int,
         audit_points: Sequence[int],
-        most: int,
-        forgetting: Forgetting,
         classes: int = 2,
     ) -> None:
         super().__init__(partition, seed, bucket_points, reducer)
-        self._span_rows, self._open_points, self._most = span_rows, open_points, most
+        self._span_rows, self._open_points = span_rows, open_points
         self._audit_points = tuple(audit_points)
-        self.forgetting = forgetting
         self.learned = Learned.nothing(classes)
 
     @property
@@ -91,37 +74,22 @@ class Dyadic(Structure):
             return [*older, self._made(OPEN, self.learned.rows, part, pilot_of, self._open_points)]
         assert part.before is not None
         number = part.before.rows // self._span_rows
-        buckets = self._grown([*older, self._made(SPAN, number, part, pilot_of)], pilot_of)
-        return buckets[self.forgetting.expired([stretch_of(bucket) for bucket in buckets]) :]
+        return self._grown([*older, self._made(SPAN, number, part, pilot_of)], pilot_of)
 
+    @abstractmethod
     def _grown(self, buckets: list[Bucket], pilot_of: PilotOf | None) -> list[Bucket]:
-        level = SPAN
-        while (at := self._siblings(buckets, level)) is not None:
-            older, newer = buckets[at : at + 2]
-            level += 1
-            buckets[at : at + 2] = [self._made(level, older.index // 2, self._union(older, newer), pilot_of)]
-        while len(buckets) > self._most:
-            whole = self._union(*buckets[:2])
-            number = (whole.before.rows if whole.before else 0) + whole.extent.rows
-            buckets[:2] = [self._made(FOLDED, number // self._span_rows, whole, pilot_of)]
-        return buckets
+        """Return the buckets after the last one, a span, was added."""
 
-    def _siblings(self, buckets: Sequence[Bucket], level: int) -> int | None:
-        """Return the place of the first of two siblings that a third bucket of the level follows."""
-        for at, (older, newer, third) in enumerate(zip(buckets, buckets[1:], buckets[2:], strict=False)):
-            of_a_level = older.level == newer.level == third.level == level
-            if not of_a_level or older.index % 2 or newer.index != older.index + 1:
-                continue
-            if self.forgetting.joinable(stretch_of(older), stretch_of(newer)):
-                return at
-        return None
+    def _ageing(self, older: Bucket, newer: Bucket) -> float:  # noqa: ARG002
+        """Return by what the older of two buckets that become one is multiplied."""
+        return 1.0
 
     def _union(self, *buckets: Bucket) -> Bucket:
         """Return one or two buckets that follow one another as one, not reduced: weights as of its end."""
         if len(buckets) == 1:
             return buckets[0]
         older, newer = buckets
-        factor = self.forgetting.ageing(stretch_of(older), stretch_of(newer)) if newer.level else 1.0
+        factor = self._ageing(older, newer) if newer.level else 1.0
         extent = replace(older.extent, moments=older.extent.moments.scaled(factor)).join(newer.extent)
         samples = zip(older.audit, newer.audit, self._audit_points, strict=True) if older.audit else ()
         return Bucket(
@@ -137,11 +105,6 @@ class Dyadic(Structure):
     def _made(self, level: int, index: int, union: Bucket, pilot_of: PilotOf | None, most: int | None = None) -> Bucket:
         node = self.node(level, index, union.points, union.extent, pilot_of, most)
         return replace(node, audit=union.audit, times=union.times, before=union.before)
-
-
-def stretch_of(bucket: Bucket) -> Stretch:
-    """Return a bucket's range as a rule of forgetting sees it."""
-    return Stretch(bucket.extent.rows, bucket.times)
 
 
 def _times(older: tuple[int, int], newer: tuple[int, int]) -> tuple[int, int]:

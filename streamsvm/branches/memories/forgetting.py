@@ -26,13 +26,6 @@ class Stretch(NamedTuple):
     times: tuple[int, int]
 
 
-class Horizon(NamedTuple):
-    """The newest rows of a partition, so many, and their share of a training set's weight."""
-
-    rows: int
-    share: float
-
-
 class Forgetting(ABC):
     """A rule; this one forgets nothing.
 

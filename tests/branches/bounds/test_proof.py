@@ -11,10 +11,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from tests.certificate.checker import Refused, check
-from tests.certificate.learned import learned, stream
-from tests.certificate.proofs import Plain, proof_of
-from tests.certificate.test_standing import config, made_of, points
+from tests.branches.bounds.checker import Refused, check
+from tests.branches.bounds.learned import learned, stream
+from tests.branches.bounds.proofs import Plain, proof_of
+from tests.branches.bounds.test_standing import config, made_of, points
 
 
 def refusal(proof: Any) -> str:

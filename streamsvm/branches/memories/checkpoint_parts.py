@@ -1,29 +1,19 @@
-"""The part ``forgetful``: what those have besides of whom something is forgotten."""
+"""The part ``forgetful`` of a cut, and the form of the experts and shares that a memory of spans has."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, Final
 
-import numpy as np
-
-from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedHeld, PlacedLearned, describes
-from streamsvm.coreset.forgetting import Horizon
-from streamsvm.coreset.shares import Shares
-from streamsvm.coreset.structure import Bucket, Learned
+from streamsvm.branches.memories.shares import Shares
+from streamsvm.branches.memories.voting import Expert, Voting
+from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedLearned, describes
+from streamsvm.checkpoint.parts import PartOf
+from streamsvm.coreset.structure import Learned
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition
-from streamsvm.learning.partition_state import Forgetful, PartitionState
-from streamsvm.learning.voting import Expert, Voting
+from streamsvm.learning.memories import Horizon
 from streamsvm.points import Position
-
-
-class BucketForgetful(Form, tag_field="part", tag="forgetful"):
-    """Of a bucket: its own audit sample, its times, and what was learned before it."""
-
-    audit: tuple[PlacedHeld, ...]
-    times: tuple[int, int]
-    before: PlacedLearned
 
 
 def _check_expert(expert: Expert) -> None:
@@ -67,14 +57,6 @@ class PlacedVoting(Form):
     end: int
 
 
-class PartitionForgetful(Form, tag_field="part", tag="forgetful"):
-    """Of a partition: what it knows besides what it holds."""
-
-    learned: PlacedLearned
-    times: PlacedArray
-    voting: PlacedVoting | None
-
-
 @describes(HeldOfPartition)
 class PlacedHeldOfPartition(Form):
     """Describes what a cut is of, in one partition."""
@@ -91,24 +73,6 @@ class CutForgetful(Form, tag_field="part", tag="forgetful"):
     partitions: Pairs[PlacedHeldOfPartition]
 
 
-def _has_forgotten(bucket: Bucket) -> bool:
-    return bucket.before is not None
-
-
-def _of_partition(state: PartitionState) -> dict[str, Any]:
-    own = state.forgetful
-    assert own is not None
-    return {"learned": own.learned, "times": own.times, "voting": own.voting}
-
-
-def _with_partition(state: PartitionState, **fields: Any) -> PartitionState:
-    if fields["times"].ndim != 1 or fields["times"].dtype != np.int64:
-        raise CorruptCheckpoint(f"the times of a span are described as {fields['times'].dtype} {fields['times'].shape}")
-    if not all(map(_has_forgotten, state.buckets)):
-        raise CorruptCheckpoint("a partition has the part 'forgetful', and one of its buckets has not")
-    return replace(state, forgetful=Forgetful(**fields))
-
-
 def _of_cut(cut: Cut) -> dict[str, Any]:
     assert cut.held is not None
     return {"learned": cut.held.learned, "partitions": cut.held.partitions}
@@ -118,11 +82,5 @@ def _with_cut(cut: Cut, learned: Learned, partitions: Pairs[HeldOfPartition]) ->
     return replace(cut, held=HeldOfCut(learned, dict(partitions)))
 
 
-BUCKET: Final = Part(form=BucketForgetful, has=_has_forgotten)
-PARTITION: Final = Part(
-    form=PartitionForgetful,
-    has=lambda state: state.forgetful is not None,
-    of=_of_partition,
-    joined=_with_partition,
-)
 CUT: Final = Part(form=CutForgetful, has=lambda cut: cut.held is not None, of=_of_cut, joined=_with_cut)
+PLUGGED: Final = PartOf("cut", CUT)

@@ -1,4 +1,4 @@
-"""The compiled pass that adds rows to the strata of `streamsvm.coreset.totals`.
+"""The compiled pass that adds rows to the strata of `streamsvm.branches.bounds.totals`.
 
 Rows are added one after another, in their order, so that no sum depends on where a batch begins.
 """

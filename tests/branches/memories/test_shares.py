@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.coreset.shares import NEW, SHARED, Shares
+from streamsvm.branches.memories.shares import NEW, SHARED, Shares
 
 SPAN = 10
 

@@ -40,11 +40,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.bounds.totals_kernels import EPS, HALF_OCTAVES, STRATA, bins_of, condense, lengths, places
+from streamsvm.coreset.accounting import Account, differing
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import smoothed_hessian
 from streamsvm.coreset.row_kernels import scale
 from streamsvm.coreset.screening_kernels import back_substituted
-from streamsvm.coreset.totals_kernels import EPS, HALF_OCTAVES, STRATA, bins_of, condense, lengths, places
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Points
 
@@ -303,6 +304,21 @@ class Condensed:
             self.held_beside = (*self.held_beside, found)
             self._room -= len(found)
 
+    def note_changed(self, points: Points, came: Points, accepted: Mask) -> Mask | None:
+        """Add up how far accepted rows were moved; return which were, shape (n,), or None if none was."""
+        differ = accepted & differing(points, came)
+        if not differ.any():
+            return None
+        before = self.changed or Changed.none(points.dimension)
+        self.changed = before.add(points.take(differ), came.take(differ))
+        return differ
+
+    def account(self, points: Points) -> Totals:
+        """Return the totals of the leaf, which holds these points."""
+        epoch = self.epoch()
+        own = self.own[: len(points)].copy()
+        return Totals(own, self.beside, () if epoch is None else (epoch,), self.changed)
+
     def copy(self, held: int | None = None) -> Condensed:
         """Return a copy with its own arrays, with the weights of so many held points."""
         own = self.own if held is None else self.own[:held]
@@ -339,6 +355,37 @@ class Condensed:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Rows of an open leaf, not screened, that did not come as they are.
+
+    Attributes
+    ----------
+    changed : Changed
+    rows : tuple of (ndarray of shape (k,), Points)
+        Which of the leaf's points, and the rows as they came.
+    """
+
+    changed: Changed
+    rows: tuple[tuple[NDArray[np.intp], Points], ...]
+
+    @staticmethod
+    def none(dimension: int) -> ChangedRows:
+        """Return no rows."""
+        return ChangedRows(Changed.none(dimension), ())
+
+    def add(self, learned: Points, came: Points, at: NDArray[np.intp]) -> ChangedRows:
+        """Return these with more rows, all of them changed, and where they stand among the leaf's points."""
+        return ChangedRows(self.changed.add(learned, came), (*self.rows, (at, came)))
+
+    def account(self, points: Points) -> Totals:
+        """Return the totals of the leaf, which holds these points."""
+        own, beside = points.weight.copy(), Points.union([points for _, points in self.rows])
+        for at, _ in self.rows:
+            own[at] = 0.0
+        return Totals(own, beside, changed=self.changed)
+
+
+@dataclass(frozen=True, slots=True)
 class Totals:
     """What is known of all rows that a set of points stands for.
 
@@ -367,6 +414,15 @@ class Totals:
         beside = came.take(differ)
         changed = Changed.none(came.dimension).add(learned.take(differ), beside) if len(beside) else None
         return Totals(np.where(differ, 0.0, learned.weight), beside, changed=changed)
+
+    def followed_by(self, later: Sequence[Account]) -> Totals:
+        """Return the totals of these rows and of later ones."""
+        return Totals.union([self, *(one for one in later if isinstance(one, Totals))])
+
+    def reopened(self) -> ChangedRows:
+        """Return these as those of an open leaf that is not screened."""
+        assert self.changed is not None
+        return ChangedRows(self.changed, ((np.flatnonzero(self.own == 0.0), self.beside),))
 
     @staticmethod
     def union(parts: Sequence[Totals]) -> Totals:
@@ -467,13 +523,6 @@ class Ledger:
 
 def _columns(points: Points) -> tuple[NDArray[Any], ...]:
     return points.X, points.y, points.weight
-
-
-def differing(learned: Points, came: Points) -> Mask:
-    """Return which rows have another feature or weight than they came with, shape (n,)."""
-    if learned is came:
-        return np.zeros(len(came), np.bool_)
-    return np.asarray((learned.X != came.X).any(axis=1) | (learned.weight != came.weight))
 
 
 def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:

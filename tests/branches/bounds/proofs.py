@@ -1,7 +1,7 @@
 """What a version's bounds follow from, as plain values that `checker` judges: rows, totals, machine and multipliers.
 
 That these are the rows of the log only the log shows; what follows from them the checker says, which knows nothing of
-the product. Notation is that of `streamsvm.learning.proving` and `streamsvm.coreset.totals`.
+the product. Notation is that of `streamsvm.branches.bounds.proving` and `streamsvm.branches.bounds.totals`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.coreset.totals import Epoch
-from streamsvm.learning.proving import _All, _over
+from streamsvm.branches.bounds.proving import _All, _over
+from streamsvm.branches.bounds.totals import Epoch
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import LinearMachine
 from streamsvm.svm.feasible import MOST_MULTIPLES

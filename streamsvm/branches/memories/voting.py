@@ -19,12 +19,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.memories.shares import Shares
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, UniformReducer, generator
-from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Extent
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
 from streamsvm.points import Points
@@ -36,7 +36,7 @@ GROWN: Final = 8
 EXPERT_POINTS: Final = 1_000
 """Most points that an expert is solved on; a sample by weight of more. An expert must rank horizons, no more."""
 USUAL_LEAF: Final = 200
-"""Rows for which the rates of `streamsvm.coreset.shares` were chosen."""
+"""Rows for which the rates of `streamsvm.branches.memories.shares` were chosen."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.branches.memories.voting import Voting
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.learner import Learner
+from streamsvm.learning.memory_kinds import memory_kinds
 from streamsvm.learning.recipe import Origin, make, version_of
 from streamsvm.learning.training import train
-from streamsvm.learning.voting import Voting
 from streamsvm.model import message
 from streamsvm.model.version import Memory, Version
 from streamsvm.points import Points, Position, Rows
@@ -84,6 +85,11 @@ def fed(learner: Learner, rows: Rows, borders: Sequence[int]) -> Learner:
     for begin, end in zip([0, *borders], [*borders, len(rows)], strict=True):
         learner.learn(rows.slice(begin, end))
     return learner
+
+
+def test_every_memory_that_an_option_can_name_is_there() -> None:
+    """Plugged in, beside the one that forgets nothing."""
+    assert sorted(memory_kinds()) == ["adaptive", "all", "decay", "window"]
 
 
 @pytest.mark.parametrize("memory", MEMORIES)

@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from streamsvm.branches.bounds.proving import certified
 from streamsvm.certificate.bounds import Objective
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.proving import certified
 from streamsvm.learning.recipe import Made, make
 from streamsvm.model.certified import Certified
 from streamsvm.model.machine import LinearMachine

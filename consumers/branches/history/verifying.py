@@ -1,0 +1,95 @@
+"""What `verify` knows of the past: refined versions, versions of a stretch, and rows that were erased."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from consumers.branches.history.erased_rows import ErasedRows
+from consumers.branches.history.stretches import rebuilt
+from consumers.verify.replayed import Replayed
+from consumers.verify.verifier import Verifier, Verifies
+from streamsvm.branches.history.built_part import Built
+from streamsvm.branches.history.refined_part import Refined
+from streamsvm.errors import ConfigurationError
+from streamsvm.kafka import Cluster, SchemaRegistry
+from streamsvm.learning.recipe import remade
+from streamsvm.model.left_out import Places
+from streamsvm.model.version import Lineage, Version
+from streamsvm.supports import CERTIFICATE, STRETCH, require
+from streamsvm.verification.recomputation import NotRecomputable, certifier_of
+
+
+class PastVerifier(Verifier):
+    """The branch's own.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    aliases_topic : str
+    timeout_s : float
+    schemas : SchemaRegistry, optional
+    """
+
+    def __init__(
+        self, cluster: Cluster, aliases_topic: str, timeout_s: float, schemas: SchemaRegistry | None = None
+    ) -> None:
+        self._cluster, self._timeout_s, self._schemas = cluster, timeout_s, schemas
+        self._erased = ErasedRows(cluster, aliases_topic, timeout_s)
+
+    def left_out(self, version: Version) -> Places:
+        """Return the rows that were erased before a version was published; raises `RowsLeftOut`."""
+        return self._erased.left_out(version)
+
+    def value(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes | None:
+        """Return the value that a refined version, or one of a stretch, must have; raises `NotRecomputable`."""
+        if (refined := version.lineage.fact(Refined)) is not None:
+            return _refined(version, refined, lineage, replayed)
+        if version.lineage.fact(Built) is not None:
+            return self._built(version, lineage, replayed)
+        return None
+
+    def require_certifiable(self, version: Version) -> None:
+        """Return if a version is of no stretch; raises `ConfigurationError`."""
+        require_of_all(version)
+
+    def _built(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes:
+        self._erased.require_built_without(version)
+        topic_id, log = replayed.log_of(version.lineage.topic)
+        value, rows = rebuilt(self._cluster, version, lineage, topic_id, log, self._timeout_s, self._schemas)
+        replayed.count(rows)
+        return value
+
+
+def require_of_all(version: Version) -> None:
+    """Return if a version is of everything up to its cut.
+
+    Raises
+    ------
+    ConfigurationError
+    """
+    is_stretch = version.lineage.fact(Built) is not None
+    require({CERTIFICATE: True, STRETCH: is_stretch}, {STRETCH: version.key})
+
+
+def _refined(version: Version, refined: Refined, lineage: Lineage, replayed: Replayed) -> bytes:
+    """Return the value of a refined version: that of its cut, and so many reads after it."""
+    recomputation, made = replayed.made(version)
+    try:
+        certifier = certifier_of(version, refined.keep, made)
+    except ConfigurationError as error:
+        raise NotRecomputable(f"it cannot be a refined version: {error.what}") from None
+    if certifier is None:
+        raise NotRecomputable("no configuration makes such a version")
+    for _ in range(refined.reads):
+        certificate = replayed.read(version, certifier)
+    found = msgspec.structs.replace(
+        refined, objective=certificate.reached, bound=certificate.bound, bounded=certificate.bounded
+    )
+    again = remade(made, recomputation.config, certifier.best)
+    replayed.last = again
+    return recomputation.encoded(again, version, lineage, (found,))
+
+
+VERIFIES: Final = Verifies(PastVerifier)

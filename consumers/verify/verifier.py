@@ -1,0 +1,86 @@
+"""What a branch adds to `verify`: kinds of versions that no trainer publishes, and rows that versions are without.
+
+A branch plugs a `Verifies` in at the socket ``verifiers``; one `Verifier` of each is made for a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from streamsvm.kafka import Cluster, SchemaRegistry
+from streamsvm.model.left_out import Places
+from streamsvm.model.version import Lineage, Version
+from streamsvm.points import Position
+from streamsvm.sockets import DAEMONS, plugged
+
+if TYPE_CHECKING:
+    from consumers.verify.replayed import Replayed
+
+
+class Verifier:
+    """Looks at the versions of one run. What a branch has nothing to say of stays as it is here."""
+
+    def left_out(self, version: Version) -> Places:  # noqa: ARG002
+        """Return the rows that a version was made without, though the log holds them.
+
+        Raises
+        ------
+        NotRecomputable
+            If nobody may make the version again.
+        """
+        return {}
+
+    def value(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes | None:  # noqa: ARG002
+        """Return the value that a version must have; None where it must be what a trainer makes of its cut.
+
+        Parameters
+        ----------
+        version : Version
+        lineage : Lineage
+            What names its predecessors.
+        replayed : Replayed
+
+        Raises
+        ------
+        NotRecomputable
+            If the log does not hold its rows, or this build cannot run its configuration.
+        """
+        return None
+
+    def require_certifiable(self, version: Version) -> None:
+        """Return if a version may have a certificate.
+
+        Raises
+        ------
+        ConfigurationError
+        """
+
+
+Begin = Callable[[Cluster, str, float, SchemaRegistry | None], Verifier]
+"""Takes the cluster, the aliases topic, the seconds to wait without progress, and the registry of schemas, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verifies:
+    """What stands at the socket."""
+
+    begin: Begin
+
+
+def verifiers_of(
+    cluster: Cluster, aliases_topic: str, timeout_s: float, schemas: SchemaRegistry | None
+) -> tuple[Verifier, ...]:
+    """Return those of a run."""
+    found = plugged("verifiers", Verifies, DAEMONS)
+    return tuple(one.begin(cluster, aliases_topic, timeout_s, schemas) for one in found)
+
+
+def left_out_of(verifiers: Iterable[Verifier], version: Version) -> dict[int, frozenset[Position]]:
+    """Return all rows that a version was made without; raises as `Verifier.left_out`."""
+    found = dict[int, frozenset[Position]]()
+    for verifier in verifiers:
+        for partition, own in verifier.left_out(version).items():
+            found[partition] = found.get(partition, frozenset()) | frozenset(own)
+    return found

@@ -81,7 +81,6 @@ DAEMONS: list[set[str]] = [
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
-    "consumers.cli.app",
     "consumers.page.collect",
     "consumers.scorer.shadow",
     "consumers.served.reading",

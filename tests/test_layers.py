@@ -81,7 +81,6 @@ DAEMONS: list[set[str]] = [
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
-    "consumers.cli.app",
     "consumers.verify.replayed",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""

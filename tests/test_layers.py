@@ -86,7 +86,6 @@ STILL_KNOW_A_BRANCH = {
     "consumers.scorer.shadow",
     "consumers.served.reading",
     "consumers.verify.challenges",
-    "consumers.verify.replayed",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 

@@ -1,4 +1,4 @@
-"""What a branch adds to `verify`: kinds of versions that no trainer publishes, and rows that versions are without.
+"""What a branch adds to `verify`: kinds of versions, logs beside the input, and rows that versions are without.
 
 A branch plugs a `Verifies` in at the socket ``verifiers``; one `Verifier` of each is made for a run.
 """
@@ -17,6 +17,8 @@ from streamsvm.sockets import DAEMONS, plugged
 
 if TYPE_CHECKING:
     from consumers.verify.replayed import Replayed
+    from consumers.verify.source import Source
+    from streamsvm.verification.recomputation import OtherLog, Recomputation
 
 
 class Verifier:
@@ -46,6 +48,20 @@ class Verifier:
         ------
         NotRecomputable
             If the log does not hold its rows, or this build cannot run its configuration.
+        """
+        return None
+
+    def other_log(self, version: Version) -> OtherLog | None:  # noqa: ARG002
+        """Return a log beside the input that a version was made from; None: there is none."""
+        return None
+
+    def source(self, version: Version, recomputation: Recomputation) -> Source | None:  # noqa: ARG002
+        """Return what reads a version's rows; None where they are those of the input topic.
+
+        Raises
+        ------
+        NotRecomputable
+            If what the version says of its logs does not fit together.
         """
         return None
 

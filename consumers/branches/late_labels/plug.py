@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "shown_facts": ("consumers.branches.late_labels.showing:SHOWN",),
+    "verifiers": ("consumers.branches.late_labels.verifying:VERIFIES",),
     "settings": ("consumers.branches.late_labels.settings:LABELS",),
     "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),
     "trainer_metrics": ("consumers.branches.late_labels.metrics:TRAINER",),

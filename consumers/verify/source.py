@@ -1,4 +1,4 @@
-"""Where the rows of versions come from that `verify` goes through again: the input topic, or what a branch makes of it."""
+"""Where the rows come from that `verify` goes through again: the input topic, or what a branch puts in its place."""
 
 from __future__ import annotations
 

@@ -15,11 +15,12 @@ from consumers.trainer.attachment import Attachment, Making, World
 from consumers.trainer.source import Source
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.branches.late_labels.joining import Joining, joining_of
+from streamsvm.branches.late_labels.lineage import LabelsOrigin
 from streamsvm.branches.late_labels.present import LabelsPresent
 from streamsvm.delivery import Begin, Present, Resume
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicInfo
-from streamsvm.learning.recipe import LabelsOrigin, Origin
+from streamsvm.learning.recipe import Origin
 from streamsvm.points import Position, Rows
 from streamsvm.sections import section
 
@@ -107,7 +108,8 @@ class LateLabels(Attachment):
     def origin(self, origin: Origin) -> Origin:
         """Add the log that the labels come from."""
         own = self.joining
-        return replace(origin, labels=LabelsOrigin(topic=own.topic, topic_id=own.topic_id, base=own.base))
+        log = LabelsOrigin(topic=own.topic, topic_id=own.topic_id, base=own.base)
+        return replace(origin, of_cut=(*origin.of_cut, log))
 
     def _labels(self, source: TopicInfo) -> TopicInfo:
         """Describe the labels' topic.

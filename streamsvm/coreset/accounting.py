@@ -26,7 +26,7 @@ from streamsvm.points import Points, Weights
 
 
 class LinearRule(Protocol):
-    """The rule by which a leaf is screened by the margin of a linear machine, as `streamsvm.coreset.screening.Screen`."""
+    """The rule by which a leaf is screened by the margin of a linear machine (`screening.Screen`)."""
 
     @property
     def rate(self) -> float:

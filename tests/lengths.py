@@ -25,6 +25,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "1 a pending cut is kept as positions only",
     ),
     # A stretch on borders of spans, off them, and of everything; each further test has a trainer of its own.
+    # The trunk without a branch: on a real broker as on the embedded one.
+    "tests/branches/test_removed.py::test_a_stream_goes_through_without_it": ("*-embedded",),
     "tests/branches/history/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
     "tests/branches/history/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
     # The memory that keeps everything; those that forget are read again by the same code.

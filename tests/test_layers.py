@@ -66,7 +66,7 @@ DAEMONS: list[set[str]] = [
     },
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
-    {"consumers.page", "consumers.served"},
+    {"consumers.page"},
     {
         "consumers.trainer",
         "consumers.scorer",
@@ -81,10 +81,6 @@ DAEMONS: list[set[str]] = [
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
-    "consumers.page.collect",
-    "consumers.scorer.shadow",
-    "consumers.served.reading",
-    "consumers.verify.challenges",
     "consumers.verify.replayed",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""

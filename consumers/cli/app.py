@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from consumers.cli import features
-from consumers.cli.served import served_command
 from consumers.help_texts import Command, Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
@@ -787,9 +786,6 @@ def verify_command(
         for line in (*report.lines(), summary_line(report)):
             typer.echo(printable(line))
     raise typer.Exit(report.exit_status)
-
-
-app.command(name="served", cls=OptionsOnDemand)(served_command)
 
 
 @app.command(name="dead-letters", cls=OptionsOnDemand)

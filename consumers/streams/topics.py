@@ -29,7 +29,7 @@ Decoded = TypeVar("Decoded", Head, Owner, Alias, LeftOut | Unread)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTopics:
-    """What a branch plugs in at the socket ``topics``: what `streamsvm topics create` makes beside the topics of all.
+    """What a branch plugs in at the socket ``topics``: what `streamsvm topics create` makes for it.
 
     Attributes
     ----------

@@ -31,8 +31,6 @@ BY_USE: Final = (
     "dead-letters",
     "topics",
     "config",
-    "worker",
-    "backfill",
     "compile",
 )
 """The trunk's commands as one meets them. Those of a branch say themselves behind which one they stand."""

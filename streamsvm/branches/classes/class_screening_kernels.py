@@ -1,4 +1,4 @@
-"""Compiled passes over the rows of a leaf that is screened for several labels: see `streamsvm.coreset.class_screening`.
+"""Compiled passes over the rows of a leaf that is screened for several labels: see `class_screening`.
 
 A block of rows is scaled once, and every problem looks at it in turn, so that the arithmetic is one product of the
 block and all pilots. Sums run row after row in a fixed order, as in `streamsvm.coreset.screening_kernels`, whose parts

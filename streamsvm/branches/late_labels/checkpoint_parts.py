@@ -9,8 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.late_labels.joining import PART, Joining, joining_of, with_joining
 from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedPoints, describes
-from streamsvm.checkpoint.snapshot import Joining, Snapshot
+from streamsvm.checkpoint.parts import PartOf
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.joining.joiner import JoinState, LogState
 from streamsvm.learning.cutting import Cut
@@ -81,7 +83,7 @@ class PlacedWaiting(Form):
     points: PlacedPoints
 
 
-class SnapshotJoin(Form, tag_field="part", tag="join"):
+class SnapshotJoin(Form, tag_field="part", tag=PART):
     """Of a snapshot: the log of the labels, and the joins of partitions."""
 
     topic: str
@@ -91,20 +93,20 @@ class SnapshotJoin(Form, tag_field="part", tag="join"):
     waiting: Pairs[PlacedWaiting]
 
 
-class PartitionJoin(Form, tag_field="part", tag="join"):
+class PartitionJoin(Form, tag_field="part", tag=PART):
     """Of a partition: the offset after the newest record of the labels log that counted."""
 
     labels_offset: int
 
 
-class CutJoin(Form, tag_field="part", tag="join"):
+class CutJoin(Form, tag_field="part", tag=PART):
     """Of a cut: the same of each partition."""
 
     labels_offsets: Pairs[int]
 
 
 def _of_snapshot(snapshot: Snapshot) -> Mapping[str, Any]:
-    own = snapshot.joining
+    own = joining_of(snapshot)
     assert own is not None
     return {name: getattr(own, name) for name in SnapshotJoin.__struct_fields__}
 
@@ -118,18 +120,21 @@ def _with_snapshot(
         waiting={partition: replace(rows, partition=partition) for partition, rows in waiting},
         **fields,
     )
-    return replace(snapshot, joining=joining)
+    return with_joining(snapshot, joining)
 
 
 def _with_cut(cut: Cut, labels_offsets: Pairs[int]) -> Cut:
     return replace(cut, labels_offsets=dict(labels_offsets))
 
 
-SNAPSHOT: Final = Part(
-    form=SnapshotJoin,
-    has=lambda snapshot: snapshot.joining is not None,
-    of=_of_snapshot,
-    joined=_with_snapshot,
+SNAPSHOT: Final = PartOf(
+    "snapshot",
+    Part(
+        form=SnapshotJoin,
+        has=lambda snapshot: joining_of(snapshot) is not None,
+        of=_of_snapshot,
+        joined=_with_snapshot,
+    ),
 )
-PARTITION: Final = Part(form=PartitionJoin, has=lambda state: state.labels_offset >= 0)
-CUT: Final = Part(form=CutJoin, has=lambda cut: bool(cut.labels_offsets), joined=_with_cut)
+PARTITION: Final = PartOf("partition", Part(form=PartitionJoin, has=lambda state: state.labels_offset >= 0))
+CUT: Final = PartOf("cut", Part(form=CutJoin, has=lambda cut: bool(cut.labels_offsets), joined=_with_cut))

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.checkpoint import format as codec
-from streamsvm.checkpoint.forms import StateReader, StateWriter
-from streamsvm.checkpoint.partition_codec import PlacedScreened
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.class_screening import (
+from streamsvm.branches.classes.class_screening import (
     ClassScreen,
     ClassScreened,
     ClassScreener,
@@ -25,7 +21,11 @@ from streamsvm.coreset.class_screening import (
     span_share,
     turned,
 )
-from streamsvm.coreset.class_screening_kernels import QUOTA_PARTS
+from streamsvm.branches.classes.class_screening_kernels import QUOTA_PARTS
+from streamsvm.checkpoint import format as codec
+from streamsvm.checkpoint.forms import StateReader, StateWriter
+from streamsvm.checkpoint.partition_codec import PlacedScreened
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import importance

@@ -35,8 +35,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.classes.class_screening_kernels import evaluate, keep, thin
 from streamsvm.coreset.calibration import MOST, Calibrated, calibrate
-from streamsvm.coreset.class_screening_kernels import evaluate, keep, thin
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED
@@ -167,10 +167,25 @@ class ClassScreened:
         centre, inverse_scale = self.screen.scaling
         return Moments(self.accepted, self.weight.copy(), centre + mean / inverse_scale, square / inverse_scale**2)
 
-    def copy(self) -> ClassScreened:
+    def copy(self, held: int | None = None) -> ClassScreened:  # noqa: ARG002
         """Return a copy with its own arrays."""
         own = ("counts", "sums", "weight", "active", "moments_sums", "gradient")
         return replace(self, **{name: getattr(self, name).copy() for name in own})
+
+    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> ClassScreener:  # noqa: ARG002
+        """Return the screener that goes on from a copy."""
+        return ClassScreener(self.copy(), *leaf)
+
+    def calibrated(self, points: Points, observed: Observed) -> Points:
+        """See `calibrated`."""
+        return calibrated(points, self, observed)
+
+    def turned(self, buckets: Points) -> bool:
+        """See `turned`."""
+        return turned(self, buckets)
+
+    def account(self, points: Points) -> None:
+        """Return None: no account is kept of several labels."""
 
 
 class ClassScreener:
@@ -213,7 +228,7 @@ class ClassScreener:
         """The state; its arrays change with the next call of `screen`."""
         return self._state
 
-    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int) -> int:
+    def screen(self, points: Points, accepted: Mask, buffer: Points, kept: int, came: Points | None = None) -> int:  # noqa: ARG002
         """Screen rows. Kept points are written into the buffer from `kept` on; the buffer is never full afterwards.
 
         Parameters
@@ -226,6 +241,8 @@ class ClassScreener:
             Has room for at least `least_capacity` points.
         kept : int
             Number of points in the buffer.
+        came : Points, optional
+            Not looked at: no account is kept of several labels.
 
         Returns
         -------

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.classes.class_screening import ClassScreen, ClassScreened
 from streamsvm.checkpoint.forms import Form, Part, PlacedArray
-from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
+from streamsvm.checkpoint.parts import PartOf
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.errors import CorruptCheckpoint
@@ -117,3 +118,4 @@ SCREEN: Final = Part(
     joined=_joined,
     trunk=(ClassScreened, _trunk),
 )
+PLUGGED: Final = PartOf("screen", SCREEN)

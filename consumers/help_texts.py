@@ -27,7 +27,6 @@ BY_USE: Final = (
     "evaluate",
     "replay",
     "model",
-    "served",
     "verify",
     "dead-letters",
     "topics",

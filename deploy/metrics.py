@@ -6,14 +6,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from consumers.metrics import PROCESS, SCORER, TRAINER, WORKER, Definition
+from consumers.metrics import PROCESS, SCORER, TRAINER, Definition, other_daemons
 
 FILE: Final = Path(__file__).parent / "METRICS.md"
 HEAD: Final = """# Metrics
 
-Made by `python deploy/metrics.py` from `consumers/metrics.py`: change that, not this file. Units are base units:
-seconds, bytes, points, rows, records. A histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. Alerts and what
-to do about them: [RUNBOOK.md](RUNBOOK.md).
+Made by `python deploy/metrics.py` from `consumers/metrics/` and `consumers/branches/*/metrics.py`: change those, not
+this file. Metrics of late labels, workers, challenges and the archive are there only where these are on. Units are base
+units: seconds, bytes, points, rows, records. A histogram `x` has the series `x_bucket`, `x_sum` and `x_count`. Alerts
+and what to do about them: [RUNBOOK.md](RUNBOOK.md).
 """
 
 
@@ -31,7 +32,7 @@ def rendered() -> str:
     """Return the text of the file."""
     sections = (
         ("Trainer", TRAINER),
-        ("Worker of its own", WORKER),
+        *((daemon.title, daemon.definitions) for daemon in other_daemons()),
         ("Scorer", SCORER),
         ("Any of them: the process", PROCESS),
     )

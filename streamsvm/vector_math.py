@@ -20,8 +20,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from streamsvm.compiling import njit
-
 LEAST_32, LEAST_64 = -125.0, -1021.0
 """2 to these is about the least normal number, 2e-38 and 4e-308; it stands for everything below."""
 
@@ -127,17 +125,3 @@ def _power_64(x):  # type: ignore[no-untyped-def]
     g = fused(fused(g, r, 5.550410866482159e-02), r, 2.4022650695910097e-01)
     p = fused(fused(g, r, 6.931471805599453e-01), r, 1.0)
     return _number(_bits(p) + (_bits(s) << 52))
-
-
-@njit(cache=True, nogil=True)
-def powers_of_two(x):  # type: ignore[no-untyped-def]
-    """Replace every x, taken as 0 if positive, by 2^x.
-
-    Parameters
-    ----------
-    x : ndarray of shape (m,), float32 or float64
-    """
-    widest_vectors()
-    zero = x.dtype.type(0.0)
-    for j in range(len(x)):
-        x[j] = power_of_two(least(x[j], zero))

@@ -15,9 +15,9 @@ from typing import Final
 
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Hostile streams: the first tenth of them, and one planted defect.
-    "tests/certificate/test_standing.py::test_no_bound_is_wrong": ("0",),
-    "tests/certificate/test_standing.py::test_a_planted_defect_is_found": ("nearest",),
-    "tests/certificate/test_proof.py::test_corrupted_proofs_are_refused": ("30",),
+    "tests/branches/bounds/test_standing.py::test_no_bound_is_wrong": ("0",),
+    "tests/branches/bounds/test_standing.py::test_a_planted_defect_is_found": ("nearest",),
+    "tests/branches/bounds/test_proof.py::test_corrupted_proofs_are_refused": ("30",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
     "tests/simulation/test_simulation.py::test_the_promise_holds_where_labels_come_later": ("0",),

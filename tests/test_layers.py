@@ -8,7 +8,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -64,7 +66,7 @@ DAEMONS: list[set[str]] = [
     },
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
-    {"consumers.page", "consumers.served"},
+    {"consumers.page"},
     {
         "consumers.trainer",
         "consumers.scorer",
@@ -73,17 +75,13 @@ DAEMONS: list[set[str]] = [
         "consumers.replay",
     },
     {"consumers.verify", "consumers.dead_letters", "consumers.demo"},
-    {"consumers.cli"},
+    {"consumers.cli", "consumers.branches"},
 ]
 """The same inside `consumers`."""
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
 STILL_KNOW_A_BRANCH = {
     "consumers.cli.app",
-    "consumers.page.collect",
-    "consumers.scorer.shadow",
-    "consumers.served.reading",
-    "consumers.verify.challenges",
     "consumers.verify.replayed",
 }
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
@@ -227,6 +225,64 @@ def test_an_import_of_a_branch_would_be_found(tmp_path: Path) -> None:
     assert branches_in(innocent) == []
     assert is_trunk("streamsvm.sockets")
     assert not is_trunk("consumers.branches.history.plug")
+
+
+def at_module_level(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports outside of functions, those for the type checker among them."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        elif not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield from at_module_level(child)
+
+
+def neighbours(paths: Mapping[str, Path]) -> dict[str, set[str]]:
+    """Return by module which of these modules it imports at module level."""
+    found = dict[str, set[str]]()
+    for module, path in paths.items():
+        targets = found[module] = set()
+        for node in at_module_level(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                targets |= {alias.name for alias in node.names} & paths.keys()
+            else:
+                full = {f"{node.module}.{alias.name}" for alias in node.names}
+                targets |= full & paths.keys() or {str(node.module)} & paths.keys()
+        targets.discard(module)
+    return found
+
+
+def circle(imported: Mapping[str, set[str]]) -> list[str]:
+    """Return modules that import each other in turn, the first once more at the end; empty if none do."""
+    try:
+        TopologicalSorter(imported).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Each module can be read, and moved, before those that import it."""
+    assert circle(neighbours(modules())) == []
+
+
+@pytest.mark.parametrize(
+    ("back", "found"),
+    [
+        ("from planted.first import A", True),
+        ("import planted.first", True),
+        ("from planted import first", True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from planted.first import A", True),
+        ("def late():\n    from planted.first import A", False),
+        ("from planted.other import A", False),
+    ],
+)
+def test_a_circle_would_be_found(back: str, found: bool, tmp_path: Path) -> None:
+    """The check can fail: two modules, the first of which imports the second through a third."""
+    paths = {f"planted.{name}": tmp_path / f"{name}.py" for name in ("first", "middle", "second")}
+    paths["planted.first"].write_text("from planted.middle import B\n")
+    paths["planted.middle"].write_text("from planted.second import C\n")
+    paths["planted.second"].write_text(f"{back}\n")
+    assert set(circle(neighbours(paths))) == (set(paths) if found else set())
 
 
 def test_there_are_seven_layers() -> None:
@@ -471,8 +527,8 @@ for options in ({"svm": {"solver": "stda-paper"}}, {"coreset": {"structure": "co
 
 
 def run_in(tree: Path, program: str) -> list[str]:
-    """Run a program over the modules of a tree; return the lines that it prints."""
-    where = {**os.environ, "PYTHONPATH": str(tree)}
+    """Run a program over the modules of a tree, or as this process finds them; return the lines that it prints."""
+    where = dict(os.environ) if tree == ROOT else {**os.environ, "PYTHONPATH": str(tree)}
     text = f"ROOMS = {[['streamsvm', room] for room in ROOMS]}\n{program}"
     ran = subprocess.run([sys.executable, "-c", text], cwd=tree, env=where, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from consumers.cli import features
-from consumers.cli.served import served_command
 from consumers.help_texts import Command, Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
@@ -143,7 +142,7 @@ def train(
 
         settings = learned_by_workers(settings)
     connection = connect(settings, "trainer")
-    metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = TrainerBoard(settings, metrics)
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
@@ -161,9 +160,10 @@ def worker(settings: Settings) -> None:
 
     stop = stop_on_signals()  # before the imports that take seconds
     from consumers.branches.workers.group_worker import GroupWorker
+    from consumers.branches.workers.metrics import WORKER
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
-    from consumers.metrics import WORKER, Metrics
+    from consumers.metrics import Metrics
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
@@ -244,18 +244,18 @@ def score(settings: Settings) -> None:
     from consumers.metrics import SCORER, Metrics
     from consumers.page.board import ScorerBoard
     from consumers.page.site import site_of
-    from consumers.scorer.components import Components
+    from consumers.scorer.components import ScorerComponents
     from consumers.scorer.scorer import Scorer
 
     configure_logging(settings.log)
     connection = connect(settings, "scorer")
-    metrics, health = Metrics(SCORER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = ScorerBoard()
     site = site_of(settings, board, metrics, health)
     spare_the_collector()
     with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
         log_start(settings, http.url)
-        components = Components(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        components = ScorerComponents(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
         Scorer(settings, components).run()
 
 
@@ -264,6 +264,7 @@ def score(settings: Settings) -> None:
 def replay_command(
     settings: Settings,
     context: typer.Context,
+    *,
     topic: Annotated[str, typer.Option(help="Topic to write to.")],
     file: PointsFile = None,
     dataset: Dataset = None,
@@ -394,6 +395,7 @@ def replay_command(
 @app.command(name="evaluate")
 def evaluate_command(
     file: PointsFile = None,
+    *,
     config: Annotated[
         Path | None,
         typer.Option(
@@ -813,6 +815,7 @@ def config(
 @with_settings("output", "registry", common=CLIENT)
 def verify_command(
     settings: Settings,
+    *,
     version: Annotated[int | None, typer.Option(help="Recompute this version only.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="Recompute every version; the default.")] = False,
     certificate: Annotated[
@@ -859,14 +862,12 @@ def verify_command(
     raise typer.Exit(report.exit_status)
 
 
-app.command(name="served", cls=OptionsOnDemand)(served_command)
-
-
 @app.command(name="dead-letters", cls=OptionsOnDemand)
 @with_settings("input", common=CLIENT)
 def dead_letters_command(
     settings: Settings,
     topic: Annotated[str | None, typer.Argument(help="The dead-letter topic; default: the one of input.topic.")] = None,
+    *,
     last: Annotated[int, typer.Option(min=1, help="How many of the newest letters to show.")] = 20,
     reason: Annotated[list[str] | None, typer.Option(help="Only letters with this reason; may be repeated.")] = None,
     since: Annotated[str, typer.Option(help="Only letters since a time, 2026-01-31T12:00:00Z, or 30min, 2h, 7d.")] = "",
@@ -964,7 +965,7 @@ def _resend(
     if planned.ids and not agreed:
         typer.echo("nothing was sent: give --yes to send them")
         raise typer.Exit(1)
-    done = resending.resend(cluster, source, target, wanted, now, lines, planned.ids)
+    done = resending.resend(cluster, source, target, wanted, now, mended=lines, agreed=planned.ids)
     for line in done.lines(source, target):
         typer.echo(line)
 

@@ -31,7 +31,7 @@ starts again from its checkpoint writes the letter again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class StoredLetter:
     """A dead letter, when it was written, in milliseconds since the epoch, and its record's own key and headers."""
 
     rejected: Rejected
@@ -63,7 +63,7 @@ class Chosen:
         """Whether every letter is wanted."""
         return not self.reasons and not self.since_ms and not self.model
 
-    def __contains__(self, letter: Letter) -> bool:
+    def __contains__(self, letter: StoredLetter) -> bool:
         one = letter.rejected
         fits = not self.reasons or any(row.reason in self.reasons for row in one.rows)
         return fits and letter.time_ms >= self.since_ms and self.model in ("", one.model)
@@ -128,7 +128,7 @@ class Letters:
     Attributes
     ----------
     topic : str
-    letters : list of Letter
+    letters : list of StoredLetter
         The newest, oldest first.
     earlier : int
         Offsets before them, at most so many letters.
@@ -139,7 +139,7 @@ class Letters:
     """
 
     topic: str
-    letters: list[Letter]
+    letters: list[StoredLetter]
     earlier: int
     foreign: int
     receipts: dict[str, Receipt] = field(default_factory=dict)
@@ -181,7 +181,7 @@ def read_letters(cluster: Cluster, topic: str, last: int | None, wanted: Chosen 
 class _Part:
     """What was read of a dead-letter topic: letters by id, the newest copy of each; receipts by the letter's id."""
 
-    letters: dict[str, Letter] = field(default_factory=dict)
+    letters: dict[str, StoredLetter] = field(default_factory=dict)
     receipts: dict[str, Receipt] = field(default_factory=dict)
     foreign: int = 0
 
@@ -233,17 +233,17 @@ def _receipts_since(cluster: Cluster, topic: str, at_ms: int) -> dict[str, Recei
     return {receipt.id: receipt for receipt in found if receipt is not None}
 
 
-def _letter(record: Record) -> Letter:
+def _letter(record: Record) -> StoredLetter:
     rejected = deadletter.decode(record.value, record.headers)
-    return Letter(rejected, record.timestamp_ms or 0, record.key, deadletter.own_headers(record.headers))
+    return StoredLetter(rejected, record.timestamp_ms or 0, record.key, deadletter.own_headers(record.headers))
 
 
-def lines(letter: Letter, receipt: Receipt | None = None, *, name_model: bool = False) -> Iterator[str]:
+def lines(letter: StoredLetter, receipt: Receipt | None = None, *, name_model: bool = False) -> Iterator[str]:
     """Yield where a record stood and what is wrong with it, its first bad row for all of them; then how it begins.
 
     Parameters
     ----------
-    letter : Letter
+    letter : StoredLetter
     receipt : Receipt, optional
         What says that it was sent again.
     name_model : bool
@@ -260,7 +260,7 @@ def lines(letter: Letter, receipt: Receipt | None = None, *, name_model: bool = 
         yield printable(f"    sent again to {receipt.to} by {receipt.by} at {receipt.time}")
 
 
-class _Named(msgspec.Struct):
+class _NamedPoint(msgspec.Struct):
     """What is read of a rejected point: whatever else it holds, it may have an id."""
 
     id: str | int | None = None
@@ -270,9 +270,9 @@ def point_id(one: Rejected) -> str | None:
     """Return the id of a letter's first bad row; None where the record does not say it as JSON."""
     try:
         if one.rejected.endswith(" of 1"):
-            return _cut(msgspec.json.decode(one.value or b"", type=_Named).id)
+            return _cut(msgspec.json.decode(one.value or b"", type=_NamedPoint).id)
         rows = msgspec.json.decode(one.value or b"", type=list[msgspec.Raw])
-        return _cut(msgspec.json.decode(rows[one.rows[0].row], type=_Named).id)
+        return _cut(msgspec.json.decode(rows[one.rows[0].row], type=_NamedPoint).id)
     except (msgspec.DecodeError, UnicodeDecodeError, IndexError, RecursionError):
         return None
 
@@ -294,9 +294,9 @@ def report(found: Letters) -> Iterator[str]:
     yield f"{found.topic}: {_letters(len(found.letters))}{foreign}{earlier}"
 
 
-def counts(letters: Iterable[Letter], receipts: Collection[str]) -> Iterator[str]:
+def counts(letters: Iterable[StoredLetter], receipts: Collection[str]) -> Iterator[str]:
     """Yield a line for each model: how many letters, how many rows of each reason, how many were sent again already."""
-    by_model = defaultdict[str, list[Letter]](list)
+    by_model = defaultdict[str, list[StoredLetter]](list)
     for letter in letters:
         by_model[letter.rejected.model].append(letter)
     for model, own in sorted(by_model.items()):
@@ -310,7 +310,7 @@ def _letters(count: int) -> str:
     return f"{count:,} dead letter{'' if count == 1 else 's'}"
 
 
-def advice(letters: Iterable[Letter]) -> Iterator[str]:
+def advice(letters: Iterable[StoredLetter]) -> Iterator[str]:
     """Yield a line for each reason, the commonest first: how many rows, what it means, what to do."""
     counted = Counter(row.reason for letter in letters for row in letter.rejected.rows)
     for reason, count in counted.most_common():
@@ -318,7 +318,7 @@ def advice(letters: Iterable[Letter]) -> Iterator[str]:
         yield printable(f"{reason} ({count:,}): {meaning}. {remedy}".rstrip())
 
 
-def plain(letter: Letter, receipt: Receipt | None = None) -> dict[str, Any]:
+def plain(letter: StoredLetter, receipt: Receipt | None = None) -> dict[str, Any]:
     """Return a letter, and its receipt, as a plain JSON value; bytes of the value that are not UTF-8 are escaped."""
     one = letter.rejected
     again, why_not = again_of(one)

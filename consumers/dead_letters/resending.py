@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from consumers.dead_letters.listing import Chosen, Letter, again_of, counts, read_letters
+from consumers.dead_letters.listing import Chosen, StoredLetter, again_of, counts, read_letters
 from consumers.models.moving import whoever
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.ingest import dead_letter as deadletter
@@ -112,7 +112,7 @@ def _value_of(again: msgspec.Raw) -> bytes | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ResendPlan:
     """What a call would send; nothing is written yet.
 
     Attributes
@@ -146,14 +146,14 @@ class Plan:
 
 def plan(
     cluster: Cluster, source: str, target: str, wanted: Chosen, mended: dict[str, bytes | None] | None = None
-) -> Plan:
+) -> ResendPlan:
     """Read what `resend` would send; parameters and errors as there."""
     _require_another(source, target)
     cluster.describe(target)
     found = _sort_out(cluster, source, target, wanted, mended)
     ids = frozenset(letter.rejected.id for record in found.ready for letter in record.letters)
     models = tuple(sorted({letter.rejected.model for letter in found.chosen}))
-    return Plan(ids, models, tuple(counts(found.chosen, found.before)))
+    return ResendPlan(ids, models, tuple(counts(found.chosen, found.before)))
 
 
 def resend(
@@ -162,6 +162,7 @@ def resend(
     target: str,
     wanted: Chosen,
     now: datetime,
+    *,
     mended: dict[str, bytes | None] | None = None,
     agreed: Collection[str] | None = None,
 ) -> Resent:
@@ -231,14 +232,14 @@ class _Again:
     """A record to be sent, and the letters that ask for it: of each model that rejected it, one."""
 
     value: bytes
-    letters: list[Letter]
+    letters: list[StoredLetter]
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """The chosen letters; what to send of them, the ids of those sent before, and why others are not sent."""
 
-    chosen: list[Letter]
+    chosen: list[StoredLetter]
     ready: list[_Again]
     before: set[str]
     left: Counter[str]
@@ -280,7 +281,7 @@ def place_of(name: str) -> str:
     return name.partition("/")[2]
 
 
-def rows_of(letter: Letter) -> int:
+def rows_of(letter: StoredLetter) -> int:
     """Return how many rows of its record a letter is of."""
     return int(letter.rejected.rejected.split(" of ")[0])
 

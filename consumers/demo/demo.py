@@ -122,7 +122,10 @@ def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
     )
     with tempfile.TemporaryDirectory() as directory, EmbeddedBroker() as broker:
         settings = settings_for(Path(directory), split, broker.bootstrap_servers, reducer)
-        metrics, health = Metrics(TRAINER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+        metrics, health = (
+            Metrics(TRAINER.of(settings)).with_process(),
+            Health(stuck_after_s=settings.http.stuck_after_s),
+        )
         board = TrainerBoard(settings, metrics)
         with HttpServer(settings.http, health, metrics.registry, site_of(settings, board, metrics, health)) as http:
             console.print(

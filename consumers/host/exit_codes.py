@@ -9,7 +9,6 @@ from streamsvm.errors import ConfigurationError, StateError, StreamsvmError, Tra
 EXIT_CLEAN: Final = 0
 EXIT_UNFORESEEN: Final = 1
 """Exit status of an unexpected error, a defect. A supervisor restarts the daemon; an alert fires if that repeats."""
-EXIT_USAGE: Final = 2
 EXIT_FATAL: Final = 70
 EXIT_RETRYABLE: Final = 75
 EXIT_CONFIGURATION: Final = 78

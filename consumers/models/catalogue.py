@@ -41,7 +41,7 @@ class VersionFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CatalogueEntry:
     """One version as the topic holds it.
 
     Attributes
@@ -100,7 +100,7 @@ class Catalogue:
     Parameters
     ----------
     name, models_topic : str
-    values : iterable of Entry
+    values : iterable of CatalogueEntry
         In the log's order; of a value that stands there twice the first counts.
     names : Aliases
         What the aliases topic says.
@@ -111,7 +111,7 @@ class Catalogue:
 
     Attributes
     ----------
-    entries : dict of int to Entry
+    entries : dict of int to CatalogueEntry
         The versions whose hashes follow from what the aliases topic names, by number, ascending.
     """
 
@@ -119,7 +119,7 @@ class Catalogue:
         self,
         name: str,
         models_topic: str,
-        values: Iterable[Entry],
+        values: Iterable[CatalogueEntry],
         names: Aliases,
         retired: AbstractSet[int] = frozenset(),
         *,
@@ -130,14 +130,14 @@ class Catalogue:
         self.complete = complete
         self._names = names
         self._retired = retired
-        self._values: dict[int, dict[str, Entry]] = {}
+        self._values: dict[int, dict[str, CatalogueEntry]] = {}
         for entry in values:
             self._values.setdefault(entry.number, {}).setdefault(entry.sha256, entry)
         self.entries = dict(sorted(self._anchored().items()))
 
-    def _anchored(self) -> dict[int, Entry]:
+    def _anchored(self) -> dict[int, CatalogueEntry]:
         """Return what follows from the newest version; then from the aliases, where that leads no further."""
-        head, found, known = self._names.head, dict[int, Entry](), dict[int, str]()
+        head, found, known = self._names.head, dict[int, CatalogueEntry](), dict[int, str]()
         for roots in ([head.alias] if head else [], self._names.named.values()):
             for alias in roots:
                 known.setdefault(alias.number, alias.sha256)
@@ -150,7 +150,7 @@ class Catalogue:
         return found
 
     @property
-    def doubtful(self) -> dict[int, list[Entry]]:
+    def doubtful(self) -> dict[int, list[CatalogueEntry]]:
         """Every value under a number that is not the one that follows, or of which none does; in the log's order."""
         return {
             number: others
@@ -173,7 +173,7 @@ class Catalogue:
         good = (one for one in self.standing if one < number and self.entries[one].gate != "refused")
         return max(good, default=None)
 
-    def require(self, which: int | str) -> Entry:
+    def require(self, which: int | str) -> CatalogueEntry:
         """Return a version by its number, or by the beginning of its SHA-256.
 
         Raises
@@ -203,7 +203,7 @@ class Catalogue:
             )
         return right
 
-    def _require_hash(self, digits: str) -> Entry:
+    def _require_hash(self, digits: str) -> CatalogueEntry:
         found = [entry for values in self._values.values() for sha, entry in values.items() if sha.startswith(digits)]
         if not found:
             raise ConfigurationError(
@@ -293,9 +293,9 @@ def read_catalogue(
     TransientError
         If no broker answers, or a transaction stays open.
     """
-    topic, entries, tombstones = settings.output.models_topic, list[Entry](), set[int]()
+    topic, entries, tombstones = settings.output.models_topic, list[CatalogueEntry](), set[int]()
     for records, complete in backwards.spans(cluster, topic, timeout_s, span):
-        found = list[Entry]()
+        found = list[CatalogueEntry]()
         for record in records:
             if record.value is None:
                 tombstones.add(version_number(record.key, settings.name) or 0)
@@ -320,12 +320,12 @@ def _retired_by_trail(cluster: Cluster, settings: Settings, timeout_s: float) ->
     return found
 
 
-def _entry(record: Record, name: str, figures: bool) -> Entry | None:
+def _entry(record: Record, name: str, figures: bool) -> CatalogueEntry | None:
     seen = seen_in(record, name)
     if seen is None or record.value is None:
         return None
     headers = dict(record.headers)
-    return Entry(
+    return CatalogueEntry(
         number=seen.number,
         offset=seen.offset,
         sha256=seen.sha256,

@@ -44,7 +44,7 @@ PATIENCE_S: Final = 30.0
 Say = Callable[[str], None]
 
 
-class Position(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LastDone(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The version that was done last, and of which topic."""
 
     models_topic: str
@@ -53,7 +53,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sha256: str
 
 
-def read_position(file: Path, name: str, models_topic: str) -> Position | None:
+def read_position(file: Path, name: str, models_topic: str) -> LastDone | None:
     """Return what a file says was done last; None if there is no file.
 
     Raises
@@ -62,7 +62,7 @@ def read_position(file: Path, name: str, models_topic: str) -> Position | None:
         If it cannot be read, or is of another model.
     """
     try:
-        found = msgspec.json.decode(file.read_bytes(), type=Position)
+        found = msgspec.json.decode(file.read_bytes(), type=LastDone)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
@@ -77,7 +77,7 @@ def read_position(file: Path, name: str, models_topic: str) -> Position | None:
     return found
 
 
-def write_position(file: Path, position: Position) -> None:
+def write_position(file: Path, position: LastDone) -> None:
     """Replace the file; after a power failure it is the old one or the new one.
 
     Raises
@@ -172,7 +172,7 @@ class Hook:
                 for record in tail.poll(BATCH_RECORDS, POLL_S):
                     table.note(record)
 
-    def _require_same(self, names: Aliases, done: Position) -> None:
+    def _require_same(self, names: Aliases, done: LastDone) -> None:
         """Refuse a topic whose version of that number is another one, or that does not come so far."""
         found: Record | str = "no such version"
         if names.newest >= done.version:
@@ -189,7 +189,7 @@ class Hook:
             f"Remove {self.file} to begin with the newest version.",
         )
 
-    def _do_up_to(self, names: Aliases, done: Position | None) -> Position | None:
+    def _do_up_to(self, names: Aliases, done: LastDone | None) -> LastDone | None:
         """Run the command for each version after the one done last; return which is done last now."""
         head = names.head
         assert head is not None
@@ -206,7 +206,7 @@ class Hook:
             if isinstance(found, str):
                 self.say(f"{version_key(self.name, number)} is passed over: {found}")
             sha256 = "" if isinstance(found, str) else sha256_of(found.value or b"")
-            done = Position(models_topic=self.models_topic, model=self.name, version=number, sha256=sha256)
+            done = LastDone(models_topic=self.models_topic, model=self.name, version=number, sha256=sha256)
             write_position(self.file, done)
         return done
 

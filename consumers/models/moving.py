@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from consumers.models.catalogue import Entry, holds, holds_before, read_catalogue, read_names
+from consumers.models.catalogue import CatalogueEntry, holds, holds_before, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
@@ -82,11 +82,11 @@ class Records:
         """Read what the aliases topic says now."""
         return read_names(self.cluster, self.settings)
 
-    def version(self, which: int | str, names: Aliases) -> Entry:
+    def version(self, which: int | str, names: Aliases) -> CatalogueEntry:
         """Read where a version stands; `ConfigurationError` if it is not there, or could be a forgery."""
         return self.trusted(read_catalogue(self.cluster, self.settings, names, holds(which)).require(which))
 
-    def trusted(self, entry: Entry) -> Entry:
+    def trusted(self, entry: CatalogueEntry) -> CatalogueEntry:
         """Return a version; `ConfigurationError` if readers ask for a signature that it lacks."""
         output = self.settings.output
         keys = TrustedKeys.of(output.trusted_keys_file, output.trusted_keys)

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from consumers.host.untrusted_text import cell
-from consumers.models.catalogue import Catalogue, Entry
+from consumers.models.catalogue import Catalogue, CatalogueEntry
 from streamsvm.model.certified import Certified, percent
 from streamsvm.model.comparison import Change, Comparison
 from streamsvm.model.pointers import current_key, pin_key
@@ -23,7 +23,7 @@ WIDE: Final = 120
 """Characters of a line from which on the list of versions has all its columns."""
 
 
-def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str, Any]]:
+def listed(entries: Iterable[CatalogueEntry], names: Aliases, name: str) -> list[dict[str, Any]]:
     """Return the versions as plain JSON values, each with what names it."""
     naming: dict[int, list[str]] = {}
     for key, alias in sorted(names.named.items()):
@@ -31,7 +31,7 @@ def listed(entries: Iterable[Entry], names: Aliases, name: str) -> list[dict[str
     return [_plain(entry, naming.get(entry.number, [])) for entry in entries]
 
 
-def _plain(entry: Entry, aliases: list[str]) -> dict[str, Any]:
+def _plain(entry: CatalogueEntry, aliases: list[str]) -> dict[str, Any]:
     figures = entry.figures
     return {
         "version": entry.number,

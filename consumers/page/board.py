@@ -20,21 +20,21 @@ from consumers.page.past import NOTHING, Past, letter_of, version_line
 from consumers.page.status import (
     BucketPart,
     Figures,
-    GatePart,
+    GateStatus,
     LeafPart,
-    Letters,
+    LettersStatus,
     Moment,
     PartitionPart,
     ScoringMoment,
-    Verdict,
+    VerdictStatus,
     VersionPart,
 )
 from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.ingest.decoder import RejectedRecord
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition_state import OpenLeaf
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
@@ -93,7 +93,7 @@ class BoardSnapshot:
     """What a trainer left; a mapping in it is never changed. `learned` rows are those that were not rejected."""
 
     taken: datetime
-    verdict: Verdict
+    verdict: VerdictStatus
     partitions: tuple[PartitionPart, ...] = ()
     learned: int = 0
     versions: tuple[VersionPart, ...] = ()
@@ -102,7 +102,7 @@ class BoardSnapshot:
     skill: AnySkill | None = None
     threshold: str = ""
     subject: Subject | None = None
-    letters: Letters | None = None
+    letters: LettersStatus | None = None
     yesterday: Moment | None = None
 
 
@@ -181,11 +181,11 @@ class TrainerBoard:
         self.snapshot: BoardSnapshot | None = None
         """What was left last; None before the first look."""
 
-    _gate: GatePart | None
+    _gate: GateStatus | None
     _current: int | None
     _skill: AnySkill | None
     _subject: Subject | None
-    _letters: Letters | None
+    _letters: LettersStatus | None
     _rejected: RejectedRecord | None
     _missing: tuple[Label, ...]
 
@@ -212,7 +212,7 @@ class TrainerBoard:
             return
         self._rejected = newest
         own = self._settings.input
-        letters = self._letters or Letters(topic=own.dead_letters, before=None, newest=None)
+        letters = self._letters or LettersStatus(topic=own.dead_letters, before=None, newest=None)
         self._letters = structs.replace(letters, newest=letter_of(own.topic, newest, now))
         self._look_at = -math.inf
 
@@ -226,9 +226,17 @@ class TrainerBoard:
         if head.gate is None or not head.gate.holds_back:
             self._current = version.number
         before = self.snapshot or BoardSnapshot(
-            taken=now, verdict=Verdict(level="waiting", current=None, good=None, headline="Starting", detail="")
+            taken=now, verdict=VerdictStatus(level="waiting", current=None, good=None, headline="Starting", detail="")
         )
-        line = version_line(version, head.sha256, now, result.seconds, self._gate, skill, result.certified)
+        line = version_line(
+            version,
+            head.sha256,
+            now,
+            seconds=result.seconds,
+            gate=self._gate,
+            skill=skill,
+            certified=result.certified,
+        )
         self._versions = tuple(replace_current(part, self._current) for part in (line, *self._versions))[:MOST_VERSIONS]
         self._subject = _subject(version, result)
         drawing = before.drawing
@@ -303,7 +311,7 @@ class ServingSnapshot:
 
     loaded: Loaded | None = None
     history: tuple[ScoringMoment, ...] = ()
-    letters: Letters | None = None
+    letters: LettersStatus | None = None
     yesterday: ScoringMoment | None = None
 
     @property
@@ -338,13 +346,13 @@ class ScorerBoard:
         """Note the version that scores from now on."""
         self.snapshot = replace(self.snapshot, loaded=loaded)
 
-    def found(self, letters: Letters) -> None:
+    def found(self, letters: LettersStatus) -> None:
         """Note what the dead-letter topic held at the start."""
         self.snapshot = replace(self.snapshot, letters=letters)
 
     def rejected(self, topic: str, dead_letters: str, newest: RejectedRecord, now: datetime) -> None:
         """Note the record that was rejected last."""
-        letters = self.snapshot.letters or Letters(topic=dead_letters, before=None, newest=None)
+        letters = self.snapshot.letters or LettersStatus(topic=dead_letters, before=None, newest=None)
         self.snapshot = replace(self.snapshot, letters=structs.replace(letters, newest=letter_of(topic, newest, now)))
 
     def scored(self, records: int, points: int, positive: int | None, latency_s: float | None) -> None:
@@ -381,7 +389,7 @@ class ScorerBoard:
         self.snapshot = replace(self.snapshot, history=self._history.moments, yesterday=self._history.day_before(now))
 
 
-def since(verdict: Verdict, before: Verdict | None, now: datetime) -> Verdict:
+def since(verdict: VerdictStatus, before: VerdictStatus | None, now: datetime) -> VerdictStatus:
     """Return a verdict with the time since when its headline has been true."""
     same = before is not None and before.headline == verdict.headline
     at = before.since if before is not None and same else now
@@ -444,8 +452,8 @@ def _partition(
     return PartitionPart(number, leaf.sealed, rows, parts, held, tuple((one.rows, one.share) for one in horizons))
 
 
-def _gate(gate: Gate | None) -> GatePart | None:
-    return None if gate is None else GatePart(gate.outcome, gate.why, gate.candidate, gate.present)
+def _gate(gate: Gate | None) -> GateStatus | None:
+    return None if gate is None else GateStatus(gate.outcome, gate.why, gate.candidate, gate.present)
 
 
 def _threshold(version: Version) -> str:

@@ -8,7 +8,7 @@ from datetime import datetime
 from consumers.page import drawings
 from consumers.page.markup import MINUS, Child, Markup, element, join
 from consumers.page.status import (
-    Letters,
+    LettersStatus,
     Looks,
     Status,
 )
@@ -80,7 +80,7 @@ def table_of(
 
 
 def letters_of(
-    reasons: Mapping[str, int], path: str, letters: Letters | None, letters_path: str, now: datetime
+    reasons: Mapping[str, int], path: str, letters: LettersStatus | None, letters_path: str, now: datetime
 ) -> Markup:
     """Return what was rejected: counts by reason since this start, and the newest one, whenever that was.
 
@@ -89,7 +89,7 @@ def letters_of(
     reasons : mapping of str to int
     path, letters_path : str
         Where they stand in the status.
-    letters : Letters or None
+    letters : LettersStatus or None
     now : datetime
     """
     rows = [

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from consumers.page.board import Drawing
 from consumers.page.boundary import Projection, Segments, border
 from consumers.page.markup import MINUS, Markup, element, join, raw
-from consumers.page.status import Moment, PartitionPart, Structure
+from consumers.page.status import Moment, PartitionPart, StructureStatus
 
 WIDTH: Final = 720.0
 HEIGHT: Final = 460.0
@@ -137,7 +137,7 @@ def component(projection: Projection, index: int, names: Sequence[str]) -> str:
 # -------------------------------------------------------------------- structure
 
 
-def counter(structure: Structure, part: PartitionPart) -> Markup:
+def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
     """Return a partition's buckets, of a counter the highest level first, then the open leaf."""
     cells = _cells(structure, part)
     wide = 2 * BOX if structure.kind == "chain" else BOX
@@ -171,7 +171,7 @@ def counter(structure: Structure, part: PartitionPart) -> Markup:
     )
 
 
-def _cells(structure: Structure, part: PartitionPart) -> list[tuple[str, int, int]]:
+def _cells(structure: StructureStatus, part: PartitionPart) -> list[tuple[str, int, int]]:
     """Return label, buckets held and places: of all, or of each level of a counter, the highest first."""
     if structure.kind == "chain":
         return [("chain", min(1, len(part.buckets)), 1)]

@@ -20,7 +20,7 @@ from typing import Final
 import structlog
 
 from consumers.host.untrusted_text import printable
-from consumers.page.status import Figures, GatePart, LetterPart, Letters, Moment, VersionPart
+from consumers.page.status import Figures, GateStatus, LetterPart, LettersStatus, Moment, VersionPart
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord
@@ -65,12 +65,12 @@ class Past:
         The newest first.
     newest : Loaded or None
         The newest version as it is.
-    letters : Letters or None
+    letters : LettersStatus or None
     """
 
     versions: tuple[VersionPart, ...] = ()
     newest: Loaded | None = None
-    letters: Letters | None = None
+    letters: LettersStatus | None = None
 
     @property
     def moments(self) -> tuple[Moment, ...]:
@@ -118,7 +118,7 @@ def past_of(cluster: Cluster, name: str, models_topic: str, letters_topic: str, 
     )
 
 
-def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> Letters:
+def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> LettersStatus:
     """Return what a dead-letter topic holds: how many, at most, and the newest one of this model."""
     held, found = None, list[LetterPart]()
     with _as_far_as_possible(topic):
@@ -130,7 +130,9 @@ def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> Letters:
                 start = max(low, high - LAST_OFFSETS)
                 records = cluster.read_to_end(topic, number, start=start, timeout_s=READ_TIMEOUT_S)
                 found += [letter for record in records if (letter := _letter(record, name)) is not None]
-    return Letters(topic=topic, before=held, newest=max(found, key=lambda one: one.time or _LONG_AGO, default=None))
+    return LettersStatus(
+        topic=topic, before=held, newest=max(found, key=lambda one: one.time or _LONG_AGO, default=None)
+    )
 
 
 def letter_of(topic: str, rejected: RejectedRecord, now: datetime) -> LetterPart:
@@ -186,10 +188,10 @@ def _line(loaded: Loaded, record: Record) -> VersionPart:
         loaded.version,
         loaded.sha256,
         time_of((record.timestamp_ms or 0) / 1000.0 if published is None else published) or _LONG_AGO,
-        _float(headers.get(SECONDS_HEADER)) or 0.0,
-        _gate(headers),
-        loaded.skill,
-        loaded.certified,
+        seconds=_float(headers.get(SECONDS_HEADER)) or 0.0,
+        gate=_gate(headers),
+        skill=loaded.skill,
+        certified=loaded.certified,
         earlier=True,
     )
 
@@ -198,11 +200,11 @@ def version_line(
     version: Version,
     sha256: str,
     published: datetime,
+    *,
     seconds: float,
-    gate: GatePart | None,
+    gate: GateStatus | None,
     skill: AnySkill | None,
     certified: Certified | None,
-    *,
     earlier: bool = False,
 ) -> VersionPart:
     """Return what the page says of one version."""
@@ -240,14 +242,14 @@ def version_line(
     )
 
 
-def _gate(headers: dict[str, bytes]) -> GatePart | None:
+def _gate(headers: dict[str, bytes]) -> GateStatus | None:
     outcome = headers.get(model_codec.GATE_HEADER, b"").decode(errors="replace")
     if outcome not in ("passed", "refused", "unscored", "waits"):
         return None
     own, other = (
         _float(headers.get(header)) for header in (model_codec.GATE_ACCURACY_HEADER, model_codec.GATE_PRESENT_HEADER)
     )
-    return GatePart(outcome, "", own, other)  # type: ignore[arg-type] # checked above
+    return GateStatus(outcome, "", own, other)  # type: ignore[arg-type] # checked above
 
 
 def _float(header: bytes | None) -> float | None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from consumers.metrics import Metrics
 from consumers.page.board import ServingSnapshot
-from consumers.page.status import DriftPart, ScoringMoment, ScoringPart, Verdict
+from consumers.page.status import DriftPart, ScoringMoment, ScoringPart, VerdictStatus
 from consumers.settings import Settings
 from streamsvm.quality.drift import LEAST_SCORES
 
@@ -47,10 +47,10 @@ class ScorerFacts:
     history: tuple[ScoringMoment, ...]
 
 
-def verdict_of(facts: ScorerFacts, snapshot: ServingSnapshot) -> Verdict:
+def verdict_of(facts: ScorerFacts, snapshot: ServingSnapshot) -> VerdictStatus:
     """Judge a scorer that is healthy and has a version, or none yet."""
     if snapshot.loaded is None:
-        return Verdict(
+        return VerdictStatus(
             level="waiting",
             current=None,
             good=None,
@@ -61,9 +61,9 @@ def verdict_of(facts: ScorerFacts, snapshot: ServingSnapshot) -> Verdict:
     scores = f"Version {snapshot.loaded.version.number} is in use; {facts.scored:,} points are scored"
     if facts.rejecting:
         said = f"{scores}, but most of the newest records were rejected: see the dead letters."
-        return Verdict(level="bad", current=None, good=False, headline="Rejecting most records", detail=said)
+        return VerdictStatus(level="bad", current=None, good=False, headline="Rejecting most records", detail=said)
     if late := _late(facts.history):
-        return Verdict(level="bad", current=False, good=None, headline="Behind", detail=f"{late}. {scores}.")
+        return VerdictStatus(level="bad", current=False, good=None, headline="Behind", detail=f"{late}. {scores}.")
     index, chance = facts.drift.index, facts.drift.chance
     if index is not None and chance is not None and index > max(MUCH, chance):
         moved = (
@@ -71,8 +71,10 @@ def verdict_of(facts: ScorerFacts, snapshot: ServingSnapshot) -> Verdict:
             f"it stays below {chance:.2f}"
         )
         said = f"Scores differ from those of the version's audit sample: {moved}. {scores}."
-        return Verdict(level="fair", current=None, good=None, headline="Scoring, but scores have drifted", detail=said)
-    return Verdict(level="good", current=None, good=None, headline="Scoring", detail=f"{scores}.", since=at)
+        return VerdictStatus(
+            level="fair", current=None, good=None, headline="Scoring, but scores have drifted", detail=said
+        )
+    return VerdictStatus(level="good", current=None, good=None, headline="Scoring", detail=f"{scores}.", since=at)
 
 
 def _late(history: Sequence[ScoringMoment]) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import structs
 
 from consumers.host.runtime import Health
-from consumers.host.web.answers import Answer
+from consumers.host.web.answers import HttpAnswer
 from consumers.metrics import Metrics
 from consumers.page import drawings
 from consumers.page.board import Drawing, ScorerBoard, TrainerBoard
@@ -84,27 +84,33 @@ class Site:
         self._looked: _Looked | None = None
         here = files(__package__)
         self._constants = {
-            "/page.css": Answer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
-            "/page.js": Answer("text/javascript; charset=utf-8", here.joinpath("script.js").read_bytes(), HEADERS),
-            "/icon.svg": Answer("image/svg+xml", drawings.ICON.encode(), HEADERS),
-            "/status.schema.json": Answer(
+            "/page.css": HttpAnswer("text/css; charset=utf-8", here.joinpath("style.css").read_bytes(), HEADERS),
+            "/page.js": HttpAnswer("text/javascript; charset=utf-8", here.joinpath("script.js").read_bytes(), HEADERS),
+            "/icon.svg": HttpAnswer("image/svg+xml", drawings.ICON.encode(), HEADERS),
+            "/status.schema.json": HttpAnswer(
                 "application/schema+json", here.joinpath("status-1.schema.json").read_bytes(), HEADERS
             ),
         }
 
-    def answer(self, path: str) -> Answer | None:
+    def answer(self, path: str) -> HttpAnswer | None:
         """Answer a request for a path; None if the path does not belong to the page."""
         if path == "/":
-            return Answer("text/html; charset=utf-8", self._page(), HEADERS)
+            return HttpAnswer("text/html; charset=utf-8", self._page(), HEADERS)
         if path == "/status.json":
             status = self.status()
-            return Answer("application/json", encode(status), (*HEADERS, ("ETag", etag(status))))
+            return HttpAnswer("application/json", encode(status), (*HEADERS, ("ETag", etag(status))))
         return self._constants.get(path)
 
     def status(self) -> Status:
         """Return the status now."""
         return status_of(
-            self._settings, self._board, self._metrics, self._health, self._started, self._now(), self._looks()
+            self._settings,
+            self._board,
+            self._metrics,
+            self._health,
+            started=self._started,
+            now=self._now(),
+            looks=self._looks(),
         )
 
     def _page(self) -> bytes:
@@ -137,7 +143,7 @@ class Site:
 
 def site_of(
     settings: Settings, board: TrainerBoard | ScorerBoard, metrics: Metrics, health: Health
-) -> Callable[[str], Answer | None] | None:
+) -> Callable[[str], HttpAnswer | None] | None:
     """Return what answers for the live page of a daemon; None where it is switched off."""
     return Site(settings, board, metrics, health).answer if settings.http.page else None
 

@@ -1,8 +1,9 @@
 """The shape of `/status.json`, which the page is made from, too.
 
 `format` names it: a reader refuses another one. Within a format, fields are only ever added. Times are ISO 8601 in UTC;
-`null` is what is not known, or not known yet; a position is `[offset, row]`, the next row to learn. The same as a JSON
-Schema: `status-1.schema.json` beside this module, made by `python -m consumers.page.status`.
+`null` is what is not known, or not known yet; what belongs to a branch (`consumers.page.blocks`) is there only where it
+is on; a position is `[offset, row]`, the next row to learn. The same as a JSON Schema: `status-1.schema.json` beside
+this module, made by `python -m consumers.page.status` where all branches are installed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from consumers.page.blocks import INPUT, STATUS, open_to_branches
 from streamsvm.choices import MemoryName
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.skill import Skill
@@ -23,7 +25,7 @@ FORMAT: Final = "streamsvm.status/1"
 Level = Literal["good", "fair", "bad", "waiting", "stopped"]
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
+class VerdictStatus(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     """The status in one line.
 
     Attributes
@@ -49,7 +51,7 @@ class Verdict(msgspec.Struct, frozen=True, omit_defaults=False, kw_only=True):
     since: datetime | None = None
 
 
-class Process(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The daemon itself; `waiting_for` says what is missing where it is not ready."""
 
     version: str
@@ -83,7 +85,7 @@ class LetterPart(msgspec.Struct, frozen=True, kw_only=True):
     time: datetime | None
 
 
-class Letters(msgspec.Struct, frozen=True, kw_only=True):
+class LettersStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Dead letters beyond the counts since the start.
 
     Attributes
@@ -100,36 +102,11 @@ class Letters(msgspec.Struct, frozen=True, kw_only=True):
     newest: LetterPart | None
 
 
-class LateLabels(msgspec.Struct, frozen=True, kw_only=True):
-    """How labels of a topic of their own are joined.
-
-    Attributes
-    ----------
-    topic : str
-    outcomes : dict of str to int
-        Rows and labels decided since the start, by outcome.
-    open_rows, held_rows : int
-        Rows that wait for a label, and rows within the horizon.
-    bytes : int
-        Memory of the join.
-    oldest_row_s, waiting_s : float
-        Age of the oldest row within the horizon, in the time of the logs; how long one log has waited for the other.
-    """
-
-    topic: str
-    outcomes: dict[str, int]
-    open_rows: int
-    held_rows: int
-    bytes: int
-    oldest_row_s: float
-    waiting_s: float
-
-
-class Input(msgspec.Struct, frozen=True, kw_only=True):
+@open_to_branches(INPUT)
+class InputStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What was read since the start of the process.
 
     Records and rows, records behind the end of each partition, rejected rows by reason; `letters` reaches further back.
-    `labels` is null where labels come with the features.
     """
 
     topic: str
@@ -139,8 +116,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True):
     lag: dict[str, int]
     lag_total: int | None
     dead_letters: dict[str, int]
-    letters: Letters | None = None
-    labels: LateLabels | None = None
+    letters: LettersStatus | None = None
 
 
 class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,7 +156,7 @@ class PartitionPart(msgspec.Struct, frozen=True):
     horizons: tuple[tuple[int, float], ...] = ()
 
 
-class Structure(msgspec.Struct, frozen=True):
+class StructureStatus(msgspec.Struct, frozen=True):
     """The structures of all partitions: a `tree` of at most `buckets`, or of a counter of base `fan_in`; or a `chain`.
 
     Or `dyadic`, of at most `buckets`, where rows are forgotten: `memory` says how.
@@ -196,7 +172,7 @@ class Structure(msgspec.Struct, frozen=True):
     memory: MemoryName = "all"
 
 
-class Memory(msgspec.Struct, frozen=True):
+class MemoryStatus(msgspec.Struct, frozen=True):
     """Points held now, the most points held so far, and the bytes of the coresets and of the newest checkpoint."""
 
     points_held: int
@@ -228,7 +204,7 @@ class Moment(msgspec.Struct, frozen=True):
     true: float | None = None
 
 
-class Quality(msgspec.Struct, frozen=True):
+class QualityStatus(msgspec.Struct, frozen=True):
     """How good answers are.
 
     Attributes
@@ -315,7 +291,7 @@ class Looks(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class GatePart(msgspec.Struct, frozen=True):
+class GateStatus(msgspec.Struct, frozen=True):
     """What the quality gate said; `candidate` and `present` are balanced accuracies on the same points."""
 
     outcome: Literal["passed", "refused", "unscored", "waits"]
@@ -348,7 +324,7 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     converged : bool
     seconds : float
         Of training; 0 where an earlier process published it and its record does not say.
-    gate : GatePart or None
+    gate : GateStatus or None
         None where there is no gate.
     cut : dict of partition to (offset, row)
         The position in each partition up to which the input was learned.
@@ -382,7 +358,7 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     audit_high: float | None
     converged: bool
     seconds: float
-    gate: GatePart | None
+    gate: GateStatus | None
     cut: dict[str, tuple[int, int]]
     balanced_accuracy: float | None = None
     answered: float | None = None
@@ -394,51 +370,21 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     bounded: int = 0
 
 
-class ChallengePart(msgspec.Struct, frozen=True, kw_only=True):
-    """Challenges, where output.gate is shadow.
-
-    Attributes
-    ----------
-    challenger : int
-        Number of the version that challenges the current one; 0 while there is none.
-    figure : str
-        By what they are compared.
-    labels, most_labels : int
-        Labels of rows that both scored so far, and after how many it is over.
-    champion_figure, challenger_figure : float or None
-        At the newest look, also of the challenge before; None before the first.
-    low, high : float or None
-        By how much the challenger does better then: an interval that holds at all looks together.
-    ended : dict of str to int
-        Challenges that ended since the start, by outcome.
-    """
-
-    challenger: int
-    figure: str
-    labels: int
-    most_labels: int
-    champion_figure: float | None
-    challenger_figure: float | None
-    low: float | None
-    high: float | None
-    ended: dict[str, int]
-
-
+@open_to_branches(STATUS)
 class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="trainer"):
     """What a trainer shows; `versions` are the newest ones, also of earlier processes, the newest first."""
 
     format: str = FORMAT
     name: str
     taken: datetime
-    process: Process
-    verdict: Verdict
-    input: Input
-    structure: Structure
-    memory: Memory
-    quality: Quality
+    process: ProcessStatus
+    verdict: VerdictStatus
+    input: InputStatus
+    structure: StructureStatus
+    memory: MemoryStatus
+    quality: QualityStatus
     versions: tuple[VersionPart, ...]
     looks: Looks | None = None
-    challenge: ChallengePart | None = None
 
 
 class ServingPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -539,8 +485,8 @@ class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", 
     format: str = FORMAT
     name: str
     taken: datetime
-    process: Process
-    verdict: Verdict
+    process: ProcessStatus
+    verdict: VerdictStatus
     topic: str
     output_topic: str
     scored_points: int
@@ -549,7 +495,7 @@ class ScorerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", 
     refused_models: int
     serving: ServingPart | None
     scoring: ScoringPart | None = None
-    letters: Letters | None = None
+    letters: LettersStatus | None = None
     looks: Looks | None = None
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from consumers.page import drawings
+from consumers.page.blocks import INPUT, STATUS, pieces
 from consumers.page.board import Drawing
 from consumers.page.cells import (
     NONE,
@@ -25,10 +26,9 @@ from consumers.page.cells import (
 from consumers.page.markup import MINUS, Child, Markup, element, join
 from consumers.page.status import (
     Figures,
-    LateLabels,
     PartitionPart,
-    Quality,
-    Structure,
+    QualityStatus,
+    StructureStatus,
     TrainerStatus,
     VersionPart,
 )
@@ -47,16 +47,6 @@ MOST_LINES = 8
 
 MOST_OPEN_PARTITIONS = 2
 """With more partitions the lists of their buckets are folded."""
-
-OUTCOMES = {
-    "joined": "Rows learned with their label",
-    "joined_early": "Of those, label before its row",
-    "absent": "Rows without a label at the end of the horizon",
-    "unmatched_label": "Labels without a row",
-    "doubled_row": "Rows with the key of another",
-    "doubled_label": "Labels that came again",
-    "changed_label": "Labels that changed",
-}
 
 KNOWS = {"some": "something", "none": "nothing", "unknown": "not clear yet"}
 
@@ -78,7 +68,7 @@ def trainer_part(status: TrainerStatus, picture: Markup | None, drawing: Drawing
                     status.input.letters, "input.letters", now)),
             class_="columns",
         ),
-        _challenge(status),
+        *pieces(STATUS, status, status),
         _versions(status.versions, now, shares=not _several(quality)),
         element(
             "details",
@@ -127,12 +117,12 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
     )  # fmt: skip
 
 
-def _several(quality: Quality) -> bool:
+def _several(quality: QualityStatus) -> bool:
     """Tell whether there are more than two labels."""
     return quality.labels is not None and len(quality.labels) > 2
 
 
-def _answered(quality: Quality, beside: Markup) -> Markup:
+def _answered(quality: QualityStatus, beside: Markup) -> Markup:
     """Return how often the positive label is the answer; of more than two labels how many are answered at all."""
     if not _several(quality):
         positive = None if quality.labels is None else quality.labels[1]
@@ -200,7 +190,7 @@ def _legend(drawing: Drawing) -> list[Markup]:
     ]
 
 
-def _quality(quality: Quality) -> Markup:
+def _quality(quality: QualityStatus) -> Markup:
     columns: tuple[tuple[str, str, Figures], ...] = (
         ("accuracy", "Accuracy", quality.accuracy),
         ("balanced_accuracy", "Balanced", quality.balanced_accuracy),
@@ -230,7 +220,7 @@ def _quality(quality: Quality) -> Markup:
     )
 
 
-def _accuracy(quality: Quality) -> Markup:
+def _accuracy(quality: QualityStatus) -> Markup:
     """Return balanced accuracy through time, of the model and of SGD.
 
     That of always answering with the same class is a half for ever, and would only flatten the others.
@@ -245,7 +235,7 @@ def _accuracy(quality: Quality) -> Markup:
     return _through_time("Is it right?", spark, legend, "The chart starts with the first scored points.")
 
 
-def _shares(quality: Quality) -> Markup:
+def _shares(quality: QualityStatus) -> Markup:
     moments, labels = quality.history, quality.labels
     positive = "the second label" if labels is None else labels[1]
     title = f"Shares of the newest points answered {positive}, and that are"
@@ -271,7 +261,7 @@ def _through_time(heading: Child, spark: Markup | None, legend: Markup, empty: s
     return element("section", element("h2", heading), shown)
 
 
-def _answers(quality: Quality) -> Markup:
+def _answers(quality: QualityStatus) -> Markup:
     """Return the two-by-two table of the newest version, or a line for each label, and what it comes to."""
     if _several(quality):
         return _answers_by_label(quality)
@@ -306,7 +296,7 @@ def _answers(quality: Quality) -> Markup:
     return element("section", element("h2", "What it answers"), *content)
 
 
-def _answers_by_label(quality: Quality) -> Markup:
+def _answers_by_label(quality: QualityStatus) -> Markup:
     """Return the table of more than two labels: their shares, how often each is the answer, and how often rightly."""
     skill, labels = quality.class_skill, quality.labels or ()
     figures = None if skill is None else skill.figures
@@ -362,7 +352,7 @@ ABOUT_MEMORY: Final = {
 """What a structure that forgets is, by `coreset.memory`."""
 
 
-def _structure(structure: Structure) -> Markup:
+def _structure(structure: StructureStatus) -> Markup:
     about = ABOUT_MEMORY.get(structure.memory) or (
         (
             "A tree: when a level is full, its buckets merge into one bucket of the next level, like a carry in a "
@@ -395,7 +385,7 @@ def _folded(parts: Sequence[Markup]) -> Markup | None:
     return element("details", element("summary", f"{len(parts)} more partitions"), inside, class_="more")
 
 
-def _partition(structure: Structure, index: int, part: PartitionPart) -> Markup:
+def _partition(structure: StructureStatus, index: int, part: PartitionPart) -> Markup:
     path = f"structure.partitions.{index}"
     digits = None
     if structure.kind == "tree" and not structure.buckets and structure.fan_in == 2 and part.sealed:
@@ -570,65 +560,7 @@ def _input(status: TrainerStatus) -> Markup:
         table_of("Records behind the end of the input", ["", "Records"], rows, numbers=1)
         if rows
         else element("p", "Not available yet.", class_="empty"),
-        None if read.labels is None else _late_labels(read.labels),
-    )
-
-
-def _challenge(status: TrainerStatus) -> Markup:
-    """Show who challenges the current version, and how challenges ended; nothing where there are none."""
-    found = status.challenge
-    if found is None:
-        return join()
-    current = next((version.number for version in status.versions if version.current), None)
-    named = found.figure.replace("_", " ") if found.figure != "auc" else "AUC"
-    rival = number_of("challenge.challenger", found.challenger) if found.challenger else join(NONE)
-    rows: list[list[Child]] = [
-        [
-            "Champion",
-            join(NONE if current is None else f"{current:,}"),
-            number_of("challenge.champion_figure", found.champion_figure, ".4f"),
-        ],
-        ["Challenger", rival, number_of("challenge.challenger_figure", found.challenger_figure, ".4f")],
-    ]
-    labels = join(
-        number_of("challenge.labels", found.labels), " of ", number_of("challenge.most_labels", found.most_labels)
-    )
-    certain = join(
-        number_of("challenge.low", found.low, "+.4f"), " to ", number_of("challenge.high", found.high, "+.4f")
-    )
-    ended = [f"{outcome}: {count:,}" for outcome, count in sorted(found.ended.items()) if count]
-    return element(
-        "section",
-        table_of(f"Champion and challenger, by {named} as served", ["", "Version", named], rows, numbers=2),
-        element("p", "Labels of rows that both scored: ", labels, "."),
-        element("p", "The challenger differs by ", certain, " (above 0: better); this holds at all looks together."),
-        element("p", "Challenges that ended since this start: ", ", ".join(ended) or "none", "."),
-    )
-
-
-def _late_labels(labels: LateLabels) -> Markup:
-    """Show how labels of a topic of their own are joined."""
-    path = "input.labels"
-    decided = max(1, sum(count for name, count in labels.outcomes.items() if name != "joined_early"))
-    outcomes = [
-        [
-            OUTCOMES.get(name, name),
-            join(number_of(f"{path}.outcomes.{name}", count), element("small", f" {count / decided:.1%}")),
-        ]
-        for name, count in sorted(labels.outcomes.items())
-    ]
-    return table_of(
-        f"Labels of the topic {labels.topic}",
-        ["", "Count"],
-        [
-            ["Rows that wait for a label", number_of(f"{path}.open_rows", labels.open_rows)],
-            ["Rows within the horizon", number_of(f"{path}.held_rows", labels.held_rows)],
-            ["Memory of the join", bytes_of(f"{path}.bytes", labels.bytes)],
-            ["Age of the oldest row, seconds", number_of(f"{path}.oldest_row_s", labels.oldest_row_s, ",.0f")],
-            ["One topic has waited for the other, seconds", number_of(f"{path}.waiting_s", labels.waiting_s, ",.0f")],
-            *outcomes,
-        ],
-        numbers=1,
+        *pieces(INPUT, read, status),
     )
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from consumers.page.status import Figures, GatePart, Verdict
+from consumers.page.status import Figures, GateStatus, VerdictStatus
 from streamsvm.config import Label
 from streamsvm.model.class_skill import NAMED, ClassSkill
 from streamsvm.model.skill import spelt
@@ -42,7 +42,7 @@ class Facts:
         Rows after which a cut falls due.
     lag : int or None
         Records that wait.
-    gate : GatePart or None
+    gate : GateStatus or None
         Of the newest version.
     current_number : int or None
         What the alias `current` names.
@@ -61,7 +61,7 @@ class Facts:
     learned: int
     cut_rows: int
     lag: int | None
-    gate: GatePart | None
+    gate: GateStatus | None
     current_number: int | None
     accuracy: Figures
     balanced_accuracy: Figures
@@ -71,15 +71,15 @@ class Facts:
     missing: tuple[Label, ...] = ()
 
 
-def verdict_of(facts: Facts) -> Verdict:
+def verdict_of(facts: Facts) -> VerdictStatus:
     """Judge; `since` is left open."""
     if not facts.number:
-        return Verdict(level="fair", current=None, good=None, headline="No model yet", detail=_first(facts))
+        return VerdictStatus(level="fair", current=None, good=None, headline="No model yet", detail=_first(facts))
     behind, faults = _behind(facts), _faults(facts)
     judged = facts.balanced_accuracy.model is not None and facts.skill is not None and facts.skill.state == "some"
     good = False if faults else True if judged else None
     if behind:
-        return Verdict(
+        return VerdictStatus(
             level="bad",
             current=False,
             good=good,
@@ -87,7 +87,7 @@ def verdict_of(facts: Facts) -> Verdict:
             detail=_join(behind, *faults),
         )
     if faults:
-        return Verdict(
+        return VerdictStatus(
             level="bad",
             current=True,
             good=False,
@@ -95,14 +95,14 @@ def verdict_of(facts: Facts) -> Verdict:
             detail=_join(*faults, _unseen(facts), _covers(facts)),
         )
     if judged:
-        return Verdict(
+        return VerdictStatus(
             level="good",
             current=True,
             good=True,
             headline="Current and good",
             detail=_join(_unseen(facts), _covers(facts), _better(facts.balanced_accuracy)),
         )
-    return Verdict(
+    return VerdictStatus(
         level="fair",
         current=True,
         good=None,

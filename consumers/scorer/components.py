@@ -13,7 +13,7 @@ from streamsvm.kafka import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Components:
+class ScorerComponents:
     """The parts of a scorer.
 
     Attributes

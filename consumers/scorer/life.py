@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.host.runtime import schemas_of
-from consumers.scorer.components import Components
+from consumers.scorer.companion import companion_of
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.serving import Serving
-from consumers.scorer.shadow import Shadow, subscriber_of
 from consumers.settings import Settings
 from consumers.streams.abandonable import BoundedCluster, heeding
 from consumers.streams.dead_letters import DeadLetters
@@ -21,7 +21,7 @@ from consumers.streams.settling import TIMEOUTS
 from consumers.streams.standstill import Standstill
 from consumers.streams.topics import refuse_shared
 from streamsvm.ingest import avro_scan
-from streamsvm.kafka import Slots, TopicSpec
+from streamsvm.kafka import GroupSlots, TopicSpec
 from streamsvm.registry.signing import TrustedKeys
 from streamsvm.registry.subscriber import ModelSubscriber
 
@@ -34,7 +34,7 @@ which makes several calls and reads in between what may be much, has no limit of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class ScorerLife:
     """The parts that live from a start to a stop.
 
     Attributes
@@ -46,7 +46,7 @@ class Life:
     cluster : BoundedCluster
     identity : TopicIdentity
         Of the input.
-    slots : Slots
+    slots : GroupSlots
         Of the group.
     subscriber : ModelSubscriber
     serving : Serving
@@ -58,7 +58,7 @@ class Life:
     places: Sequence[tuple[str, int]]
     cluster: BoundedCluster
     identity: TopicIdentity
-    slots: Slots
+    slots: GroupSlots
     subscriber: ModelSubscriber
     serving: Serving
     standstill: Standstill
@@ -70,13 +70,13 @@ def group_of(settings: Settings) -> str:
     return settings.scoring.group or f"{settings.name}-scorer"
 
 
-def begin(settings: Settings, components: Components, watch: ScorerWatch, stack: ExitStack) -> Life:
+def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, stack: ExitStack) -> ScorerLife:
     """Create what topics are missing, follow the model, and make all parts.
 
     Parameters
     ----------
     settings : Settings
-    components : Components
+    components : ScorerComponents
     watch : ScorerWatch
     stack : ExitStack
         Gets what must be closed.
@@ -112,8 +112,8 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
         models_topic=output.models_topic,
         trusted=TrustedKeys.of(output.trusted_keys_file, output.trusted_keys),
     )
-    shadow = subscriber_of(settings, connection)
-    life = Life(
+    companion = companion_of(settings, connection, components.metrics)
+    life = ScorerLife(
         partitions=partitions,
         places=places,
         cluster=cluster,
@@ -125,9 +125,9 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
             components,
             watch,
             subscriber,
-            Shadow(shadow, components.metrics),
-            letters,
-            schemas,
+            companion=companion,
+            dead_letters=letters,
+            schemas=schemas,
             max_message_bytes=min(connection.max_message_bytes, int(limit or 1 << 62)),
         ),
         standstill=Standstill(
@@ -136,8 +136,7 @@ def begin(settings: Settings, components: Components, watch: ScorerWatch, stack:
         transaction_timeout_s=TRANSACTION_TIMEOUT_S,
     )
     stack.enter_context(subscriber)
-    if shadow is not None:
-        stack.enter_context(shadow)
+    stack.enter_context(companion)
     return life
 
 

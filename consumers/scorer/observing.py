@@ -74,6 +74,7 @@ class ScorerWatch:
         metrics: Metrics,
         health: Health,
         board: ScorerBoard,
+        *,
         monotonic: Callable[[], float] = time.monotonic,
         clock: Callable[[], float] = time.time,
     ) -> None:

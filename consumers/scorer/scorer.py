@@ -34,8 +34,8 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from consumers.scorer.components import Components
-from consumers.scorer.life import Life, begin, group_of
+from consumers.scorer.components import ScorerComponents
+from consumers.scorer.life import ScorerLife, begin, group_of
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.seat import Seat, take_seat
 from consumers.settings import Settings
@@ -49,10 +49,10 @@ from streamsvm.kafka import (
     Backoff,
     Batch,
     Cluster,
+    MemberProgress,
     Message,
     OffsetOutOfRange,
     OutcomeUnknown,
-    Progress,
     Publisher,
     Record,
     Recreated,
@@ -93,10 +93,10 @@ class Scorer:
     Parameters
     ----------
     settings : Settings
-    components : Components
+    components : ScorerComponents
     """
 
-    def __init__(self, settings: Settings, components: Components) -> None:
+    def __init__(self, settings: Settings, components: ScorerComponents) -> None:
         self._settings = settings
         self._components = components
         self._health = components.health
@@ -138,7 +138,7 @@ class Scorer:
                 self._turn(life)
             log.info("stopped")
 
-    def _await_model(self, life: Life) -> None:
+    def _await_model(self, life: ScorerLife) -> None:
         """Wait for the first version, without a slot and without consuming, until it comes or the daemon is stopped."""
         said = ""
         self._components.metrics.put("streamsvm_serving_version", 0)
@@ -154,7 +154,7 @@ class Scorer:
 
     # ------------------------------------------------------------------- slot
 
-    def _join(self, life: Life) -> None:
+    def _join(self, life: ScorerLife) -> None:
         """Claim a slot and begin to join the group in it; tried again while the broker does not say who is there."""
         try:
             slot = self._claimed(life)
@@ -175,7 +175,7 @@ class Scorer:
             "started", name=self._settings.name, topic=self._settings.scoring.topic, group=group, delivery=delivery
         )
 
-    def _claimed(self, life: Life) -> Slot | None:
+    def _claimed(self, life: ScorerLife) -> Slot | None:
         """Claim a slot, the main loop alive; None if stopped before the broker answered."""
         claim = Aside(life.slots.claim)
         while not claim.finished(POLL_S):
@@ -184,7 +184,7 @@ class Scorer:
                 return None
         return claim.returned
 
-    def _lose_seat(self, seat: Seat, life: Life, error: Fenced) -> None:
+    def _lose_seat(self, seat: Seat, life: ScorerLife, error: Fenced) -> None:
         """Let go of a slot that another member has taken, and have another claimed, unless a person chose this one.
 
         Raises
@@ -205,7 +205,7 @@ class Scorer:
         self._show_broker(life)
         self._stop.wait(self._claims.next_s(random.random()))
 
-    def _give_up_seat(self, life: Life) -> None:
+    def _give_up_seat(self, life: ScorerLife) -> None:
         """Leave the group, and only then let the publisher go."""
         if (seat := self._seat) is not None:
             try:
@@ -215,7 +215,7 @@ class Scorer:
 
     # ------------------------------------------------------------------- turn
 
-    def _turn(self, life: Life) -> None:
+    def _turn(self, life: ScorerLife) -> None:
         """Score at most one batch; blocks at most about `POLL_S` if there is none."""
         self._health.beat()
         if not self._schema_wait.over:
@@ -253,7 +253,7 @@ class Scorer:
             self._trouble = ""  # what was put back may be another's by now, or was committed after all
             seat.publisher.poll()
 
-    def _look_after_readers(self, life: Life, seat: Seat) -> None:
+    def _look_after_readers(self, life: ScorerLife, seat: Seat) -> None:
         """Settle where readers of the scores are held up: by a scorer that died, or by this one's own past."""
         held_up = "" if life.cluster.embedded else life.standstill.turn()
         self._health.require("readers", held_up)
@@ -264,7 +264,7 @@ class Scorer:
             seat.subscription.rewind()
             self._let_go(seat)
 
-    def _pass(self, gap: Recreated | OffsetOutOfRange, seat: Seat, life: Life) -> None:
+    def _pass(self, gap: Recreated | OffsetOutOfRange, seat: Seat, life: ScorerLife) -> None:
         """Read on at the first record, if `scoring.on_gap` says so.
 
         Raises
@@ -307,7 +307,7 @@ class Scorer:
 
     # ---------------------------------------------------------------- deliver
 
-    def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: Life) -> bool:
+    def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: ScorerLife) -> bool:
         """Score a batch and hand it over; one that fails for now is read again, and what follows it: then False."""
         positions, begun = positions_after(records), time.monotonic()
         metrics = self._components.metrics
@@ -338,7 +338,7 @@ class Scorer:
         return True
 
     def _score_when_known(
-        self, records: Sequence[Record], seat: Seat, life: Life
+        self, records: Sequence[Record], seat: Seat, life: ScorerLife
     ) -> tuple[list[Message], Scored] | None:
         """Score a batch. While a schema is unavailable return None: the batch is then read again."""
         try:
@@ -355,9 +355,9 @@ class Scorer:
         seat: Seat,
         publisher: Publisher,
         messages: Sequence[Message],
-        progress: Progress,
+        progress: MemberProgress,
         positions: Mapping[int, int],
-        life: Life,
+        life: ScorerLife,
     ) -> None:
         # Only now: a batch counts if the topic was asked for its id after its newest record was fetched.
         asked_at = time.monotonic()
@@ -390,7 +390,7 @@ class Scorer:
             self._let_go(seat)
         self._stop.wait(RETRY_S)
 
-    def _recover(self, seat: Seat, life: Life) -> None:
+    def _recover(self, seat: Seat, life: ScorerLife) -> None:
         """Take the id over, and settle what is left open; what the group then has is what was committed."""
         try:
             settling = "the scorer is settling transactions that its slot left open"
@@ -427,7 +427,7 @@ class Scorer:
                     return False
         return True
 
-    def _leave(self, seat: Seat, life: Life) -> None:
+    def _leave(self, seat: Seat, life: ScorerLife) -> None:
         """Leave the group, unless the broker is away: then the group finds out by itself."""
         self._seat = None
         life.slots.release(seat.slot)
@@ -436,7 +436,7 @@ class Scorer:
                 "group_not_left", remedy="other scorers get this scorer's partitions when its session has expired"
             )
 
-    def _show_broker(self, life: Life, seat: Seat | None = None) -> None:
+    def _show_broker(self, life: ScorerLife, seat: Seat | None = None) -> None:
         missing, group = self._trouble, group_of(self._settings)
         if seat is not None and seat.publisher is None and not missing:
             missing = f"this scorer has not been admitted to group {group} yet"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from consumers.scorer.life import Life, group_of
+from consumers.scorer.life import ScorerLife, group_of
 from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.streams.score_settlement import ScoreSettlement, writer_of
-from streamsvm.kafka import Progress, Publisher, Slot, Standing, Subscription
+from streamsvm.kafka import GroupStanding, MemberProgress, Publisher, Slot, Subscription
 
 VACANT_SLOTS: Final = 6
 """How many slots without a member are looked into where the group's positions stay in doubt."""
@@ -38,7 +38,7 @@ class Seat:
     settlement: ScoreSettlement
     publisher: Publisher | None = None
 
-    def renew(self, life: Life) -> None:
+    def renew(self, life: ScorerLife) -> None:
         """Take the slot's transactional id over, and settle what is left open under it.
 
         Raises
@@ -59,7 +59,7 @@ class Seat:
         self.publisher = publisher
 
 
-def take_seat(slot: Slot, life: Life, settings: Settings, stop: Stop) -> Seat:
+def take_seat(slot: Slot, life: ScorerLife, settings: Settings, stop: Stop) -> Seat:
     """Begin to join the group in a claimed slot."""
     topic, group = settings.scoring.topic, group_of(settings)
     subscription = life.cluster.subscription(
@@ -94,22 +94,22 @@ class Members:
         group: str,
         topic: str,
         subscription: Subscription,
-        life: Life,
+        life: ScorerLife,
     ) -> None:
         self._standings = life.cluster.standings(group, topic)
         self._subscription = subscription
         self._life = life
 
-    def standings(self) -> dict[int, Standing]:
+    def standings(self) -> dict[int, GroupStanding]:
         """See `consumers.streams.score_settlement.Group`."""
         return {partition: self._known(one) for partition, one in self._standings.of(self._life.partitions).items()}
 
-    def _known(self, one: Standing) -> Standing:
+    def _known(self, one: GroupStanding) -> GroupStanding:
         """Return a position, without the offset if that is one of a topic that was deleted."""
         known = self._life.identity.topic_id
         return replace(one, offset=None) if one.topic_id and known and one.topic_id != known else one
 
-    def progress(self, positions: Mapping[int, int]) -> Progress:
+    def progress(self, positions: Mapping[int, int]) -> MemberProgress:
         """See `consumers.streams.score_settlement.Group`."""
         return self._subscription.progress(positions)
 

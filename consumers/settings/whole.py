@@ -27,6 +27,7 @@ from streamsvm.config import (
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.declaring import tables
 from streamsvm.features.recipe import Recipe
+from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.option_texts import named_directory, table_in_words
 from streamsvm.secrecy import MASK, is_secret
 from streamsvm.sections import Seed
@@ -91,6 +92,12 @@ class Settings(BaseSettings):
     quality: QualityConfig = Field(default=QualityConfig(), description="How quality is watched.")
     http: HttpConfig = Field(default=HttpConfig(), description="Metrics and health.")
     log: LogConfig = Field(default=LogConfig(), description="Logs.")
+
+    @field_validator("coreset", mode="after")
+    @classmethod
+    def _of_a_memory_that_is_there(cls, coreset: CoresetConfig) -> CoresetConfig:
+        memory_kind(coreset.memory)
+        return coreset
 
     @field_validator("kafka", mode="before")
     @classmethod

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from consumers.streams.ports import Stop
 from streamsvm.errors import StreamsvmError
-from streamsvm.kafka import Cluster, Connection, Message, OutcomeUnknown, Progress, Publisher
+from streamsvm.kafka import Cluster, Connection, MemberProgress, Message, OutcomeUnknown, Publisher
 
 T = TypeVar("T")
 LOOK_S: Final = 0.1
@@ -114,7 +114,7 @@ class BoundedPublisher(Publisher):
         self,
         messages: Sequence[Message],
         last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
-        progress: Progress | None = None,
+        progress: MemberProgress | None = None,
     ) -> list[int]:
         """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
         publish = super().publish
@@ -124,7 +124,7 @@ class BoundedPublisher(Publisher):
         """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
         self._bounded(super().confirm)
 
-    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+    def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
         """See `streamsvm.kafka.Publisher`; `OutcomeUnknown` if it does not return."""
         sweep = super().sweep
         self._bounded(lambda: sweep(messages, progress))

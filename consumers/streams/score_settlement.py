@@ -25,7 +25,7 @@ from consumers.streams.settling import (
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
-from streamsvm.kafka import Cluster, Message, Place, Progress, Publisher, Standing
+from streamsvm.kafka import Cluster, GroupStanding, MemberProgress, Message, Place, Publisher
 from streamsvm.places import rejected_source_of, source_of
 
 _AFTER_ID: Final = "~"
@@ -41,10 +41,10 @@ def writer_of(topic_id: str) -> str:
 class Group(Protocol):
     """The positions of a consumer group, which scorers commit with their scores."""
 
-    def standings(self) -> dict[int, Standing]:
+    def standings(self) -> dict[int, GroupStanding]:
         """Return the position of every partition of the input."""
 
-    def progress(self, positions: Mapping[int, int]) -> Progress:
+    def progress(self, positions: Mapping[int, int]) -> MemberProgress:
         """Return positions in the form in which a publisher commits them."""
 
     def confirm(self, positions: Mapping[int, int]) -> None:
@@ -158,7 +158,7 @@ class ScoreSettlement(Settlement):
         of, told, _ = attempt.partition(_AFTER_ID)
         return bool(told) and of != self._topic_id()[:_ID_CHARACTERS]
 
-    def _standings(self) -> dict[int, Standing]:
+    def _standings(self) -> dict[int, GroupStanding]:
         """Return the group's positions, after waiting for transactions that are about to end by themselves."""
         deadline = self._monotonic() + GRACE_S
         while True:
@@ -238,7 +238,7 @@ class ScoreSettlement(Settlement):
         )
 
 
-def _passed(part: Part, input_topic: str, standings: Mapping[int, Standing]) -> bool:
+def _passed(part: Part, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
     """Tell whether the group is past the record that a part was made from: then another scorer has scored it."""
     position = positions_of([part], input_topic)
     return any(

@@ -14,7 +14,7 @@ from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
 from consumers.trainer.owner_watch import MakeOwnerWatch, OwnerWatch
 from consumers.trainer.topic_watch import MakeWatch, ThreadedWatch
-from consumers.trainer.training_thread import Worker as TrainingThread
+from consumers.trainer.training_thread import TrainingThread
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.schemas import Schemas

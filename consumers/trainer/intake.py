@@ -106,6 +106,7 @@ class Intake(OneProcess):
         self,
         settings: Settings,
         pipeline: Reading,
+        *,
         reader: Input,
         outbox: Outbox,
         dead_letters: DeadLetters,

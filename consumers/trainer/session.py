@@ -67,6 +67,7 @@ class Session:
         delivery: Delivery,
         metrics: Metrics,
         monotonic: Callable[[], float],
+        *,
         wait: Callable[[float], object] = time.sleep,
         waiting: Callable[[str], bool] = lambda _: False,
     ) -> None:

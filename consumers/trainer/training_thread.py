@@ -16,7 +16,7 @@ from streamsvm.learning.recipe import Made, TrainFunction, make
 from streamsvm.learning.tuning import Tuning
 
 
-class Worker:
+class TrainingThread:
     """Trains one cut at a time in a thread.
 
     Parameters

@@ -20,7 +20,7 @@ import numpy as np
 from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
 from streamsvm.certificate.kernels import STRATA
 from streamsvm.certificate.survey import MOST_OTHERS, Survey, joined
-from streamsvm.coreset.totals import differing
+from streamsvm.coreset.accounting import differing
 from streamsvm.errors import ConfigurationError
 from streamsvm.model.certified import gap_of, percent, rounded, rows_text
 from streamsvm.model.fit import Fit

@@ -17,15 +17,15 @@ from streamsvm.checkpoint.forms import (
     PlacedPoints,
     describes,
 )
-from streamsvm.checkpoint.parts import classes, forgetful, join, parts_of, totals
+from streamsvm.checkpoint.parts import parts_of, spans
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = parts_of("partition", forgetful.PARTITION, join.PARTITION, totals.LEAF)
+PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION)
 
 
-@describes(Bucket, parts=parts_of("bucket", forgetful.BUCKET, totals.BUCKET))
+@describes(Bucket, parts=parts_of("bucket", spans.BUCKET))
 class PlacedBucket(Form):
     """Describes a bucket."""
 
@@ -51,7 +51,7 @@ class PlacedScreen(Form):
     reach: float
 
 
-@describes(Screened, parts=parts_of("screen", classes.SCREEN, totals.SCREEN))
+@describes(Screened, parts=parts_of("screen"))
 class PlacedScreened(Form):
     """Describes the state of a screen."""
 

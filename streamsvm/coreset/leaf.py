@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamsvm.coreset.accounting import Account, Accounting, LeafAccount
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screened, Screener
-from streamsvm.coreset.screens import AnyScreened, AnyScreener, calibrated
+from streamsvm.coreset.screens import LeafScreened, LeafScreener
 from streamsvm.coreset.structure import Extent, time_range
-from streamsvm.coreset.totals import Changed, Totals, differing
 from streamsvm.points import Points, Position, Rows
 
 
@@ -33,14 +31,22 @@ class Leaf:
     dtype : numpy dtype of the features
     classes : int
         Whose totals its moments have.
+    accounting : Accounting or None
+        What keeps an account of rows that came with other values.
     """
 
     def __init__(
-        self, start: Position, rows: int, dimension: int, dtype: np.dtype[np.floating], classes: int = 2
+        self,
+        start: Position,
+        rows: int,
+        dimension: int,
+        dtype: np.dtype[np.floating],
+        classes: int = 2,
+        accounting: Accounting | None = None,
     ) -> None:
         self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
         self._shared = False
-        self._capacity = rows
+        self._capacity, self._accounting = rows, accounting
         # Shared: moments are never changed in place.
         self._nothing = Moments.zero(dimension, classes)
         self._reset(start)
@@ -53,7 +59,7 @@ class Leaf:
         """Valid points seen."""
         return self._extent.moments.count if self._screener is None else self._screener.state.accepted
 
-    def state(self) -> tuple[Points, Extent, AnyScreened | None]:
+    def state(self) -> tuple[Points, Extent, LeafScreened | None]:
         """Return points, extent and screen as they are now; what is added later does not change them.
 
         The points are views. From here on the leaf lets their memory be: it appends behind them, and takes new memory
@@ -64,7 +70,7 @@ class Leaf:
         return (
             self.points,
             self.extent,
-            state.copy(self._kept) if isinstance(state, Screened) else state and state.copy(),
+            None if state is None else state.copy(self._kept),
         )
 
     def _own(self, kept: int) -> None:
@@ -78,10 +84,10 @@ class Leaf:
         self._own(0)
         self._kept = 0
         self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
-        self._screener: AnyScreener | None = None
-        self._as_came: tuple[Changed, list[tuple[NDArray[np.intp], Points]]] | None = None
+        self._screener: LeafScreener | None = None
+        self._as_came: LeafAccount | None = None
 
-    def screen(self, screener: AnyScreener) -> None:
+    def screen(self, screener: LeafScreener) -> None:
         """Let an empty leaf span what a screen says."""
         # A screen decides for every row of its leaf, so that what is kept depends on the leaf alone.
         assert not self._extent.rows
@@ -114,24 +120,18 @@ class Leaf:
         return self._buffer.take(slice(0, self._kept))
 
     @property
-    def screened(self) -> AnyScreened | None:
+    def screened(self) -> LeafScreened | None:
         """The state of the screen, if there is one; its arrays change with the next `add`."""
         return None if self._screener is None else self._screener.state
 
     def calibrated(self, observed: Observed) -> Points:
         """Return the points held, under weights that meet the exact totals of all rows seen; note how it went."""
-        return self.points if self._screener is None else calibrated(self.points, self._screener.state, observed)
+        return self.points if self._screener is None else self._screener.state.calibrated(self.points, observed)
 
     @property
-    def totals(self) -> Totals | None:
-        """Totals of the points held, where some did not come as they are; None where all did, or a screen has them."""
-        if self._as_came is None:
-            return None
-        changed, rows = self._as_came
-        own, beside = self.points.weight.copy(), Points.union([points for _, points in rows])
-        for at, _ in rows:
-            own[at] = 0.0
-        return Totals(own, beside, changed=changed)
+    def totals(self) -> Account | None:
+        """Account of the points held, where some did not come as they are; None where all did, or a screen has them."""
+        return None if self._as_came is None else self._as_came.account(self.points)
 
     @property
     def missing(self) -> int:
@@ -160,23 +160,13 @@ class Leaf:
         self._extent = self._extent.join(fresh)
         if self._screener is None:
             points = rows.points.take(rows.accepted)
-            if came is not None:
-                self._note_changed(points, came.take(rows.accepted))
+            if came is not None and self._accounting is not None:
+                came = came.take(rows.accepted)
+                self._as_came = self._accounting.of_changed(self._as_came, points, came, self._kept)
             self._keep(points)
         else:
             self._own(self._kept)  # a screen that is full halves what it holds, in place
-            arguments = rows.points, rows.accepted, self._buffer, self._kept
-            if isinstance(self._screener, Screener):
-                self._kept = self._screener.screen(*arguments, came)
-            else:
-                self._kept = self._screener.screen(*arguments)
-
-    def _note_changed(self, points: Points, came: Points) -> None:
-        at = np.flatnonzero(differing(points, came))
-        if len(at):
-            before, rows = self._as_came or (Changed.none(came.dimension), [])
-            beside = came.take(at)
-            self._as_came = before.add(points.take(at), beside), [*rows, (self._kept + at, beside)]
+            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept, came)
 
     def _keep(self, accepted: Points) -> None:
         stop = self._kept + len(accepted)
@@ -187,14 +177,11 @@ class Leaf:
         self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
 
     def restore(
-        self, points: Points, extent: Extent, screener: AnyScreener | None = None, totals: Totals | None = None
+        self, points: Points, extent: Extent, screener: LeafScreener | None = None, totals: Account | None = None
     ) -> None:
         """Put a checkpoint's content in place."""
         self._screener = screener
-        self._as_came = None
-        if totals is not None:
-            assert totals.changed is not None
-            self._as_came = totals.changed, [(np.flatnonzero(totals.own == 0.0), totals.beside)]
+        self._as_came = None if totals is None else totals.reopened()
         assert len(points) <= min(extent.rows, self._capacity)
         self._own(0)
         self._kept = len(points)
@@ -213,8 +200,10 @@ class Leaf:
         return sealed
 
 
-def totals_of(points: Points, held: Points, screened: AnyScreened | None, known: Totals | None) -> Totals | None:
-    """Return the totals of an open leaf's rows; None where its screen has none.
+def account_of(
+    points: Points, held: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
+) -> Account | None:
+    """Return the account of an open leaf's rows; None where its screen has none.
 
     Parameters
     ----------
@@ -222,17 +211,14 @@ def totals_of(points: Points, held: Points, screened: AnyScreened | None, known:
         What it holds, as it is learned: outliers of a first leaf are drawn in when it is sealed.
     held : Points
         What it holds.
-    screened : Screened, ClassScreened or None
-    known : Totals or None
+    screened : LeafScreened or None
+    known : Account or None
         `Leaf.totals`.
+    accounting : Accounting
     """
     if screened is None:
-        return known or Totals.of_rows(points, held)
-    if not isinstance(screened, Screened) or screened.condensed is None:
-        return None
-    epoch = screened.condensed.epoch()
-    own = screened.condensed.own[: len(points)].copy()
-    return Totals(own, screened.condensed.beside, () if epoch is None else (epoch,), screened.condensed.changed)
+        return known or accounting.of_rows(points, held)
+    return screened.account(points)
 
 
 def _like(buffer: Points) -> Points:

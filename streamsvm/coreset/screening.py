@@ -44,12 +44,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.band import farthest
+from streamsvm.coreset.accounting import Account, Accounting, ScreenAccount
+from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import (
-    DELTA,
     KERNEL_SHARES,
     POINTS_A_CONSTRAINT,
     SHARES,
@@ -59,7 +59,6 @@ from streamsvm.coreset.reducers.calibrated import (
 )
 from streamsvm.coreset.row_kernels import label_means
 from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, back_substituted, evaluate, keep, thin
-from streamsvm.coreset.totals import BESIDE, EXPECTED, Changed, Condensed, Frame, differing, distances, frame_of_rows
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Features, Points, Signs, Weights
 
@@ -165,7 +164,7 @@ class Screened:
         Exact weight of label (-1, +1) x {inactive, active}.
     totals : ndarray of shape (3, d)
         Exact sums of u z, of u z^2, and of u y z over the active rows; the last with class weights.
-    condensed : Condensed or None
+    condensed : ScreenAccount or None
         The rows that are not held any more, and the weights that the others came with; None: nobody keeps totals.
     """
 
@@ -175,7 +174,7 @@ class Screened:
     sums: Float
     weight: Float
     totals: Float
-    condensed: Condensed | None = None
+    condensed: ScreenAccount | None = None
 
     @property
     def rate(self) -> float:
@@ -209,6 +208,27 @@ class Screened:
             condensed=None if self.condensed is None else self.condensed.copy(held),
         )
 
+    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> Screener:
+        """Return the screener that goes on from a copy, with room for as many weights as the leaf may hold points."""
+        state = self.copy()
+        if state.condensed is not None:
+            own = np.zeros(capacity)
+            own[: len(state.condensed.own)] = state.condensed.own
+            state.condensed.own = own
+        return Screener(state, *leaf)
+
+    def calibrated(self, points: Points, observed: Observed) -> Points:
+        """See `calibrated`."""
+        return calibrated(points, self, observed)
+
+    def turned(self, buckets: Points) -> bool:
+        """See `turned`."""
+        return turned(self, buckets)
+
+    def account(self, points: Points) -> Account | None:
+        """Return the account of all rows of the leaf, which holds these points; None if none is kept."""
+        return None if self.condensed is None else self.condensed.account(points)
+
 
 class Screener:
     """Screens the rows of one leaf, and writes kept points into a buffer of the caller.
@@ -227,7 +247,7 @@ class Screener:
 
     @classmethod
     def begin(
-        cls, screen: Screen, seed: int, partition: int, leaf: int, condensed: Condensed | None = None
+        cls, screen: Screen, seed: int, partition: int, leaf: int, condensed: ScreenAccount | None = None
     ) -> Screener:
         """Begin a leaf."""
         sums = _starts(seed, partition, leaf, 0)
@@ -288,10 +308,8 @@ class Screener:
         own = _NO_WEIGHTS if condensed is None else condensed.own
         counted = _Counted(points, points.weight, margin)
         if came is not None and condensed is not None:
-            differ = accepted & differing(points, came)
-            if differ.any():
-                before = condensed.changed or Changed.none(points.dimension)
-                condensed.changed = before.add(points.take(differ), came.take(differ))
+            differ = condensed.note_changed(points, came, accepted)
+            if differ is not None:
                 counted = _as_they_came(differ, margin, came, state.screen)
         done = valid = 0
         while done < n:
@@ -341,28 +359,6 @@ class Screener:
         return stay
 
 
-def condensing(screen: Screen, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
-    """Return the empty totals of a screened leaf, under the screen's machine.
-
-    Parameters are those of `make_screen`, which made the screen, of no landmarks.
-    """
-    rows, margin, share = _evaluated(points, screen)
-    weight = points.class_weighted(pilot.class_weight).weight
-    frame = Frame(
-        scaling=screen.scaling,
-        machine=np.append(screen.coefficients, screen.intercept),
-        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
-    )
-    # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
-    most = int(BESIDE * capacity)
-    away = distances(rows, margin, frame)
-    order = np.argsort(away, kind="stable")
-    passed = points.weight * (accepted / points.weight.sum()) * np.maximum(0.0, 1.0 - screen.rate * share)
-    within = np.cumsum(passed[order]) <= EXPECTED * most
-    border = float(away[order][within][-1]) if within.any() and most else 0.0
-    return Condensed.begin(frame, points.X.dtype, capacity, border if np.isfinite(border) else 0.0, most)
-
-
 _NO_WEIGHTS: Final = np.empty(0)
 
 
@@ -382,7 +378,7 @@ def _as_they_came(changed: Mask, margin: Float, came: Points, screen: Screen) ->
     return _Counted(came, np.where(changed, 0.0, came.weight), margin)
 
 
-def warm_up(dtype: np.dtype[np.floating]) -> None:
+def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) -> None:
     """Compile, or load from numba's file cache, the functions that screening runs."""
     n = 2 * LEAST_CAPACITY
     points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
@@ -395,7 +391,8 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
         make_landmark_screen(points, replace(pilot, crowded=True), seen, n, n, 2 * n),
     ):
         buffer = points.take(np.arange(LEAST_CAPACITY))
-        condensed = None if screen.of_landmarks else condensing(screen, points, pilot, n, len(buffer))
+        of_screen = None if accounting is None or screen.of_landmarks else accounting.of_screen
+        condensed = None if of_screen is None else of_screen(screen, points, pilot, n, len(buffer))
         Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
 
 
@@ -405,7 +402,7 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     if not len(points):
         return points
     observed.reductions += 1
-    rows, margin, share = _evaluated(points, state.current)
+    rows, margin, share = evaluated(points, state.current)
     gradient, active = state.totals[2], margin < 1.0
     if state.screen.of_landmarks:
         rows, gradient = rows[:, -1:], gradient[:0]
@@ -415,18 +412,18 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     # Of a row that was kept by chance the weight is not its own, wherever it is.
     by_chance = state.rate * share * points.weight <= 1.0 + ROUNDED
     drawn = (share < LARGEST_SHARE) | by_chance | (state.current.reach == 0.0)
-    left = _beside(~drawn, weight, rows, points.y, active, totals, gradient)
+    left = _beside(~drawn, weight, rows, points.y, active, totals=totals, gradient=gradient)
     if drawn.all() or not _can_meet(left[0], label_sums(weight[drawn], points.y[drawn], active[drawn])):
-        weight = meet(weight, rows, points.y, active, totals, gradient, observed)
+        weight = meet(weight, rows, points.y, active, totals, gradient, observed=observed)
     elif drawn.any():
-        weight[drawn] = meet(weight[drawn], rows[drawn], points.y[drawn], active[drawn], *left, observed)
+        weight[drawn] = meet(weight[drawn], rows[drawn], points.y[drawn], active[drawn], *left, observed=observed)
     # Calibrated as the problem weighs them, kept in the points' own weights: class weights may change while the bucket
     # lives.
     return points.reweighted(weight / factor)
 
 
 def _beside(
-    band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, totals: Float, gradient: Float
+    band: Mask, weight: Float, rows: Float, y: Signs, active: Mask, *, totals: Float, gradient: Float
 ) -> tuple[Float, Float]:
     """Return what is left of totals and gradient beside the band; of totals, what rounding alone leaves is nothing."""
     own = label_sums(weight[band], y[band], active[band])
@@ -458,7 +455,7 @@ def turned(state: Screened, buckets: Points) -> bool:
     if not state.accepted or state.screen.of_landmarks:  # a kernel's hinge gradient is no vector of features
         return False
     class_weight = state.screen.terms[:, 5] / state.screen.terms[:, 5].max()
-    rows, margin, _ = _evaluated(buckets, state.screen)
+    rows, margin, _ = evaluated(buckets, state.screen)
     Z, total, of_leaf = rows[:, :-1], float(buckets.weight.sum()), float(state.weight.sum())
     active = buckets.weight * class_weight[(buckets.y > 0).astype(np.intp)] * buckets.y * (margin < 1.0)
     apart = np.einsum("i,ij->j", active, Z) / total - state.totals[2] / (state.screen.terms[:, 5].max() * of_leaf)
@@ -509,7 +506,7 @@ def make_screen(
         projection=np.zeros((d + 1, 0), np.float32),
     )
     raw, points = points, points.class_weighted(pilot.class_weight)
-    Z, margin, _ = _evaluated(points, blank)
+    Z, margin, _ = evaluated(points, blank)
     own, mean = np.empty(2), np.empty((2, d))
     label_means(Z, points.y, points.weight, own, mean)
     terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
@@ -637,7 +634,7 @@ def _columns(points: Points) -> tuple[Features, Signs, Weights]:
     return points.X, points.y, points.weight
 
 
-def _evaluated(points: Points, screen: Screen) -> tuple[Float, Float, Float]:
+def evaluated(points: Points, screen: Screen) -> tuple[Float, Float, Float]:
     """Return (z, 1), shape (n, d + 1), margins and s."""
     rows = np.ones((len(points), points.dimension + 1))
     np.subtract(points.X, screen.scaling[0], out=rows[:, :-1])

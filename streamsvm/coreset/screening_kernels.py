@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.coreset.reducers.calibrated import DELTA
+from streamsvm.coreset.band import DELTA
 from streamsvm.linalg import Float
 
 BLOCK: Final = 64

@@ -4,13 +4,13 @@ Invariant: the structure is a pure function of the partition's rows in log order
 seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-Two structures remember everything; `streamsvm.coreset.dyadic` has the one that forgets, and rooms may add others
-(`streamsvm.plugs`). A *tree* has a bounded number of buckets: when there is one too many, the two neighbours that stand
-for the least weight become one. Its memory is used all the time, while a *counter*, whose buckets merge like digits,
-has room for a bucket on every level of a stream that never comes, and holds half of them. A *chain* has one bucket,
-which is reduced again together with every leaf. There an old point passes as many reductions as leaves came after it;
-but each reduction sees everything known of the partition, and bucket and leaf can each take a large share of the
-memory.
+Two structures remember everything; `streamsvm.coreset.spans` is for buckets that know their own range only, and rooms
+may add others (`streamsvm.plugs`). A *tree* has a bounded number of buckets: when there is one too many, the two
+neighbours that stand for the least weight become one. Its memory is used all the time, while a *counter*, whose buckets
+merge like digits, has room for a bucket on every level of a stream that never comes, and holds half of them. A *chain*
+has one bucket, which is reduced again together with every leaf. There an old point passes as many reductions as leaves
+came after it; but each reduction sees everything known of the partition, and bucket and leaf can each take a large
+share of the memory.
 
 Source: merge and reduce is that of Tukan, Baykal, Feldman and Rus 2020, Alg. 2. Where we differ: the stream has no end,
 so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. Tree and chain
@@ -29,10 +29,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
+from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Purpose, Reducer, generator, reduce_for
-from streamsvm.coreset.totals import Totals
 from streamsvm.points import Points, Position
 
 
@@ -156,8 +156,8 @@ class Bucket:
         Least and greatest of the times of its leaves, in milliseconds; -1 where none has one, or nobody asks.
     before : Learned or None
         What the partition had learned where the bucket begins; None where nothing is ever forgotten.
-    totals : Totals or None
-        Of all of its rows; None where nobody keeps them.
+    totals : Account or None
+        Of all of its rows; None where nobody keeps any.
     """
 
     level: int
@@ -167,14 +167,14 @@ class Bucket:
     audit: tuple[Held, ...] = ()
     times: tuple[int, int] = NO_TIMES
     before: Learned | None = None
-    totals: Totals | None = None
+    totals: Account | None = None
 
 
-def totals_of(buckets: Sequence[Bucket]) -> Totals | None:
-    """Return the totals of the rows of several buckets, the oldest first; None where one has none."""
+def totals_of(buckets: Sequence[Bucket]) -> Account | None:
+    """Return the account of the rows of several buckets, the oldest first; None where one has none."""
     parts = [bucket.totals for bucket in buckets]
     known = [part for part in parts if part is not None]
-    return Totals.union(known) if len(known) == len(parts) else None
+    return known[0].followed_by(known[1:]) if len(known) == len(parts) else None
 
 
 @njit(cache=True, nogil=True)
@@ -259,7 +259,7 @@ class Structure(ABC):
         *,
         audit: tuple[Held, ...] = (),
         times: tuple[int, int] = NO_TIMES,
-        totals: Totals | None = None,
+        totals: Account | None = None,
     ) -> None:
         """Add a sealed leaf, and merge buckets.
 
@@ -291,7 +291,8 @@ class Structure(ABC):
         extent: Extent,
         pilot_of: PilotOf | None,
         most: int | None = None,
-        totals: Totals | None = None,
+        *,
+        totals: Account | None = None,
     ) -> Bucket:
         """Return a node of at most so many points, `bucket_points` by default; `totals` are those of the points."""
         most = most or self._bucket_points

@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 from streamsvm.algorithms import ReducerName, StructureName, one_of
 from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.events import points_given, recipe_given
 from streamsvm.estimators.inputs import check_labels, check_some_weight, checked_weight
@@ -33,6 +32,7 @@ from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
 from streamsvm.model.certified import Certified
@@ -638,6 +638,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         goal = self.cost is not None or self.target is not None
         require({"svm.cost": self.cost, "svm.target": self.target, LABELS: len(self.classes_)}, SPELLED)
         # Machines that share a structure have pilots of their own, over all of their support vectors.
+        given = {"window_points": self.window_points, "half_life_points": self.half_life_points}
+        lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
         several: dict[str, Any] = {"landmarks": None} if len(self.classes_) > 2 else {}
         try:
             learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
@@ -648,8 +650,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     memory=self.memory,
-                    window_points=self.window_points,
-                    half_life_points=self.half_life_points,
+                    **lengths,
                     structure=self.structure if self.memory == "all" else None,
                     memory_points=self.memory_points,
                     max_partitions=1,

@@ -9,10 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import isfinite
-from typing import Any
+from types import NoneType
+from typing import Any, Final
 
 import numpy as np
+import sklearn
 from scipy import sparse
+from sklearn.utils.fixes import parse_version
+
+_PARTS: Final[dict[str, Any]] = {
+    "_sparse": (bool, np.bool_),
+    "_gamma": (int, float, np.number),
+    "_gap": (int, float, np.number),
+    "_centred": (tuple, NoneType),
+    "n_features_in_": (int, np.integer),
+    "shape_fit_": tuple,
+}
+"""What a fitted `DropIn` has beside arrays, and of which types."""
+if parse_version(sklearn.__version__) >= parse_version("1.9"):
+    _PARTS["_effective_probability"] = (bool, np.bool_, str)
 
 
 def forget(estimator: Any) -> None:
@@ -39,10 +54,12 @@ def check_machine(machine: Any) -> None:
     ValueError
         If an array is missing, has another shape than the others ask for, or is not finite; names the array.
     """
+    _check_parts(machine)
     classes = len(_array(machine, "classes_")) if machine._counts_classes else 2
     given = machine.kernel == "precomputed" or callable(machine.kernel)
     rows = _shape(machine, "support_", 1)[0] if given else _shape(machine, "support_vectors_", 2)[0]
     if given:
+        _array(machine, "support_vectors_")
         _check_places(machine, rows)
     else:
         _expect(machine, "support_vectors_", (rows, machine.n_features_in_))
@@ -62,6 +79,18 @@ def check_machine(machine: Any) -> None:
         centres, intercepts, _, _ = machine._centred
         if centres.shape != (machines, machine.n_features_in_) or intercepts.shape != (machines,):
             raise _altered(machine, "_centred", f"has the shapes {centres.shape} and {intercepts.shape}")
+
+
+def _check_parts(machine: Any) -> None:
+    """Check what is not an array, but read by whoever decides: a pickle that was read by half lacks it."""
+    for name, kinds in _PARTS.items():
+        found = getattr(machine, name, _PARTS)
+        if not isinstance(found, kinds):
+            raise _altered(machine, name, "is missing" if found is _PARTS else f"is a {type(found).__name__}")
+    if not isfinite(machine._gamma):
+        raise _altered(machine, "_gamma", "is not finite")
+    if len(machine.shape_fit_) not in (1, 2):
+        raise _altered(machine, "shape_fit_", f"is {machine.shape_fit_}")
 
 
 def check_planes(machine: Any) -> None:

@@ -75,6 +75,7 @@ class _FirstLiblinear:
     max_iter: int
     coef_: Any
     intercept_: Any
+    n_iter_: int
     verbose: int
     random_state: Any
 

@@ -301,7 +301,7 @@ def _means_of(K, n):  # type: ignore[no-untyped-def]
         F[i] = (F[i] + (part - 1.0) * K[i, i]) / m
     square = F.mean()
     for _ in range(STEPS_OF_GUESS):
-        i = F.argmin()
+        i = int(F.argmin())
         falls, diagonal = square - F[i], part * K[i, i]
         length = square - 2.0 * F[i] + diagonal
         if not (falls > 0.0 and length > 0.0):

@@ -102,7 +102,8 @@ class SquaredLoss:
         return best, MOST_STEPS, reached
 
     def _short(self, v: Float) -> Float:
-        return np.maximum(0.0, self.height - np.asarray(self.S @ v).ravel())
+        short: Float = np.maximum(0.0, self.height - np.asarray(self.S @ v).ravel())
+        return short
 
     def _step(self, v: Float) -> Float | None:
         """Return the least point on Newton's line; None where rounding leaves none."""

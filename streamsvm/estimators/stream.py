@@ -14,12 +14,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
 from streamsvm.features.columns import columns_of
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.recipe import make
 from streamsvm.learning.removal import without
 from streamsvm.learning.tasks import Task, task_of

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from random import Random
 from typing import Any, Final
 
 import numpy as np
@@ -68,12 +67,13 @@ def drawn(stream: Iterable[Mapping[str, Any]], most: int) -> Sample:
     The first events of a file say little about it: most files stand in an order, of time for example, in which a field
     comes into use late and a label's share changes. Vitter's algorithm R (1985).
     """
-    chance, kept, count = Random(0), [], 0
+    chance, count = np.random.default_rng(0), 0
+    kept: list[tuple[int, Mapping[str, Any]]] = []
     for place, event in enumerate(stream):
         count = place + 1
         if place < most:
             kept.append((place, event))
-        elif (seat := chance.randrange(count)) < most:
+        elif (seat := int(chance.integers(count))) < most:
             kept[seat] = (place, event)
     kept.sort(key=lambda one: one[0])
     return Sample([event for _, event in kept], [place for place, _ in kept], count)
@@ -389,7 +389,7 @@ def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str 
 
 
 def _micros(text: str) -> int:
-    """Return when a text's time is, for an order; at the beginning of all times for one that is none."""
+    """Return the microseconds of a time, to put it in order; 0 for a text that cannot be read as one."""
     found = time_of_text(text)
     return 0 if found is None else found[0]
 

@@ -11,7 +11,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Set
 from itertools import pairwise
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -452,9 +452,6 @@ def _check_cross(feature: Cross, widths: Mapping[str, int], crosses: Set[str]) -
             )
     if feature.of[0] == feature.of[1]:
         raise ValueError(f"features.{feature.name} crosses {feature.of[0]!r} with itself: give two features")
-
-
-Kind = TypeVar("Kind", bound=Literally)
 
 
 def _check_label(label: Label) -> None:

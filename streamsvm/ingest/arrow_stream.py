@@ -77,7 +77,7 @@ def survey(value: bytes, most_rows: int, *, dictionaries: bool = False) -> tuple
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class _ArrowMessage:
     """A message's kind, where it starts, where its body begins, how long that is, and where its header's table is."""
 
     kind: int
@@ -87,7 +87,7 @@ class _Message:
     header: int
 
 
-def _messages(value: bytes) -> Iterator[_Message]:
+def _messages(value: bytes) -> Iterator[_ArrowMessage]:
     """Yield the messages.
 
     Raises
@@ -117,11 +117,11 @@ def _messages(value: bytes) -> Iterator[_Message]:
             )
         at_header = _field(value, message, 2)
         kind = _scalar(value, "<B", _field(value, message, 1))
-        yield _Message(kind, at, body, body_bytes, at_header + _int(value, "<i", at_header, least=0))
+        yield _ArrowMessage(kind, at, body, body_bytes, at_header + _int(value, "<i", at_header, least=0))
         at = body + body_bytes
 
 
-def _dictionary(value: bytes, message: _Message) -> _Message:
+def _dictionary(value: bytes, message: _ArrowMessage) -> _ArrowMessage:
     """Return the record batch of one column in a dictionary's message."""
     if _field(value, message.header, 2) and _int(value, "<B", _field(value, message.header, 2)):
         raise InvalidPoint("malformed_arrow", "the stream extends a dictionary, which is not supported; send it anew")
@@ -131,7 +131,7 @@ def _dictionary(value: bytes, message: _Message) -> _Message:
     return replace(message, header=at + _int(value, "<i", at, least=0))
 
 
-def _check_batch(value: bytes, batch: _Message) -> int:
+def _check_batch(value: bytes, batch: _ArrowMessage) -> int:
     """Return the number of rows of a record batch that is safe to decode.
 
     Raises
@@ -147,7 +147,7 @@ def _check_batch(value: bytes, batch: _Message) -> int:
     return _scalar(value, "<q", _field(value, batch.header, 0))
 
 
-def _check_buffers(value: bytes, batch: _Message) -> None:
+def _check_buffers(value: bytes, batch: _ArrowMessage) -> None:
     """Look that the buffers of a record batch lie in its body, and are together no larger than it.
 
     Raises

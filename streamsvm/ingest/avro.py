@@ -29,8 +29,9 @@ from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.ingest import avro_scan
+from streamsvm.ingest.avro_memory import Cost, Examined, most_memory
 from streamsvm.ingest.avro_programs import Program, compile_fields, compile_schema
-from streamsvm.ingest.avro_scan import Scanned
+from streamsvm.ingest.avro_scan import ScannedAvro
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
 from streamsvm.ingest.field_slots import Slots
 from streamsvm.ingest.framed import FRAME, KnownSchemas, SchemaKey, frame_of_datum, unknown
@@ -46,52 +47,9 @@ MOST_PLAIN: Final = 16
 """Schemas whose records are read without a look at what they may cost."""
 LARGEST_SCHEMA: Final = 1_000_000
 """Characters."""
-DEEPEST_SCHEMA: Final = 32
-"""Levels of the text."""
-DEEPEST_DATUM: Final = 500
-"""Levels of a datum. A schema of 1 MB can nest 14,000, its types naming one another; fastavro reads each level by a
-recursion in C, and 8,000 overflow a stack of 8 MB, which ends the process."""
-
 NUMBERS: Final = {"int", "long", "float", "double"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """What a datum of a schema takes: at least so many bytes; of memory at most `fixed`, and so much for each byte.
-
-    `depth` is how many levels of other data it holds.
-    """
-
-    least_bytes: int
-    fixed: float = 0.0
-    for_a_byte: float = 0.0
-    depth: int = 0
-
-    def repeated(self, place: float) -> float:
-        """Return the memory for a byte of many of them, with so much for the place of each."""
-        return self.for_a_byte + (self.fixed + place) / self.least_bytes
-
-
-_POINTER: Final = 2 * 8
-"""A place in a list, which grows ahead of what it holds."""
-_LIST: Final = 80.0
-_DICT: Final = 200.0
-_FIELD: Final = 64.0
-"""A field beyond the fifth."""
-_POINT: Final = 256.0
-"""What a row becomes beside its datum."""
-_NUMBER: Final = _Cost(1, 64.0)
-"""Also once more as a float."""
-_PRIMITIVES: Final = {
-    "null": _Cost(0),
-    "boolean": _Cost(1),
-    "int": _NUMBER,
-    "long": _NUMBER,
-    "float": _Cost(4, 64.0),
-    "double": _Cost(8, 64.0),
-    "bytes": _Cost(1, 64.0, 1.0),
-    "string": _Cost(1, 80.0, 4.0),
-}
 _BROKEN: Final = (
     EOFError,
     ValueError,
@@ -105,7 +63,7 @@ _BROKEN: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Schema:
+class _AvroSchema:
     """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many.
 
     `decimals` turns the decimals of a raw event into numbers; None where there are none.
@@ -115,10 +73,14 @@ class _Schema:
     row: Any
     many: bool
     features: tuple[str, ...]
-    cost: _Cost
+    cost: Cost
     program: Program | None = None
     unread: tuple[str, ...] = ()
     decimals: Convert | None = None
+
+    def most_memory(self, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
+        """See `streamsvm.ingest.avro_memory.most_memory`."""
+        return most_memory(self.cost, value_bytes, most_rows, most_bytes, many=self.many)
 
 
 class AvroReader:
@@ -210,7 +172,7 @@ class AvroReader:
         body.seek(start)
         if schema.many:
             _refuse_many(value[start : start + 10], most_rows)
-        counted, needed = _most_memory(schema, len(value), most_rows, most_bytes)
+        counted, needed = schema.most_memory(len(value), most_rows, most_bytes)
         refuse_expansion(needed, most_bytes)
         datum: Any
         try:
@@ -245,13 +207,13 @@ class AvroReader:
             return None
         return datum if decimals is None else decimals(datum)
 
-    def _keep_plain(self, frame: bytes, schema: _Schema) -> None:
+    def _keep_plain(self, frame: bytes, schema: _AvroSchema) -> None:
         """Let `event_of` read further values of a schema, if each is one record, and affordable at any size.
 
         The same bytes name the same schema in a header and in a value.
         """
         config = self._config
-        needed = _most_memory(schema, config.max_record_bytes, config.max_rows_per_record, config.decoded_bytes)[1]
+        needed = schema.most_memory(config.max_record_bytes, config.max_rows_per_record, config.decoded_bytes)[1]
         if not schema.many and needed <= config.decoded_bytes:
             if len(self._plain) >= MOST_PLAIN:
                 self._plain.clear()
@@ -264,7 +226,7 @@ class AvroReader:
         largest: float,
         most_rows: int,
         headers: Headers = None,
-    ) -> tuple[Scanned, list[tuple[tuple[str, ...], int]]] | None:
+    ) -> tuple[ScannedAvro, list[tuple[tuple[str, ...], int]]] | None:
         """Read many values at once; None if no value is of a schema that a program reads.
 
         What is declined may be valid or not; `rows_of` tells.
@@ -283,7 +245,7 @@ class AvroReader:
 
         Returns
         -------
-        Scanned
+        ScannedAvro
         list of (tuple of str, int)
             For each schema the fields that nobody reads, and how many accepted rows there are.
 
@@ -296,7 +258,16 @@ class AvroReader:
         if grouped is None:
             return None
         kept, which, schemas, programs = grouped
-        found = avro_scan.scan(kept, size, programs, which, _skipped(headers, size), self._config, largest, most_rows)
+        found = avro_scan.scan(
+            kept,
+            size,
+            programs,
+            which,
+            _skipped(headers, size),
+            config=self._config,
+            largest=largest,
+            most_rows=most_rows,
+        )
         rows = np.bincount(which[found.rows > 0], found.rows[found.rows > 0], len(schemas)).astype(int)
         return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
 
@@ -327,12 +298,12 @@ class AvroReader:
 
     def _grouped(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers
-    ) -> tuple[list[bytes], NDArray[np.int64], list[_Schema], list[Program]] | None:
+    ) -> tuple[list[bytes], NDArray[np.int64], list[_AvroSchema], list[Program]] | None:
         """Return values, which schema each has (-1: to be declined), the schemas, and their programs."""
         readable = (size > _skipped(headers, size)) & (size <= self._config.max_record_bytes)
         kept = [value if good and value else b"" for value, good in zip(values, readable.tolist(), strict=True)]
         places: dict[tuple[bytes, bytes | None], int] = {}
-        schemas: list[_Schema] = []
+        schemas: list[_AvroSchema] = []
         which, start = np.full(len(size), -1), 0
         for named, same in groupby(_frames(kept, headers)):
             stop = start + sum(1 for _ in same)
@@ -349,7 +320,7 @@ class AvroReader:
         programs = [schema.program for schema in schemas if schema.program is not None]
         return kept, which, schemas, programs
 
-    def _with_program(self, frame: bytes, header: bytes | None) -> _Schema | None:
+    def _with_program(self, frame: bytes, header: bytes | None) -> _AvroSchema | None:
         """Return the schema that a header names, or else a frame; None if there is none, or no program for it.
 
         Raises
@@ -363,18 +334,18 @@ class AvroReader:
             return None
         return None if schema.program is None else schema
 
-    def _affordable(self, schema: _Schema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
+    def _affordable(self, schema: _AvroSchema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
         """Tell whether values may be decoded without taking too much memory: what is true of the largest is of all."""
         most_rows, most_bytes = self._config.max_rows_per_record, self._config.decoded_bytes
-        if _most_memory(schema, int(size.max()), most_rows, most_bytes)[1] <= most_bytes:
+        if schema.most_memory(int(size.max()), most_rows, most_bytes)[1] <= most_bytes:
             return True
-        each = [_most_memory(schema, one, most_rows, most_bytes)[1] <= most_bytes for one in size.tolist()]
+        each = [schema.most_memory(one, most_rows, most_bytes)[1] <= most_bytes for one in size.tolist()]
         return np.array(each)
 
     def _read(self, body: BinaryIO, parsed: Any) -> Any:
         return self._fastavro.schemaless_reader(body, parsed, None)
 
-    def _counted(self, body: BinaryIO, schema: _Schema, most_rows: int) -> list[Any]:
+    def _counted(self, body: BinaryIO, schema: _AvroSchema, most_rows: int) -> list[Any]:
         """Read an array row by row: its blocks may be many, and only the first one's count is known beforehand."""
         rows: list[Any] = []
         while count := self._read(body, "long"):
@@ -400,10 +371,10 @@ class AvroReader:
         """Return the fields of a parsed value's points that nobody reads."""
         return self._schema_of(value, header).unread
 
-    def _schema_of(self, value: bytes, header: bytes | None) -> _Schema:
+    def _schema_of(self, value: bytes, header: bytes | None) -> _AvroSchema:
         return self._known.of(frame_of_datum(value, header).schema)
 
-    def _look_up(self, schema_id: SchemaKey) -> tuple[_Schema | InvalidPoint, int]:
+    def _look_up(self, schema_id: SchemaKey) -> tuple[_AvroSchema | InvalidPoint, int]:
         """Return a schema, or why it is unfit, and its size; one that is unknown is not remembered."""
         text = None
         if self._schemas is not None:
@@ -421,14 +392,14 @@ class AvroReader:
             what = " ".join(str(error).split())[:200]
             return InvalidPoint("incompatible_schema", f"schema {schema_id} does not describe points: {what}"), 0
 
-    def _parsed(self, text: str) -> _Schema:
+    def _parsed(self, text: str) -> _AvroSchema:
         if len(text) > LARGEST_SCHEMA:
             raise ValueError(f"the schema has {len(text)} characters, too many")
         if nesting(text.encode(errors="replace")) > DEEPEST_NESTING:
             raise ValueError(f"the schema's text nests deeper than {DEEPEST_NESTING}")
         schema = json.loads(text)
         parsed = self._fastavro.parse_schema(_bare(schema))
-        examined = _Examined(parsed)
+        examined = Examined(parsed)
         many = isinstance(schema, dict) and schema.get("type") == "array"
         record = schema["items"] if many else schema
         if not isinstance(record, dict) or record.get("type") != "record":
@@ -438,7 +409,7 @@ class AvroReader:
             least = examined.of_a_row.least_bytes
             program = None if many or not self._events else compile_fields(parsed, self._events, least_bytes=least)
             cost, decimals = examined.of_a_row, of_avro(parsed)
-            return _Schema(
+            return _AvroSchema(
                 parsed=parsed, row=row, many=many, features=(), cost=cost, program=program, decimals=decimals
             )
         fields = {field["name"]: field["type"] for field in record["fields"]}
@@ -458,7 +429,7 @@ class AvroReader:
             labeled=self._labeled,
             least_bytes=examined.of_a_row.least_bytes,
         )
-        return _Schema(
+        return _AvroSchema(
             parsed=parsed,
             row=row,
             many=many,
@@ -467,21 +438,6 @@ class AvroReader:
             program=program,
             unread=tuple(unread),
         )
-
-
-def _largest(cost: _Cost, value_bytes: int, rows: int) -> float:
-    """Return the most memory that at most so many rows of a value take, the first of which may be cut off."""
-    if cost.least_bytes:
-        rows = min(rows, max(1, value_bytes // cost.least_bytes))
-    return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
-
-
-def _most_memory(schema: _Schema, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
-    """Tell whether a value's rows must be counted as they are read, and return the most memory that it then takes."""
-    if not schema.many:
-        return False, _largest(schema.cost, value_bytes, 1)
-    needed = _largest(schema.cost, value_bytes, value_bytes)
-    return (False, needed) if needed <= most_bytes else (True, _largest(schema.cost, value_bytes, most_rows))
 
 
 Headers = Sequence[bytes | None] | None
@@ -528,105 +484,6 @@ def _refuse_many(value: bytes, most_rows: int) -> None:
     rows = abs((number >> 1) ^ -(number & 1))
     if rows > most_rows:
         raise too_many_rows(rows, most_rows)
-
-
-class _Examined:
-    """Walks a schema, and refuses one that is recursive, too deep, or repeats what takes no bytes.
-
-    Parameters
-    ----------
-    schema : dict, list or str
-        As fastavro parsed it: there every name is a full one, so that what a name means is not told in two ways.
-
-    Attributes
-    ----------
-    of_a_row : _Cost
-        What a row takes: of an array an item, else the whole.
-
-    Raises
-    ------
-    ValueError
-    """
-
-    def __init__(self, schema: Any) -> None:
-        self._known = dict(_PRIMITIVES)
-        self._open: set[str] = set()
-        whole = self._walk(schema, 0)
-        self.of_a_row = self._items if isinstance(schema, dict) and schema["type"] == "array" else whole
-
-    def _walk(self, schema: Any, depth: int) -> _Cost:
-        """Return what a datum takes."""
-        if depth > DEEPEST_SCHEMA:
-            raise ValueError(f"the schema nests deeper than {DEEPEST_SCHEMA}")
-        cost = self._cost(schema, depth)
-        if cost.depth > DEEPEST_DATUM:
-            raise ValueError(f"the data of the schema nest deeper than {DEEPEST_DATUM}")
-        return cost
-
-    def _cost(self, schema: Any, depth: int) -> _Cost:
-        if isinstance(schema, list):
-            return self._union([self._walk(branch, depth + 1) for branch in schema])
-        if isinstance(schema, str):
-            if schema in self._open:
-                raise ValueError(f"the schema {schema[:80]} contains itself")
-            return self._known[schema]
-        kind = schema["type"]
-        if kind == "array":
-            items = self._items = self._walk(schema["items"], depth + 1)
-            if not items.least_bytes:
-                raise ValueError(
-                    "an array's items take no bytes, so that a few bytes could announce any number of items"
-                )
-            return _Cost(1, _LIST, items.repeated(_POINTER), items.depth + 1)
-        if kind == "map":
-            values = self._walk(schema["values"], depth + 1)
-            entry = _Cost(1 + values.least_bytes, values.fixed + 80.0, max(4.0, values.for_a_byte))
-            return _Cost(1, _DICT, entry.repeated(2 * _FIELD), values.depth + 1)
-        if kind == "record":
-            return self._named(schema, self._record(self._fields(schema, depth)))
-        if kind == "fixed":
-            return self._named(schema, _Cost(_size(schema["size"]), 64.0, 1.0))
-        if kind == "enum":
-            return self._named(schema, _Cost(1))
-        return self._walk(kind, depth + 1)
-
-    def _fields(self, schema: Mapping[str, Any], depth: int) -> list[_Cost]:
-        self._open.add(schema["name"])
-        costs = [self._walk(field["type"], depth + 1) for field in schema["fields"]]
-        self._open.discard(schema["name"])
-        return costs
-
-    @staticmethod
-    def _union(branches: list[_Cost]) -> _Cost:
-        return _Cost(
-            1 + min((branch.least_bytes for branch in branches), default=0),
-            max((branch.fixed for branch in branches), default=0.0),
-            max((branch.for_a_byte for branch in branches), default=0.0),
-            _deepest(branches),
-        )
-
-    @staticmethod
-    def _record(fields: list[_Cost]) -> _Cost:
-        return _Cost(
-            sum(field.least_bytes for field in fields),
-            _DICT + _FIELD * max(0, len(fields) - 5) + sum(field.fixed for field in fields),
-            max((field.for_a_byte for field in fields), default=0.0),
-            _deepest(fields),
-        )
-
-    def _named(self, schema: Mapping[str, Any], cost: _Cost) -> _Cost:
-        return self._known.setdefault(schema["name"], cost)
-
-
-def _deepest(parts: list[_Cost]) -> int:
-    return 1 + max((part.depth for part in parts), default=0)
-
-
-def _size(size: Any) -> int:
-    """Return the size of a fixed; fastavro takes a negative one for everything that is left."""
-    if type(size) is not int or size < 0:
-        raise ValueError(f"the size of a fixed is {size!r}")
-    return size
 
 
 def _bare(schema: Any) -> Any:

@@ -71,7 +71,7 @@ NO_ID, A_NUMBER = -2, -1
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedAvro:
     """The rows of the accepted records.
 
     Attributes
@@ -110,10 +110,11 @@ def scan(
     programs: Sequence[Program],
     which: NDArray[np.int64],
     skipped: NDArray[np.int64],
+    *,
     config: PointsConfig,
     largest: float,
     most_rows: int,
-) -> Scanned:
+) -> ScannedAvro:
     """Read records.
 
     Parameters
@@ -134,7 +135,7 @@ def scan(
         A record with more rows is declined.
     """
     most = np.array([most_rows if program.many else min(1, most_rows) for program in programs])
-    found, _ = _run(values, size, programs, which, skipped, config, largest, most, fields=0)
+    found, _ = _run(values, size, programs, which, skipped, config=config, largest=largest, most=most, fields=0)
     return found
 
 
@@ -156,7 +157,9 @@ def scan_fields(
         Of the records that were read, one after the other.
     """
     most = np.ones(len(programs), np.int64)
-    scanned, slots = _run(values, size, programs, which, skipped, _NO_POINTS, 0.0, most, fields=fields)
+    scanned, slots = _run(
+        values, size, programs, which, skipped, config=_NO_POINTS, largest=0.0, most=most, fields=fields
+    )
     return scanned.rows > 0, slots
 
 
@@ -169,12 +172,12 @@ def _run(
     programs: Sequence[Program],
     which: NDArray[np.int64],
     skipped: NDArray[np.int64],
+    *,
     config: PointsConfig,
     largest: float,
     most: NDArray[np.int64],
-    *,
     fields: int,
-) -> tuple[Scanned, Slots]:
+) -> tuple[ScannedAvro, Slots]:
     entry = np.cumsum([0, *(len(program.instructions) for program in programs[:-1])])
     taken = which >= 0
     buffer = b"".join([*(value if good else b"" for value, good in zip(values, taken.tolist(), strict=True)), PADDING])
@@ -209,7 +212,7 @@ def _run(
     )
     features = X[:count].astype(config.numpy_dtype, copy=False)
     slots = Slots(kind[:, :count], value[:, :count], length[:, :count], buffer)
-    return Scanned(rows, features, sign[:count], weight[:count], ids[:count], buffer), slots
+    return ScannedAvro(rows, features, sign[:count], weight[:count], ids[:count], buffer), slots
 
 
 def _joined(programs: Sequence[Program], buffer: bytes) -> tuple[NDArray[np.int32], bytes, NDArray[np.int64]]:
@@ -236,7 +239,14 @@ def warm_up() -> None:
     assert program is not None
     value = b"\x02" + np.float64(1.5).tobytes() + b"\x00"
     found = scan(
-        [value], np.array([len(value)]), [program], np.zeros(1, np.int64), np.zeros(1, np.int64), config, 2.0, 1
+        [value],
+        np.array([len(value)]),
+        [program],
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+        config=config,
+        largest=2.0,
+        most_rows=1,
     )
     assert found.X.tolist() == [[1.5]]
 

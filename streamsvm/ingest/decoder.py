@@ -13,9 +13,7 @@ registry, and a lack of memory.
 
 from __future__ import annotations
 
-import json
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -24,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.config import Label, PointsConfig
+from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope, Recipe
@@ -48,12 +46,13 @@ from streamsvm.ingest.json_rows import (
     has_far_exponent,
     nesting,
 )
+from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.protobuf import ProtobufReader
-from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT, Point, encodable, excerpt
+from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT, Point, encodable, excerpt
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread, UnreadFields
-from streamsvm.points import NO_CODE, Points, Rows, label_codes
+from streamsvm.points import Points, Rows
 
 __all__ = [
     "CONTENT_TYPE",
@@ -159,8 +158,6 @@ LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.floa
 """Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
 
 
-_LABELS_SHOWN: Final = 8
-"""Of more labels the first ones are listed in a message."""
 NOTHING_UNREAD: Final = Unread({})
 
 
@@ -258,10 +255,7 @@ class PointDecoder:
         if recipe is not None and reader is not None:
             parser = EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf)
             self._events = EventRecords(reader, config, parser)
-        codes = label_codes(config.classes)
-        self._plain_codes = dict(zip(config.labels, codes, strict=True))
-        self._codes = {(_kind(label), label): code for label, code in zip(config.labels, codes, strict=True)}
-        self._numbers = _NumberCodes.of(config.labels) if self._numbers_for_labels else None
+        self._codes = LabelCodes(config.labels)
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:
         """Decode a batch; records of one partition must be in the order of their offsets.
@@ -360,7 +354,7 @@ class PointDecoder:
         decoder; accepted records have the same result in both.
         """
         config = self._config
-        if not (self._labeled and self._numbers_for_labels):
+        if not (self._labeled and self._codes.numbers is not None):
             return False
         values = [value or b"" for value in run.values] if None in run.values else run.values
         largest = LARGEST_FEATURE[config.dtype]
@@ -383,7 +377,7 @@ class PointDecoder:
         As with `_scanned`, this only saves time.
         """
         config, value = self._config, run.values[index]
-        if not (self._labeled and self._numbers_for_labels):
+        if not (self._labeled and self._codes.numbers is not None):
             return False
         if not (value and json_rows.is_array(value)):
             return False
@@ -426,19 +420,12 @@ class PointDecoder:
 
     def _scanned_points(self, found: json_scan.Scanned) -> tuple[Points, NDArray[np.bool_]]:
         """Return the parsed points, and which of them are valid; the others are meaningless."""
-        assert self._numbers is not None
-        weight, (codes, known) = found.weight, self._numbers.codes(found.y)
+        assert self._codes.numbers is not None
+        weight, (codes, known) = found.weight, self._codes.numbers.codes(found.y)
         good = found.accepted & known
         good &= (weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT)
         good &= found.size <= self._most_plain_bytes
         return Points(found.X, codes, weight), good
-
-    @property
-    def _numbers_for_labels(self) -> bool:
-        return all(
-            isinstance(label, int) and not isinstance(label, bool) and abs(label) < LARGEST_EXACT
-            for label in self._config.labels
-        )
 
     def _singles(self, run: Run, builder: RowsBuilder) -> bool:
         """Decode valid JSON records of one point each all at once; False, with no effect, if any may be invalid.
@@ -515,35 +502,11 @@ class PointDecoder:
             return None
         if weight is not None and not (weight.min() >= SMALLEST_WEIGHT and weight.max() <= LARGEST_WEIGHT):
             return None
-        codes = self._column_of_codes(columns.y, n)
+        codes = self._codes.of_column(columns.y) if self._labeled else np.ones(n, dtype=np.int8)
         if codes is None:
             return None
         X = columns.X.astype(config.numpy_dtype, copy=False)
         return Points(X, codes, np.ones(n) if weight is None else weight), columns.ids
-
-    def _column_of_codes(
-        self, labels: Sequence[object] | NDArray[np.generic] | None, n: int
-    ) -> NDArray[np.int8] | None:
-        if not self._labeled:
-            return np.ones(n, dtype=np.int8)
-        if isinstance(labels, np.ndarray):
-            return self._array_of_codes(labels)
-        if labels is None or set(map(type, labels)) != {type(self._config.labels[0])}:
-            return None
-        known: Mapping[Any, int] = self._plain_codes
-        codes = [known.get(label, NO_CODE) for label in labels]
-        return None if NO_CODE in codes else np.array(codes, dtype=np.int8)
-
-    def _array_of_codes(self, labels: NDArray[Any]) -> NDArray[np.int8] | None:
-        first = self._config.labels[0]
-        if isinstance(first, bool):
-            if labels.dtype.kind != "b":
-                return None
-            return _signs(labels == self._config.labels[1])
-        if self._numbers is None or labels.dtype.kind == "b":
-            return None
-        codes, known = self._numbers.codes(labels)
-        return codes if known.all() else None
 
     def _row_by_row(self, record: RawRecord, rows: Sequence[Point | InvalidPoint], builder: RowsBuilder) -> None:
         rejections: list[Rejection] = []
@@ -578,92 +541,7 @@ class PointDecoder:
             _refuse_outsized(point.x, largest)
         if not SMALLEST_WEIGHT <= point.w <= LARGEST_WEIGHT:
             raise InvalidPoint("invalid_weight", f"w is {point.w!r}")
-        return self.code_of(point.y) if self._labeled else 1
-
-    def code_of(self, label: Label | float | None) -> int:
-        """Return the code of a label as records write it: of two labels -1 or +1.
-
-        Raises
-        ------
-        InvalidPoint
-            If there is none, or it is not one of `points.labels`.
-        """
-        if label is None:
-            raise InvalidPoint("missing_field", "y is missing")
-        if isinstance(label, float) and label.is_integer():
-            label = int(label)
-        code = self._codes.get((_kind(label), label))  # type: ignore[arg-type]
-        if code is None:
-            labels = self._config.labels
-            raise InvalidPoint(
-                "unknown_label",
-                f"y is {excerpt(repr(label))}; points.labels are {_listed(labels)}{_fitting_option(label, labels)}",
-            )
-        return code
-
-
-@dataclass(frozen=True, slots=True)
-class _NumberCodes:
-    """Integer labels with their codes, in ascending order.
-
-    Attributes
-    ----------
-    labels : ndarray of shape (n_classes,), int64
-    of_labels : ndarray of shape (n_classes,), int8
-    """
-
-    labels: NDArray[np.int64]
-    of_labels: NDArray[np.int8]
-
-    @classmethod
-    def of(cls, labels: Sequence[Label]) -> _NumberCodes:
-        numbers = np.array(labels, np.int64)
-        order = np.argsort(numbers)
-        return cls(numbers[order], np.array(label_codes(len(labels)), np.int8)[order])
-
-    def codes(self, y: NDArray[Any]) -> tuple[NDArray[np.int8], NDArray[np.bool_]]:
-        """Return the code of each number, and which of them are labels; the codes of others mean nothing."""
-        if len(self.labels) == 2:
-            last = y == self.labels[1]
-            return _signs(last) * self.of_labels[1], last | (y == self.labels[0])
-        places = np.minimum(np.searchsorted(self.labels, y), len(self.labels) - 1)
-        return self.of_labels[places], np.asarray(self.labels[places] == y, np.bool_)
-
-
-def _listed(labels: Sequence[Label]) -> str:
-    """Return labels for a message: all of a few, else the first ones and how many there are."""
-    shown = [repr(label) for label in labels[:_LABELS_SHOWN]]
-    if len(labels) > _LABELS_SHOWN:
-        return f"{', '.join(shown)} and {len(labels) - _LABELS_SHOWN} more"
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _fitting_option(label: Label | float, labels: tuple[Label, ...]) -> str:
-    """Name the option that fits where a label is a configured one but for its kind or its case; else nothing.
-
-    A CSV gives the text "true" where Parquet and JSON give the boolean.
-    """
-    for kind in (_as_text(str), _as_text(str.capitalize), _as_text(str.upper), _as_boolean, _as_number):
-        other = tuple(map(kind, labels))
-        if None in other or len(set(other)) != len(labels):
-            continue
-        if (_kind(label), label) in [(_kind(one), one) for one in other]:
-            return f", which is not the same: --points-labels {shlex.quote(json.dumps(other))} fits"
-    return ""
-
-
-def _as_text(write: Callable[[str], str]) -> Callable[[Label], Label | None]:
-    return lambda label: write(label if isinstance(label, str) else json.dumps(label))
-
-
-def _as_boolean(label: Label) -> Label | None:
-    return {"true": True, "false": False, "1": True, "0": False}.get(str(label).lower())
-
-
-def _as_number(label: Label) -> Label | None:
-    if isinstance(label, str):
-        return int(label) if label.lstrip("+-").isdecimal() and len(label) < 20 else None
-    return int(label)
+        return self._codes.of(point.y) if self._labeled else 1
 
 
 def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
@@ -681,11 +559,6 @@ def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
     return Columns(X, [row.y for row in rows], weight, [row.id for row in rows])  # type: ignore[union-attr]
 
 
-def _signs(positive: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Return +1 and -1; `np.where` would take seven times as long."""
-    return positive.view(np.int8) * np.int8(2) - np.int8(1)
-
-
 def _within(X: NDArray[np.floating], largest: float) -> bool:
     """Tell whether no feature exceeds a magnitude; usually the sum of squares, one pass over X, is enough to tell."""
     flat = X.reshape(-1)
@@ -698,7 +571,3 @@ def _refuse_outsized(x: Sequence[float], largest: float) -> None:
     for index, entry in enumerate(x):
         if not -largest <= entry <= largest:
             raise InvalidPoint("not_finite", f"x[{index}] is {entry!r}, beyond the range of points.dtype")
-
-
-def _kind(label: object) -> str:
-    return "number" if isinstance(label, int | float) and not isinstance(label, bool) else type(label).__name__

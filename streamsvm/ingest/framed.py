@@ -25,7 +25,8 @@ FRAME: Final = struct.Struct(">bI")
 SCHEMA_HEADER: Final = "__value_schema_id"
 FRAMED_FORMATS: Final = frozenset({"avro", "protobuf", "json-schema"})
 """Formats whose records name a schema."""
-_BY_ID, _BY_GUID = 0, 1
+_BY_ID: Final = 0
+"""First byte of a value that names its schema by id."""
 _GUID_BYTES: Final = 1 + 16
 MOST_SCHEMAS: Final = 256
 """Parsed schemas that are kept; more are parsed again."""

@@ -91,14 +91,8 @@ def values_of(value: bytes, most_rows: int, most_bytes: int) -> Any:
     return rows if many else rows[0]
 
 
-def events_of(value: bytes, most_rows: int, most_bytes: int) -> list[dict[str, Any] | InvalidPoint]:
-    """Tell a value into its rows, which may be any objects; as `values_of`."""
-    found = values_of(value, most_rows, most_bytes)
-    return [event_or_fault(row) for row in (found if is_array(value) else [found])]
-
-
 def event_of(value: bytes) -> dict[str, Any] | None:
-    """Return an event as most are, one object in plain JSON; None of a value that `events_of` has to look at."""
+    """Return an event as most are, one object in plain JSON; None of a value that `values_of` has to look at."""
     if nesting(value) > DEEPEST_NESTING or has_far_exponent(value):
         return None
     try:

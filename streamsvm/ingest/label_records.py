@@ -22,8 +22,9 @@ from streamsvm.config import Label, LabelKey, PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.columns import RawRecord, Run, by_partition, or_unknown
-from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
+from streamsvm.ingest.decoder import RejectedRecord, Rejection
 from streamsvm.ingest.json_rows import values_of
+from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.row import encodable, excerpt
 from streamsvm.joining.joiner import sign_of
 from streamsvm.points import label_codes
@@ -99,7 +100,7 @@ class LabelDecoder:
     def __init__(self, config: PointsConfig, key: LabelKey) -> None:
         self._config = config
         self._of_record = key == "record"
-        self._code_of = PointDecoder(config).code_of
+        self._code_of = LabelCodes(config.labels).of
         signs = [sign_of(code, config.classes) for code in label_codes(config.classes)]
         self._plain_signs: Mapping[Label, int] = dict(zip(config.labels, signs, strict=True))
         self._one = msgspec.json.Decoder(_Label)

@@ -49,7 +49,7 @@ _SCALARS: Final = {
         ("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string"), 1
     )
 } | {"bytes": 12, "uint32": 13, "sfixed32": 15, "sfixed64": 16, "sint32": 17, "sint64": 18}
-_MESSAGE, _ENUM, _GROUP = 11, 14, 10
+_MESSAGE, _GROUP = 11, 10
 _OPTIONAL, _REQUIRED, _REPEATED = 1, 2, 3
 
 

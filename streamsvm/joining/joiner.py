@@ -64,7 +64,6 @@ KINDS: Final[dict[int, str]] = {
     kernels.UNMATCHED_LABEL: "unmatched_label",
 }
 """The reasons of dead letters that a join makes; the first two are of features, the others of labels."""
-OF_FEATURES: Final = ("absent_label", "doubled_key")
 COUNTED: Final = (
     "joined",
     "absent",

@@ -13,15 +13,15 @@ from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
 from streamsvm.kafka.log import Mark, Marks, Place
-from streamsvm.kafka.membership import Progress, Subscription
+from streamsvm.kafka.membership import MemberProgress, Subscription
 from streamsvm.kafka.outbox import Outbox
 from streamsvm.kafka.ownership import FixedShare, GroupMember, GroupProtocol, Ownership
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
-from streamsvm.kafka.slots import Process, Slot, Slots
-from streamsvm.kafka.standings import Standing, Standings
+from streamsvm.kafka.slots import GroupSlots, Process, Slot
+from streamsvm.kafka.standings import GroupStanding, Standings
 from streamsvm.kafka.topics import TopicInfo, TopicSpec
 
 __all__ = [
@@ -36,9 +36,12 @@ __all__ = [
     "FixedShare",
     "GroupMember",
     "GroupProtocol",
+    "GroupSlots",
+    "GroupStanding",
     "Input",
     "Mark",
     "Marks",
+    "MemberProgress",
     "Message",
     "OffsetOutOfRange",
     "Option",
@@ -47,7 +50,6 @@ __all__ = [
     "Ownership",
     "Place",
     "Process",
-    "Progress",
     "PublishRefused",
     "Publisher",
     "Reader",
@@ -56,9 +58,7 @@ __all__ = [
     "RegistryUnavailable",
     "SchemaRegistry",
     "Slot",
-    "Slots",
     "Stamp",
-    "Standing",
     "Standings",
     "Stored",
     "Subscription",

@@ -41,11 +41,6 @@ class Backoff:
         self._most_doublings = math.ceil(math.log2(ceiling_s / first_s))
         self._failures = 0
 
-    @property
-    def failures(self) -> int:
-        """How many waits were asked for since the last success."""
-        return self._failures
-
     def next_s(self, random_unit: float) -> float:
         """Return the wait after one more failure, in seconds.
 

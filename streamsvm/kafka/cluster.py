@@ -18,7 +18,7 @@ from streamsvm.kafka.ownership import FixedShare, GroupMember, GroupProtocol
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.slots import Process, Slot, Slots
+from streamsvm.kafka.slots import GroupSlots, Process, Slot
 from streamsvm.kafka.standings import Standings
 from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics, describe_topic
 
@@ -346,9 +346,9 @@ class Cluster:
             begins_anew=begins_anew,
         )
 
-    def slots(self, group: str, *, fixed: int | None = None, process: Process | None = None) -> Slots:
+    def slots(self, group: str, *, fixed: int | None = None, process: Process | None = None) -> GroupSlots:
         """Make the slots of a group, as this process claims them."""
-        return Slots(self._connection, group, fixed=fixed, process=process)
+        return GroupSlots(self._connection, group, fixed=fixed, process=process)
 
     def standings(self, group: str, topic: str) -> Standings:
         """Make who asks how far a group has come in a topic."""

@@ -2,8 +2,9 @@
 
 Whoever publishes what it made of some records commits their positions in the same transaction, or else after it. Both
 are safe only while the member holds the partitions, which others may be given at any time. Hence the rules here:
-rebalances are served inside `poll` and nowhere else, a batch that one interrupts is not returned, and the `Progress` of
-a batch carries the group's generation of that moment, by which the broker refuses a member that was replaced since.
+rebalances are served inside `poll` and nowhere else, a batch that one interrupts is not returned, and the
+`MemberProgress` of a batch carries the group's generation of that moment, by which the broker refuses a member that was
+replaced since.
 
 A member that has a slot (`streamsvm.kafka.slots`) is a static one: when it stops or dies, the group keeps its place and
 its partitions until a successor takes its slot, which needs no rebalance, or its session has run out. So the session
@@ -16,7 +17,6 @@ such is ever made.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -33,7 +33,7 @@ from streamsvm.kafka.failures import Recreated, error_of, text_of
 from streamsvm.kafka.feed import Feed
 from streamsvm.kafka.records import Record
 from streamsvm.kafka.slots import Slot
-from streamsvm.kafka.standings import NO_TOPIC_ID, Standing, standing_of
+from streamsvm.kafka.standings import NO_TOPIC_ID, GroupStanding, standing_of
 
 REWIND_TIMEOUT_S = 2.0
 """How long one question for the group's positions may hold up a poll; it is asked again at the next."""
@@ -41,7 +41,6 @@ REWIND_TIMEOUT_S = 2.0
 LEAVE_TIMEOUT_S = 3.0
 """How long a member that leaves waits for a rebalance that is under way."""
 
-logger = logging.getLogger("streamsvm.kafka")
 
 _CLASSIC: dict[str, Option] = {
     "group.protocol": "classic",
@@ -55,7 +54,7 @@ _NEXT_GENERATION: dict[str, Option] = {"group.protocol": "consumer"}
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class MemberProgress:
     """How far a member has come, for a publisher to commit with what was made of the records.
 
     Attributes
@@ -211,7 +210,7 @@ class Subscription:
         """Read again, from the next `poll` on, what was polled and not committed."""
         self._astray = True
 
-    def progress(self, positions: Mapping[int, int]) -> Progress:
+    def progress(self, positions: Mapping[int, int]) -> MemberProgress:
         """Return the next offsets to read as a publisher can commit them; ask for it before the next `poll`.
 
         Raises
@@ -222,7 +221,7 @@ class Subscription:
         member = self._consumer.consumer_group_metadata()
         if not self._consumer.memberid():  # asked last: a membership cannot come back before the next poll
             raise TransientError(f"the membership in group {self._group} was lost", "Continue polling.")
-        return Progress(
+        return MemberProgress(
             f"positions of {self._topic} as {self._group}",
             tuple(self._offsets(positions)),
             member,
@@ -363,7 +362,7 @@ class Subscription:
             )
         return OFFSET_BEGINNING
 
-    def _is_another(self, standing: Standing) -> bool:
+    def _is_another(self, standing: GroupStanding) -> bool:
         # A position without an id was committed by a person's tool, or where the broker gives no ids.
         return bool(self._topic_id and standing.topic_id) and standing.topic_id != self._topic_id
 

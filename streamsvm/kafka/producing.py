@@ -17,7 +17,7 @@ from streamsvm.kafka.client import SLICE_S, ConnectionLog, Link, make_producer, 
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import OutcomeUnknown, error_of, fault_of, text_of
 from streamsvm.kafka.log import Marks, Place
-from streamsvm.kafka.membership import Progress
+from streamsvm.kafka.membership import MemberProgress
 from streamsvm.kafka.records import Message
 
 _LOOKS = 4
@@ -130,7 +130,7 @@ class Publisher:
         self,
         messages: Sequence[Message],
         last: Callable[[Sequence[int]], Sequence[Message]] | None = None,
-        progress: Progress | None = None,
+        progress: MemberProgress | None = None,
     ) -> list[int]:
         """Publish a group, and return the offsets of `messages`, in their order.
 
@@ -143,7 +143,7 @@ class Publisher:
         last : callable, optional
             Takes the offsets of `messages` and returns further messages of the same group, which refer to those
             offsets. It is called again if the client has to start the transaction over.
-        progress : Progress, optional
+        progress : MemberProgress, optional
             Positions to commit with the group, in the same transaction. The embedded broker cannot do that: there they
             are left out, and the caller commits them afterwards.
 
@@ -219,7 +219,7 @@ class Publisher:
             serve(self._producer, self._link, pause_s)
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
-    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+    def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
         """End what a broker may have left open, without publishing; call it after `start` where readers are held up.
 
         A broker that is killed between deciding a transaction and marking its partitions may consider the transaction
@@ -235,7 +235,7 @@ class Publisher:
         ----------
         messages : sequence of Message
             One for each partition where readers are held up; only readers of aborted records see them.
-        progress : Progress, optional
+        progress : MemberProgress, optional
             Any positions of the group, if reading them is held up, too; they are not committed.
 
         Raises
@@ -271,7 +271,7 @@ class Publisher:
         self,
         messages: Sequence[Message],
         last: Callable[[Sequence[int]], Sequence[Message]] | None,
-        progress: Progress | None,
+        progress: MemberProgress | None,
     ) -> list[int]:
         if self._ended is not None:
             raise self._ended
@@ -339,7 +339,7 @@ class Publisher:
             raise self._link.failure(error, f"publish to topic {topic}")
         return reports
 
-    def _add(self, progress: Progress, attempt: str) -> None:
+    def _add(self, progress: MemberProgress, attempt: str) -> None:
         """Add a group's positions to the transaction; their metadata names the attempt that commits them."""
         if self._connection.embedded:
             return

@@ -42,7 +42,7 @@ def read_to_end(
     position = low if start is None else start
     if not low <= position <= high:
         raise OffsetOutOfRange(topic, partition, position, low, high)
-    return _read_until(connection, topic, partition, position, high, timeout_s)
+    return _read_until(connection, topic, partition, position=position, high=high, timeout_s=timeout_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,7 @@ def _read_until(
     connection: Connection,
     topic: str,
     partition: int,
+    *,
     position: int,
     high: int,
     timeout_s: float,

@@ -98,7 +98,7 @@ class Process:
         return f"{connection.client_id}-{self.host}-"
 
 
-class Slots:
+class GroupSlots:
     """The slots of a group, as one process claims them. Not thread-safe.
 
     On the embedded broker, which has no static members, the slots are this process's own business.

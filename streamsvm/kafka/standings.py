@@ -1,7 +1,7 @@
 """How far a consumer group has come, and which attempt moved it there.
 
 A publisher commits the positions of a batch in the transaction of what was made of it, and says in their metadata which
-attempt that was (`streamsvm.kafka.membership.Progress`). Who comes after a publisher that died reads it here: the
+attempt that was (`streamsvm.kafka.membership.MemberProgress`). Who comes after a publisher that died reads it here: the
 positions tell whether the attempt was decided, and a position that is *in doubt* has a transaction without an end.
 """
 
@@ -27,7 +27,7 @@ NO_TOPIC_ID: Final = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupStanding:
     """How far a group has come in one partition.
 
     Attributes
@@ -69,7 +69,7 @@ class Standings:
         self._link = Link(connection)
         self._admin: AdminClient | None = None
 
-    def of(self, partitions: Iterable[int]) -> dict[int, Standing]:
+    def of(self, partitions: Iterable[int]) -> dict[int, GroupStanding]:
         """Return how far the group has come; blocks at most twice the connection's request timeout.
 
         Raises
@@ -84,7 +84,7 @@ class Standings:
         committed = self._ask(doubted, require_stable=False)
         return {**found, **{partition: replace(one, in_doubt=True) for partition, one in committed.items()}}
 
-    def _ask(self, partitions: Iterable[int], *, require_stable: bool) -> dict[int, Standing]:
+    def _ask(self, partitions: Iterable[int], *, require_stable: bool) -> dict[int, GroupStanding]:
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
         if not asked:
             return {}
@@ -107,7 +107,7 @@ class Standings:
         for tp in answer:
             if tp.error is not None and tp.error.code() != KafkaError.UNSTABLE_OFFSET_COMMIT:
                 raise self._link.failure(tp.error, doing)
-            found[tp.partition] = Standing(in_doubt=True) if tp.error is not None else standing_of(tp)
+            found[tp.partition] = GroupStanding(in_doubt=True) if tp.error is not None else standing_of(tp)
         return found
 
     def confirm(self, positions: Mapping[int, int], timeout_s: float) -> None:
@@ -138,11 +138,11 @@ class Standings:
             pause_s = min(2 * pause_s, SLICE_S)
 
 
-def standing_of(tp: TopicPartition) -> Standing:
+def standing_of(tp: TopicPartition) -> GroupStanding:
     """Return what a committed position says; its metadata may be another program's."""
     offset = tp.offset if tp.offset >= 0 else None
     told = (tp.metadata or "").split(" ", 3)
     if len(told) < 4 or not told[1].isdecimal() or len(told[1]) > 15:
-        return Standing(offset)
+        return GroupStanding(offset)
     topic_id = "" if told[2] == NO_TOPIC_ID else told[2]
-    return Standing(offset, attempt=told[0], time_ms=int(told[1]), topic_id=topic_id, transactional_id=told[3])
+    return GroupStanding(offset, attempt=told[0], time_ms=int(told[1]), topic_id=topic_id, transactional_id=told[3])

@@ -17,16 +17,17 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamsvm.config import ModelConfig
+from streamsvm.coreset.accounting import AllRows
 from streamsvm.coreset.audit_sample import Sampled
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Tally
 from streamsvm.coreset.reducers.base import Observed, Purpose, generator, reduce_for
 from streamsvm.coreset.structure import Learned
-from streamsvm.coreset.totals import Ledger
+from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.bounding import note_in_leaf
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition import Partition
-from streamsvm.learning.partition_at_cut import CutParts, PartitionAtCut, keeps_totals
+from streamsvm.learning.partition_at_cut import CutParts, PartitionAtCut
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Positions
@@ -122,8 +123,8 @@ class Cut:
         Of a cut that was made just now.
     labels_offsets : mapping of partition to int
         Offset after the newest record of the labels log that counted; empty where labels come with the features.
-    ledger : Ledger or None
-        All rows, each counted once; None where nobody keeps totals.
+    ledger : AllRows or None
+        All rows, each counted once; None where nobody keeps an account of them.
     """
 
     positions: Mapping[int, Position]
@@ -137,7 +138,7 @@ class Cut:
     held: HeldOfCut | None = None
     met: Met | None = field(default=None, compare=False)
     labels_offsets: Mapping[int, int] = field(default_factory=dict)
-    ledger: Ledger | None = None
+    ledger: AllRows | None = None
 
     @property
     def learned(self) -> Learned:
@@ -272,6 +273,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
     met = Met(first_leaves=_first_leaves(standings, {partition: part.found for partition, part in parts.items()}))
     points = [points for part in parts.values() for points in part.points]
     found = training_set(points, moments, positions, config, task, met.observed)
+    accounting = accounting_of(config, task)
     return Cut(
         positions=positions,
         leader_epochs={partition: standing.state.leader_epoch for partition, standing in standings.items()},
@@ -281,12 +283,12 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         first_time_ms=learned.first_time_ms,
         last_time_ms=learned.last_time_ms,
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
-        held=_held(standings, parts, learned, config, now_ms),
+        held=_held(standings, parts, learned, now_ms),
         met=met,
         labels_offsets=_labels_offsets(standings, config),
-        ledger=Ledger.of([one for part in parts.values() for one in part.totals], found)
-        if keeps_totals(config, task) and all(part.totals for part in parts.values())
-        else None,
+        ledger=None
+        if accounting is None or not all(part.totals for part in parts.values())
+        else accounting.of_cut([one for part in parts.values() for one in part.totals], found),
     )
 
 
@@ -294,17 +296,17 @@ def _held(
     standings: Mapping[int, PartitionAtCut],
     parts: Mapping[int, CutParts],
     learned: Learned,
-    config: ModelConfig,
     now_ms: int,
 ) -> HeldOfCut | None:
     """Return what a cut is of, where that is not everything that was learned."""
-    if not config.coreset.forgets:
+    weighings = {p: standing.weighing for p, standing in standings.items() if standing.weighing is not None}
+    if not weighings:
         return None
     return HeldOfCut(
         learned=learned,
         partitions={
-            partition: HeldOfPartition(*standings[partition].oldest(now_ms), part.horizons)
-            for partition, part in parts.items()
+            partition: HeldOfPartition(*weighing.oldest(now_ms), parts[partition].horizons)
+            for partition, weighing in weighings.items()
         },
     )
 

@@ -1,8 +1,7 @@
 """One partition of the input: its open leaf, its structure, its audit sample.
 
 What a partition has *learned* only grows: rows, points, their weight. What it *holds* is what a cut is made of: all of
-that, or what is not forgotten of it. A structure that forgets (`streamsvm.coreset.dyadic`) has nodes that know their
-own rows only; then the open span is bounded, screened and audited by itself, as the first leaf of a stream is.
+that, or what is not forgotten of it. Which of the two, its memory knows (`streamsvm.learning.memories`).
 
 Invariant: the content of a partition is a pure function of its log, the configuration and the seed. Other partitions
 have no influence on it.
@@ -11,29 +10,28 @@ have no influence on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from streamsvm.config import CoresetConfig, ModelConfig
-from streamsvm.coreset.class_screening import least_capacity, make_class_screen, span_share
-from streamsvm.coreset.forgetting import Forgetting
-from streamsvm.coreset.leaf import Leaf, totals_of
-from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.config import ModelConfig
+from streamsvm.coreset.audit_sample import Held
+from streamsvm.coreset.leaf import Leaf, account_of
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
-from streamsvm.coreset.reducers.base import Observed, Purpose, Reducer, generator
-from streamsvm.coreset.screening import TARGET, Screen, Screener, condensing, make_landmark_screen, make_screen
-from streamsvm.coreset.screens import AnyScreen, AnyScreened, AnyScreener, begun, resumed, turned
-from streamsvm.coreset.shift import HeldWatch, ShiftWatch, is_steady
-from streamsvm.coreset.structure import Chain, Extent, Learned, PilotOf, Structure, Tree, joined
+from streamsvm.coreset.reducers.base import Observed
+from streamsvm.coreset.screens import LeafRule, LeafScreener
+from streamsvm.coreset.shift import HeldWatch, is_steady
+from streamsvm.coreset.structure import Extent, Learned, PilotOf, joined
+from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
-from streamsvm.learning.bounding import Bounding
-from streamsvm.learning.landmark_pilots import again, seals_a_pilot
-from streamsvm.learning.partition_at_cut import PartitionAtCut, keeps_totals
-from streamsvm.learning.partition_state import Forgetful, OpenLeaf, PartitionState, learned
-from streamsvm.learning.pilots import linear_pilot
+from streamsvm.learning.bounding import Bounding, first_bounds
+from streamsvm.learning.leaf_screens import Sealed, screens_of
+from streamsvm.learning.memories import PartitionMemory, memory_of
+from streamsvm.learning.partition_at_cut import PartitionAtCut
+from streamsvm.learning.partition_state import OpenLeaf, PartitionState
 from streamsvm.learning.tasks import Task
-from streamsvm.plugs import Table
 from streamsvm.points import Points, Position, Rows
 
 Witness = Callable[[Points, Points], object]
@@ -51,27 +49,29 @@ class Partition:
         The partition's first row.
     config : ModelConfig
     task : Task
+    memory : PartitionMemory, optional
+        That of the configuration by default.
     """
 
-    def __init__(self, partition: int, base: Position, config: ModelConfig, task: Task) -> None:
+    def __init__(
+        self, partition: int, base: Position, config: ModelConfig, task: Task, memory: PartitionMemory | None = None
+    ) -> None:
         coreset, points = config.coreset, config.points
         self._partition, self._config, self._task = partition, config, task
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
         self._band = 0.0
-        self._keeps_totals = keeps_totals(config, task)
+        self._accounting = accounting_of(config, task)
+        self._screens = screens_of(config, task, self._accounting)
         self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
         self.leader_epoch = -1
         self.labels_offset = -1
-        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes)
-        self.structure = self._empty_structure()
-        self._shift = ShiftWatch(points.dimension, task.classes)
+        self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
+        self.memory = memory or memory_of(partition, config, task)
+        self.structure = self.memory.structure
         self._held = HeldWatch()
         self._turned: bool | None = None
         self.audit = make_reservoirs(partition, config, task)
-
-    def _empty_structure(self) -> Structure:
-        return make_structure(self._partition, self._config.seed, self._config.coreset, self._task)
 
     @property
     def position(self) -> Position:
@@ -91,22 +91,17 @@ class Partition:
     @property
     def sealed_count(self) -> int:
         """Valid points sealed since the base."""
-        return self.structure.count
+        return self.memory.sealed_count
 
     @property
     def learned(self) -> Learned:
         """Totals of all rows learned since the base."""
-        return learned(self._forgetful(), self.structure.buckets, self.leaf.extent)
-
-    @property
-    def forgetting(self) -> Forgetting | None:
-        """The rule by which rows are forgotten; None: none is."""
-        return None
+        return self.memory.learned(self.leaf.extent)
 
     def show(self, witness: Witness) -> None:
         """Show all points that are learned from now on to a witness: those of a first leaf when it is sealed."""
         assert self._witness is None
-        assert self.forgetting is None
+        assert not self.memory.forgets
         self._witness = witness
 
     def show_open(self) -> None:
@@ -117,24 +112,22 @@ class Partition:
 
     def begin_after(self, learned: Learned) -> None:
         """Take what was learned before the base for granted; only a partition that forgets can."""
-        raise AssertionError(f"{learned.rows} rows cannot be left out: everything counts here")
-
-    def _forgetful(self) -> Forgetful | None:
-        """Return what is known besides what is held; None where nothing is forgotten."""
-        return None
+        assert not self.leaf.rows
+        self.memory.begin_after(learned)
 
     def add(self, rows: Rows) -> int:
         """Add rows that fit into the leaf; return how many multiples of `leaf_rows` rows this completed."""
         leaf_rows = self._config.coreset.leaf_rows
         before = self.leaf.rows
         self._standing = None
+        self.memory.note(rows, before)
         bounded = self.bounding.drawn_in(rows)
         for reservoir in self.audit:
             reservoir.add(bounded)
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
-        is_changed = self._keeps_totals and clipped.points is not rows.points
+        is_changed = self._accounting is not None and clipped.points is not rows.points
         self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.labels_offset is not None:
@@ -159,29 +152,39 @@ class Partition:
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
         held, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
+        ends_a_span = self.memory.ends_a_span(self.leaf.rows)
+        audit = self._audit_so_far() if ends_a_span else ()
         points, extent = self.bounding.seal(self.leaf, self.observed)
-        totals = totals_of(points, held, screened, known) if self._keeps_totals else None
+        accounting = self._accounting
+        totals = None if accounting is None else account_of(points, held, screened, known, accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(held, points)
-        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
-        seen = merge_all([*sealed, extent.moments], points.dimension)
-        pilots = self._pilots(solved, seen, None if screened is None else screened.screen)
-        self.structure.insert(points, extent, pilots, totals=totals)
+        pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
+        self.memory.insert(points, extent, pilots, audit, totals)
+        if ends_a_span:
+            self.audit = make_reservoirs(self._partition, self._config, self._task)
+
+    def _audit_so_far(self) -> tuple[Held, ...]:
+        """Return the audit samples, clipped as their rows were learned."""
+        bounds = self.bounding.outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)
+        states = tuple(reservoir.state() for reservoir in self.audit)
+        if bounds is None:
+            return states
+        return tuple(replace(held, points=bounds.draw_in(held.points)[0]) for held in states)
 
     def _pilots(
-        self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, screen: AnyScreen | None = None
+        self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
     ) -> PilotOf:
         """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only.
 
-        The landmarks of the leaf's own screen serve `seals_a_pilot` seals.
+        The rule by which the full leaf was screened may have pilots that need not be solved.
         """
-        of_landmarks = screen if isinstance(screen, Screen) and screen.of_landmarks else None
-        keeps = self.structure.sealed % seals_a_pilot(self._config.coreset) > 0
+        kept = None if self._screens is None else self._screens.kept_pilot(rule, self.structure.sealed)
 
         def pilot_of(points: Points, extent: Extent) -> Any:
             known = seen or extent.moments
-            if keeps and of_landmarks is not None:
-                found: Any = again(of_landmarks.landmarks, points, extent.moments.weight, known, self._config)
+            if kept is not None:
+                found: Any = kept(points, extent.moments.weight, known)
             else:
                 found = self._task.pilot(points, extent.moments.weight, known, self._config).with_band(self._band)
             solved[extent.start, extent.end] = found
@@ -209,65 +212,33 @@ class Partition:
 
     @property
     def _leaf_name(self) -> tuple[int, int, int]:
-        return self._config.seed, self._partition, self.structure.sealed
+        return self._config.seed, self._partition, self.memory.leaf_number
 
-    def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> AnyScreener | None:
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> LeafScreener | None:
         """Make the next leaf's screen from the sealed buckets; None if the leaf is to be short, or a label is missing.
 
         `solved` holds the pilots that sealing has just solved, by the rows that their points represent. If one of them
         covers all rows, it is used instead of solving the same pilot again.
         """
-        coreset, buckets = self._config.coreset, self.structure.known
-        if not buckets:
+        screens, buckets = self._screens, self.structure.known
+        if screens is None or not buckets:
             return None
         whole = joined([bucket.extent for bucket in buckets])
-        span = self._rows_to_screen(whole.rows)
-        least = coreset.leaf_rows * (2 if coreset.landmarks is None else 1)
-        if not self._screens or span < least or np.count_nonzero(whole.moments.class_weight) < 2:
+        span = self.memory.rows_to_screen(whole.rows, screens.share(self.structure.points_held))
+        least = self._config.coreset.leaf_rows * screens.least_leaves
+        if span < least or np.count_nonzero(whole.moments.class_weight) < 2:
             return None
-        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
-        pilot = solved.get((whole.start, whole.end))
-        accepted = span * moments.count / whole.rows
-        if coreset.landmarks is not None:
-            if pilot is None:
-                pilot = self._task.pilot(points, moments.weight, moments, self._config)
-            if pilot.landmarks is None and not pilot.crowded:
-                return None
-            landmarks = make_landmark_screen(points, pilot, moments, span, accepted, coreset.leaf_rows)
-            return begun(landmarks, *self._leaf_name)
-        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self._leaf_name[2], 0))
-        if self._task.classes > 2:
-            shared = pilot or self._task.pilot(points, moments.weight, moments, self._config)
-            several = make_class_screen(points, shared, moments, span, accepted, coreset.leaf_rows, random)
-            return None if several is None else begun(several, *self._leaf_name)
-        if pilot is None:
-            pilot = linear_pilot(points, moments.weight, moments, self._config.svm).with_band(self._band)
-        if pilot.lower_bound <= 0.0:
-            return None
-        screen = make_screen(points, pilot, moments, span, accepted, coreset.leaf_rows, random)
-        capacity = coreset.leaf_rows
-        condensed = condensing(screen, points, pilot, accepted, capacity) if self._keeps_totals else None
-        return Screener.begin(screen, *self._leaf_name, condensed)
-
-    def _rows_to_screen(self, known: int) -> int:
-        """Return how many rows the next leaf may span, given the rows that are known to it."""
-        coreset, share = self._config.coreset, self._config.coreset.screening
-        if coreset.landmarks is not None:
-            if self.structure.points_held + coreset.leaf_rows <= coreset.bucket_points:
-                return 0  # there is room for a whole leaf
-            # Not longer than until its points stand for as many rows as those of the bucket do.
-            share = min(share, TARGET * coreset.leaf_rows / max(1, self.structure.points_held))
-        if self._task.classes > 2:
-            share *= span_share(self._task.classes, self._config.points.dimension, coreset.leaf_rows)
-        return int(known * share) // coreset.leaf_rows * coreset.leaf_rows
-
-    @property
-    def _screens(self) -> bool:
-        coreset = self._config.coreset
-        classes = self._task.classes
-        enough = (classes == 2 or coreset.class_screening) and coreset.leaf_rows >= least_capacity(classes)
-        has_pilot = self._config.svm.kernel == "linear" or coreset.landmarks is not None
-        return coreset.screens and has_pilot and enough
+        return screens.begun(
+            Sealed(
+                points=Points.union([bucket.points for bucket in buckets]),
+                extent=whole,
+                pilot=solved.get((whole.start, whole.end)),
+                span=span,
+                accepted=span * whole.moments.count / whole.rows,
+                leaf=self._leaf_name,
+                band=self._band,
+            )
+        )
 
     def state(self) -> PartitionState:
         """Return everything that a checkpoint needs; later rows do not change it."""
@@ -285,7 +256,7 @@ class Partition:
                 leaf_extent=extent,
                 screened=screened,
                 audit=tuple(reservoir.state() for reservoir in self.audit),
-                forgetful=self._forgetful(),
+                memory=self.memory.state(),
                 labels_offset=self.labels_offset,
                 leaf_totals=self.leaf.totals,
             )
@@ -294,7 +265,7 @@ class Partition:
                 bounds=self.bounding.bounds,
                 outlier_bounds=self.bounding.outlier_bounds,
                 places=self.bounding.places,
-                forgetting=self.forgetting,
+                weighing=self.memory.weighing(extent),
             )
         return self._standing
 
@@ -318,23 +289,15 @@ class Partition:
         self._standing = None
         self.leader_epoch = saved.leader_epoch
         self.labels_offset = saved.labels_offset
+        self.memory.restore(saved.memory)
         self.structure.restore(saved.sealed, saved.buckets)
-        screener = None if saved.screened is None else self._reopened(saved.screened)
+        leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
+        screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
         self.bounding.reopen(len(saved.leaf_points), self.structure.known)
         # Formats 1 and 2 held no sample.
         for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(held)
-
-    def _reopened(self, screened: AnyScreened) -> AnyScreener:
-        """Return the screener to go on with, with room for as many weights as the leaf may hold points."""
-        opened = resumed(screened, *self._leaf_name)
-        condensed = opened.state.condensed if isinstance(opened, Screener) else None
-        if condensed is not None:
-            own = np.zeros(self._config.coreset.leaf_rows)
-            own[: len(condensed.own)] = condensed.own
-            condensed.own = own
-        return opened
 
     def _is_steady(self) -> bool:
         """Tell whether the full leaf is like everything that is held: only then may a band be trusted.
@@ -355,36 +318,16 @@ class Partition:
             return False
         if self._turned is None:
             known = Points.union([bucket.points for bucket in self.structure.known])
-            self._turned = turned(self.leaf.screened, known)
+            self._turned = self.leaf.screened.turned(known)
         return self._turned
 
     def _look_for_shift(self) -> None:
-        """Count a leaf that differs from all sealed ones; this affects no model."""
-        if self.structure.reducer.observes:
-            leaf, buckets = self.leaf.extent.moments, self.structure.buckets
-            sealed = merge_all([bucket.extent.moments for bucket in buckets], len(leaf.mean))
-            shifted = self._shift.shifted(sealed, leaf, self.leaf.points)
-            self.structure.reducer.observed.shifted += shifted | self._has_turned()
-
-
-def make_structure(partition: int, seed: int, config: CoresetConfig, task: Task) -> Structure:
-    """Return the empty structure of a partition."""
-    return STRUCTURES[config.merges](partition, seed, config, task.reducer(config))
-
-
-def _tree(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Tree:
-    assert config.buckets is not None
-    return Tree(partition, seed, config.buckets, config.bucket_points, reducer)
-
-
-def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[Any]) -> Chain:
-    return Chain(partition, seed, config.bucket_points, reducer)
-
-
-STRUCTURES: Final[Table[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = Table(
-    "coreset.structure", {"tree": _tree, "chain": _chain}
-)
-"""What makes each structure of which nothing is forgotten, by its name: see `CoresetConfig.merges`."""
+        """Count a leaf that differs from what came before it; this affects no model."""
+        if not self.structure.reducer.observes:
+            return
+        is_unlike = self.memory.is_unlike(self.leaf.extent.moments, self.leaf.points)
+        if is_unlike is not None:
+            self.structure.reducer.observed.shifted += is_unlike or self._has_turned()
 
 
 def _share(one: Points, other: Points) -> bool:

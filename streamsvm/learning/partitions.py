@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import Final
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.learning.cutting import Cut, Cutter, DueCut, LearnerState, Met, TakenCut
-from streamsvm.learning.forgetful import partition_of
+from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition import Partition
 from streamsvm.learning.partition_state import OpenLeaf
 from streamsvm.learning.tasks import Task, task_of
@@ -48,7 +47,7 @@ class Partitions:
         self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
 
     def _begun(self, partition: int, base: Positions) -> Partition:
-        return partition_of(partition, base[partition], self._config, self._task)
+        return Partition(partition, base[partition], self._config, self._task)
 
     @property
     def positions(self) -> dict[int, Position]:
@@ -117,7 +116,7 @@ class Partitions:
 
         Of the partition where it is greatest; None where nothing is forgotten, or the horizon is chosen by people.
         """
-        if self._config.coreset.memory != "adaptive":
+        if not any(held.memory.learns_horizons for held in self._partitions.values()):
             return None
         learned = self.learned()
         return max(
@@ -127,7 +126,7 @@ class Partitions:
 
     def horizons(self) -> dict[int, tuple[Horizon, ...]]:
         """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
-        if not self._config.coreset.forgets:
+        if not any(held.memory.forgets for held in self._partitions.values()):
             return dict.fromkeys(self._partitions, ())
         standings = {partition: held.standing() for partition, held in self._partitions.items()}
         now_ms = max(standing.now_ms for standing in standings.values())
@@ -186,7 +185,7 @@ class Partitions:
         standings = {}
         for partition in sorted(state.partitions):
             saved = state.partitions[partition]
-            held = partition_of(partition, saved.position, self._config, self._task)
+            held = Partition(partition, saved.position, self._config, self._task)
             held.restore(saved)
             standings[partition] = held.standing()
         return TakenCut(standings, self._config, self._task)

@@ -17,7 +17,7 @@ import msgspec
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning import proving
+from streamsvm.learning.accounts import accounting
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.naming import memory_of, summary, tuned_at
 from streamsvm.learning.tasks import OneVsRest, Task, task_of
@@ -227,12 +227,12 @@ def make(
 
 
 def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> Certified | None:
-    """Return the bounds of a linear machine of two classes; None where no totals are kept."""
-    machine = trained.model.machine
-    if cut.ledger is None or not isinstance(machine, LinearMachine):
+    """Return the bounds of a linear machine of two classes; None where no account of all rows is kept."""
+    machine, keeper = trained.model.machine, accounting()
+    if cut.ledger is None or keeper is None or not isinstance(machine, LinearMachine):
         return None
     with limited(svm):
-        return proving.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
+        return keeper.certified(cut.ledger, trained.model.scaler, machine, trained.fit, cut.moments.count, audit)
 
 
 def _finished(trained: Trained, sample: Sequence[Sampled], svm: SvmConfig, seed: int) -> Trained:

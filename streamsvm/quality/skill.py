@@ -107,16 +107,6 @@ def skill_of(
     return Skill(state=state, answers=told, newest=judged[0], audit=judged[1])
 
 
-def state_of(sample: Answered, number: int) -> State:
-    """Return what one sample says of the version of this number, and nothing else: many times faster."""
-    y, deviate = np.asarray(sample.y > 0, np.bool_), deviate_of(number)
-    if not sample.enough:
-        return "unknown"
-    return _state(
-        balanced_accuracy(y, sample.weight, sample.said, deviate), auc(y, sample.weight, sample.values, deviate)
-    )
-
-
 def no_better_than_chance(skill: AnySkill) -> bool:
     """Tell whether nothing speaks for a version: it knows nothing, or it gives one answer and ranks as chance does.
 

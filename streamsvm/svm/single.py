@@ -69,7 +69,7 @@ def solve_tube(
     max_iterations : int
     workers : Workers, optional
     """
-    return _advanced(TubeDescent(Z, target, upper, epsilon, kernel, tolerance, workers), max_iterations, 0.0)
+    return _advanced(TubeDescent(Z, target, upper, epsilon, kernel, tolerance, workers=workers), max_iterations, 0.0)
 
 
 def solve_one_class(

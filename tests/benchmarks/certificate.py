@@ -44,8 +44,8 @@ from tests.benchmarks import coreset
 from tests.benchmarks.coreset import ORDERS, Case
 from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import learned
+from tests.branches.bounds.learned import violations as violations_of_learned
 from tests.certificate.hostile import case, violations, violations_of_reads, wild
-from tests.certificate.learned import violations as violations_of_learned
 from tests.streams import rows_of
 
 BATCH: Final = 1_000

@@ -24,7 +24,7 @@ from rich.console import Console
 
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.ingest.decoder import encode
@@ -44,7 +44,7 @@ class Running:
     def __init__(self, settings: Settings, connection: Connection) -> None:
         self._metrics, self._stop = Metrics(SCORER), threading.Event()
         health = Health(stuck_after_s=60.0)
-        components = Components(connection=connection, metrics=self._metrics, health=health, stop=self._stop)
+        components = ScorerComponents(connection=connection, metrics=self._metrics, health=health, stop=self._stop)
         scorer = Scorer(settings, components)
         self._thread = threading.Thread(target=scorer.run, daemon=True)
 

@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from scipy.special import ndtri
 
-from streamsvm.quality.skill import Answered, state_of
+from streamsvm.quality.skill import Answered, skill_of
 
 STREAMS_A_TASK: Final = 10
 
@@ -58,7 +58,7 @@ def stream(balanced: float, positives: float, points: int, versions: int, seed: 
     for number in range(1, versions + 1):
         y = np.where(random.random(points) < positives, 1, -1).astype(np.int8)
         values = random.standard_normal(points) + shift * y
-        said.append(state_of(Answered(y=y, weight=weight, values=values), number))
+        said.append(skill_of(Answered(y=y, weight=weight, values=values), None, number).state)
     return said
 
 

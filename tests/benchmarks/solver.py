@@ -57,8 +57,8 @@ from streamsvm.svm.block.descent import warm_up as prepare
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
-from streamsvm.vector_math import powers_of_two
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval, Lap, Stopwatch
+from tests.svm.powers import powers_of_two
 
 SCALED: Final = 10.0
 TOLERANCE: Final = 1e-3

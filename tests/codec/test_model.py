@@ -27,12 +27,12 @@ from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Scaler
 from streamsvm.model.parts import names
 from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, encode_alias, encode_head
-from streamsvm.model.schemas import model_schema
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import cloud_events as events
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
+from tests.schemas import model_schema
 from tests.streams import gaussian
 
 VALIDATOR = jsonschema.Draft202012Validator(model_schema())

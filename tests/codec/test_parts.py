@@ -13,10 +13,10 @@ import pytest
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import message as codec
 from streamsvm.model.parts import every_part, names
-from streamsvm.model.schemas import model_schema
 from streamsvm.named_parts import PASSED_OVER
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
+from tests.schemas import model_schema
 
 VALIDATOR: Final = jsonschema.Draft202012Validator(model_schema())
 WHAT_TO_DO: Final = (

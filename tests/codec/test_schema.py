@@ -20,9 +20,10 @@ from streamsvm.model import message as codec
 from streamsvm.model.ancestry import Ancestor, linked
 from streamsvm.model.machine import Model
 from streamsvm.model.parts import every_part
-from streamsvm.model.schemas import assembled, model_schema, shown
+from streamsvm.model.schemas import assembled, shown
 from tests.codec.test_probes import models
 from tests.golden import model as golden
+from tests.schemas import model_schema
 
 VALIDATOR: Final = jsonschema.Draft202012Validator(model_schema())
 OPEN: Final = re.compile(r"lineage\.(configuration|build)|parts\.\w+\.(recipe\.zones|examples\.\d+\.(event|columns))")

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from consumers.branches.workers.group_worker import GroupWorker
+from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
-from consumers.metrics import WORKER, Metrics
+from consumers.metrics import Metrics
 from consumers.settings import Settings
-from streamsvm.checkpoint.coreset_check import Checked, check
 from streamsvm.kafka import Cluster, Connection
 from tests.consumers.trainers import DEADLINE_S
+from tests.learning.coreset_check import Checked, check
 
 FAST: dict[str, Any] = {"publish_interval_s": 0.05, "publish_after_s": 0.2}
 

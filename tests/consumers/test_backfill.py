@@ -12,9 +12,10 @@ from typer.testing import CliRunner
 from consumers.branches.workers.backfill import backfill
 from consumers.branches.workers.backfill_process import told_from, until
 from consumers.branches.workers.coresets_topic import CoresetsWriter, coresets_of, read_partition
+from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import coresets_topic
 from consumers.cli.app import app
-from consumers.metrics import WORKER, Metrics
+from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.models.following import Hook, Position, read_position, write_position
+from consumers.models.following import Hook, LastDone, read_position, write_position
 from streamsvm.errors import ConfigurationError, StateError, StreamsvmError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec
@@ -124,7 +124,7 @@ def test_each_version_is_done_in_its_order(follow: Follow, topic: Topic, tmp_pat
     with follow():
         eventually(lambda: noted(tmp_path) == [2, 3, 4, 5, 6, 7], "those that came meanwhile")
     position = read_position(tmp_path / "position", NAME, topic.models)
-    assert position == Position(models_topic=topic.models, model=NAME, version=7, sha256=topic.hashes[7])
+    assert position == LastDone(models_topic=topic.models, model=NAME, version=7, sha256=topic.hashes[7])
 
 
 def test_it_begins_with_the_newest(follow: Follow, topic: Topic, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_position_of_another_topic_is_refused(follow: Follow, topic: Topic, tm
     topic.grow(2)
     for version, sha256 in ((2, "ab" * 32), (7, topic.hashes[2])):
         write_position(
-            tmp_path / "position", Position(models_topic=topic.models, model=NAME, version=version, sha256=sha256)
+            tmp_path / "position", LastDone(models_topic=topic.models, model=NAME, version=version, sha256=sha256)
         )
         with follow() as one:
             one.thread.join(60.0)
@@ -176,7 +176,7 @@ def test_a_position_of_another_topic_is_refused(follow: Follow, topic: Topic, tm
 def test_a_position_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     """Of another model, damaged, or nowhere to be written."""
     file = tmp_path / "position"
-    mine = Position(models_topic="models", model="a", version=1, sha256="ab")
+    mine = LastDone(models_topic="models", model="a", version=1, sha256="ab")
     write_position(file, mine)
     assert read_position(file, "a", "models") == mine
     assert not file.with_name("position.new").exists()

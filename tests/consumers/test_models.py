@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from consumers.models.catalogue import Catalogue, Entry, VersionFigures, holds_newest, read_catalogue, read_names
+from consumers.models.catalogue import (
+    Catalogue,
+    CatalogueEntry,
+    VersionFigures,
+    holds_newest,
+    read_catalogue,
+    read_names,
+)
 from consumers.models.moving import (
     Decide,
     Move,
@@ -147,7 +154,7 @@ def test_a_rollback_pins_the_version_before_the_one_that_readers_have(records: R
 def test_a_version_that_the_gate_refused_is_not_rolled_back_to() -> None:
     """Readers never had it."""
     entries = [
-        Entry(
+        CatalogueEntry(
             number=number,
             offset=number,
             sha256=f"{number:064x}",

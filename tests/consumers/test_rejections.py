@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from consumers.dead_letters.listing import Letter, advice, lines, plain, read_letters
+from consumers.dead_letters.listing import StoredLetter, advice, lines, plain, read_letters
 from streamsvm.errors import InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import RejectedRow
@@ -47,7 +47,7 @@ def test_a_letter_reads_as_it_was_written() -> None:
 def test_the_id_of_the_point_is_told(value: bytes, row: int, rows: int, told: str) -> None:
     """By it people find the row at its source; a record that is no JSON, or has none, is shown without."""
     letter = letter_of(7, value, Rejection(row, "wrong_dimension", "x has 1 entries"), rows=rows)
-    one = Letter(deadletter.decode(letter.value, letter.headers), 0)
+    one = StoredLetter(deadletter.decode(letter.value, letter.headers), 0)
     first, second = lines(one)
     assert first.startswith(f"{told}wrong_dimension")
     assert ("--json shows them" in second) == (len(value) > 80)

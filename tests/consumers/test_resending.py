@@ -51,7 +51,7 @@ def values(connection: Connection, topic: str) -> list[bytes | None]:
 
 def again(connection: Connection, source: str, target: str, wanted: Chosen = EVERY, **mended: bytes | None) -> Resent:
     given = {f"m/in/0/{offset[1:]}": value for offset, value in mended.items()}
-    return resend(Cluster(connection), source, target, wanted, NOW, given or None)
+    return resend(Cluster(connection), source, target, wanted, NOW, mended=given or None)
 
 
 def test_two_models_letters_of_one_record_are_two() -> None:

@@ -10,7 +10,18 @@ import pytest
 
 from consumers.streams.score_settlement import ScoreSettlement
 from consumers.streams.settling import SHORT_SLACK_MS
-from streamsvm.kafka import Cluster, Mark, Message, Place, Progress, Publisher, Record, Stamp, Standing, Stored
+from streamsvm.kafka import (
+    Cluster,
+    GroupStanding,
+    Mark,
+    MemberProgress,
+    Message,
+    Place,
+    Publisher,
+    Record,
+    Stamp,
+    Stored,
+)
 
 ID = "g-0"
 PLACES: tuple[Place, ...] = (("scores", 0), ("scores", 1), ("letters", 0))
@@ -51,22 +62,22 @@ class Log:
 class Members:
     """Where the group stands; what is in doubt ends when somebody ends it, or after so many looks."""
 
-    told: dict[int, Standing]
+    told: dict[int, GroupStanding]
     looks: int = 1_000
     asked_for: list[dict[int, int]] = field(default_factory=list)
 
-    def standings(self) -> dict[int, Standing]:
+    def standings(self) -> dict[int, GroupStanding]:
         self.looks -= 1
         if self.looks < 0:
             self.told = {partition: replace(one, in_doubt=False) for partition, one in self.told.items()}
         return dict(self.told)
 
-    def progress(self, positions: Mapping[int, int]) -> Progress:
+    def progress(self, positions: Mapping[int, int]) -> MemberProgress:
         self.asked_for.append(dict(positions))
-        return Progress("positions", (), None)
+        return MemberProgress("positions", (), None)
 
     def confirm(self, positions: Mapping[int, int]) -> None:
-        self.told.update({partition: Standing(offset) for partition, offset in positions.items()})
+        self.told.update({partition: GroupStanding(offset) for partition, offset in positions.items()})
 
     def vacant(self) -> list[str]:
         return []
@@ -77,14 +88,14 @@ class Published(list[Message]):
 
     attempts: tuple[str, ...] = ()
 
-    def publish(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+    def publish(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
         self += messages
         self.attempts += (progress.attempt,) if progress else ()
 
     def confirm(self) -> None:
         """Readers pass it at once."""
 
-    def sweep(self, messages: Sequence[Message], progress: Progress | None = None) -> None:
+    def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
         """It is aborted."""
 
 
@@ -96,11 +107,11 @@ def score(attempt: str, part: int, place: Place, age_ms: int, *, parts: int = 2,
     return Stored(Record(topic, partition, part, None, b"%d" % part, headers, NOW_MS - age_ms, None), committed)
 
 
-def standing(attempt: str, age_ms: int, *, offset: int = 2, writer: str = ID, in_doubt: bool = False) -> Standing:
-    return Standing(offset, in_doubt, attempt, writer, NOW_MS - age_ms)
+def standing(attempt: str, age_ms: int, *, offset: int = 2, writer: str = ID, in_doubt: bool = False) -> GroupStanding:
+    return GroupStanding(offset, in_doubt, attempt, writer, NOW_MS - age_ms)
 
 
-def settle(log: Log, told: dict[int, Standing], members: Members | None = None) -> Published:
+def settle(log: Log, told: dict[int, GroupStanding], members: Members | None = None) -> Published:
     """Settle, and return what was published again."""
     clock = [0.0]
     settlement = ScoreSettlement(

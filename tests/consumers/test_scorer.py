@@ -20,7 +20,7 @@ import consumers.scorer.scorer as scorer_module
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer, portions
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.config import Label
@@ -32,10 +32,10 @@ from streamsvm.ingest.scored import BatchScorer, label_of, points_config
 from streamsvm.kafka import (
     Cluster,
     Connection,
+    MemberProgress,
     Message,
     Outbox,
     OutcomeUnknown,
-    Progress,
     Publisher,
     Record,
     RegistryUnavailable,
@@ -280,7 +280,7 @@ class Running:
     def __init__(self, settings: Settings, connection: Connection, schemas: Schemas | None = None) -> None:
         self.metrics, self.health, self._stop = Metrics(SCORER), Health(stuck_after_s=60.0), threading.Event()
         self.failure: BaseException | None = None
-        self._components = Components(
+        self._components = ScorerComponents(
             connection=connection, metrics=self.metrics, health=self.health, stop=self._stop, schemas=schemas
         )
         self._scorer = Scorer(settings, self._components)
@@ -616,7 +616,7 @@ def test_a_rebalance_between_poll_and_commit_scores_the_batch_once(
     connection = broker.connect(fetch_wait_max_ms=10, heartbeat_interval_ms=100)
     scoring, original, others = settings.scoring, Publisher._add, list[Subscription]()
 
-    def add(self: Publisher, progress: Progress, attempt: str) -> None:
+    def add(self: Publisher, progress: MemberProgress, attempt: str) -> None:
         if not others and any(position.offset for position in progress.offsets):  # a batch, not what a start settles
             others.append(Subscription(connection, scoring.topic, group=scoring.group))
             eventually(lambda: not others[0].poll(1, 0.1) and members(connection, scoring.group) == 2, "one more joins")

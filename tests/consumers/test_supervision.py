@@ -22,13 +22,14 @@ from consumers.host.exit_codes import (
     EXIT_FATAL,
     EXIT_RETRYABLE,
     EXIT_UNFORESEEN,
-    EXIT_USAGE,
 )
 from consumers.host.runtime import Health
 from consumers.host.supervision import Supervision
 from tests.deploy.files import DEPLOY
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+USAGE = 2
+"""Exit status of a command line that cannot be read, by the library that reads it."""
 
 
 class Supervisor:
@@ -196,6 +197,6 @@ def test_unit_restarts_what_another_start_can_help(unit: Path) -> None:
     lines = unit.read_text().splitlines()
     assert "Restart=on-failure" in lines
     (kept_down,) = [line.partition("=")[2].split() for line in lines if line.startswith("RestartPreventExitStatus=")]
-    assert sorted(map(int, kept_down)) == [EXIT_USAGE, EXIT_FATAL, EXIT_CONFIGURATION]
+    assert sorted(map(int, kept_down)) == [USAGE, EXIT_FATAL, EXIT_CONFIGURATION]
     assert not {str(EXIT_RETRYABLE), str(EXIT_UNFORESEEN)} & set(kept_down)
     assert "Type=notify" in lines

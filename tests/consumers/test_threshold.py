@@ -244,10 +244,10 @@ def test_gate_skill_and_stream_answer_at_the_threshold() -> None:
 
 def test_the_page_has_a_line_for_it() -> None:
     """What was asked for, and what is expected of it; nothing without a threshold."""
-    from consumers.page.status import Figures, Quality
+    from consumers.page.status import Figures, QualityStatus
     from consumers.page.trainer_page import _answers
 
-    quality = Quality(None, Figures(), Figures(), Figures(), ())
+    quality = QualityStatus(None, Figures(), Figures(), Figures(), ())
     assert "Threshold" not in str(_answers(quality))
     quality = msgspec.structs.replace(quality, threshold=described(golden.THRESHOLDS["linear"]))
     assert (

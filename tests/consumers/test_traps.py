@@ -202,7 +202,7 @@ def test_a_file_in_an_order_is_seen_as_a_whole(tmp_path: Path) -> None:
     path.write_text("number,channel,y\n" + "".join(rows))
     done = run("features", "infer", str(path), "--rows", "200")
     assert done.stdout.startswith("# Proposed from 200 of the 2,000 events of events.csv.")
-    assert tomllib.loads(done.stdout)["features"]["channel"]["values"] == ["new", "old"]
+    assert {*tomllib.loads(done.stdout)["features"]["channel"]["values"]} == {"new", "old"}
     assert "# number: identifier: it counts the events" in done.stdout
     assert "class_weight" not in done.stdout
     assert run("features", "infer", str(path), "--rows", "200").stdout == done.stdout

@@ -23,9 +23,9 @@ from hypothesis import strategies as st
 
 from consumers.host.runtime import Health
 from consumers.host.web import access, server
-from consumers.host.web.answers import GUARD, Answer
+from consumers.host.web.answers import GUARD, HttpAnswer
 from consumers.host.web.connections import MOST_CONNECTIONS, Connections, HttpConnection, Phase, address_of
-from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, Request, end_of_head, parse
+from consumers.host.web.head import MOST_HEAD_BYTES, MOST_HEADERS, HttpRequest, end_of_head, parse
 from consumers.host.web.server import MOST_WAITING, MOST_WAITING_OF_ONE, HttpServer
 from consumers.loader import load
 from consumers.metrics import TRAINER, Metrics
@@ -47,12 +47,12 @@ class Gate:
         self.asked = 0
         self.size = 10
 
-    def answer(self, path: str) -> Answer | None:
+    def answer(self, path: str) -> HttpAnswer | None:
         self.asked += 1
         self.opened.wait(20.0)
         if path == "/broken":
             raise ZeroDivisionError
-        return Answer("text/plain", b"x" * self.size) if path.startswith("/page") else None
+        return HttpAnswer("text/plain", b"x" * self.size) if path.startswith("/page") else None
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_no_head_is_too_strange(rest: bytes) -> None:
     for head in (rest + b"\r\n\r\n", b"GET / HTTP/1.1\r\n" + rest + b"\r\n\r\n"):
         end = end_of_head(head)
         assert end is not None
-        assert isinstance(parse(head[:end]), Request | HTTPStatus)
+        assert isinstance(parse(head[:end]), HttpRequest | HTTPStatus)
 
 
 @given(st.lists(st.sampled_from([b"a", b"\r", b"\n", b"\r\n"]), max_size=12), st.integers(1, 5))

@@ -31,7 +31,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import SCORER, Metrics
 from consumers.page.board import ScorerBoard
 from consumers.page.site import Site
-from consumers.scorer.components import Components
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer
 from consumers.settings import OutputConfig, ScoringConfig, Settings
 from streamsvm.errors import StreamsvmError
@@ -81,7 +81,7 @@ class Watched:
         publish(connection, models)
 
     def _run(self) -> None:
-        components = Components(
+        components = ScorerComponents(
             connection=self._connection,
             metrics=self._metrics,
             health=self._health,

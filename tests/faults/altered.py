@@ -18,7 +18,7 @@ import streamsvm.kafka.reading
 from consumers.cli.app import main as command_line
 from consumers.host.runtime import Health
 from consumers.streams.settling import Settlement
-from consumers.trainer.training_thread import Worker
+from consumers.trainer.training_thread import TrainingThread
 from streamsvm.errors import FatalError, TransientError
 from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, Record
 from streamsvm.kafka.log import _questions, _watermarks
@@ -135,9 +135,9 @@ def gives_up() -> None:
 
 
 def _slow(every: int, seconds: float) -> None:
-    sound = Worker.__init__
+    sound = TrainingThread.__init__
 
-    def init(self: Worker, train: TrainFunction, *arguments: Any) -> None:
+    def init(self: TrainingThread, train: TrainFunction, *arguments: Any) -> None:
         count = 0
 
         def slow(*what: Any) -> Any:
@@ -149,7 +149,7 @@ def _slow(every: int, seconds: float) -> None:
 
         sound(self, slow, *arguments)
 
-    Worker.__init__ = init  # type: ignore[method-assign,assignment]
+    TrainingThread.__init__ = init  # type: ignore[method-assign,assignment]
 
 
 def trains_slowly() -> None:

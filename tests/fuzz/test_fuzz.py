@@ -131,7 +131,7 @@ def unbounded_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail for a request of another method."""
     sound = head.parse
 
-    def parse(received: bytes) -> head.Request | HTTPStatus:
+    def parse(received: bytes) -> head.HttpRequest | HTTPStatus:
         request = sound(received)
         if request is HTTPStatus.METHOD_NOT_ALLOWED:
             raise ValueError(received)

@@ -16,21 +16,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamsvm.branches.bounds.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.branches.bounds.totals_kernels import STRATA
+from streamsvm.branches.classes.class_screening import ClassScreen, ClassScreened
+from streamsvm.branches.history.erased_part import Obeyed, obeying
+from streamsvm.branches.late_labels.joining import Joining, with_joining
+from streamsvm.branches.memories.shares import Shares
+from streamsvm.branches.memories.voting import Expert, Voting
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
-from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
-from streamsvm.coreset.forgetting import Horizon
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
-from streamsvm.coreset.shares import Shares
 from streamsvm.coreset.structure import Bucket, Extent, Learned
-from streamsvm.coreset.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
-from streamsvm.coreset.totals_kernels import STRATA
 from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
 from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition, LearnerState
-from streamsvm.learning.partition_state import Forgetful, PartitionState
-from streamsvm.learning.voting import Expert, Voting
+from streamsvm.learning.memories import Horizon
+from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning.span_memory import SpansState
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import PartitionCut, TuningInForce
 from streamsvm.points import Points, Position
@@ -146,10 +149,10 @@ def handmade_forgetful() -> Snapshot:
     )
     (bucket,) = filled.buckets
     own = replace(bucket, audit=filled.audit, times=(1_700_000_000_000, 1_700_000_000_400), before=before)
-    forgetful = Forgetful(learned=before, times=np.array([1_700_000_000_500, 3]), voting=voting)
+    memory = SpansState(learned=before, times=np.array([1_700_000_000_500, 3]), voting=voting)
     partitions = {
-        0: replace(filled, buckets=(own,), forgetful=forgetful),
-        3: replace(empty, forgetful=Forgetful(learned=Learned.nothing(2), times=np.empty(0, np.int64), voting=None)),
+        0: replace(filled, buckets=(own,), memory=memory),
+        3: replace(empty, memory=SpansState(learned=Learned.nothing(2), times=np.empty(0, np.int64), voting=None)),
     }
     held = HeldOfCut(
         before,
@@ -188,7 +191,7 @@ def handmade_joined() -> Snapshot:
 
 def handmade_erased() -> Snapshot:
     """Return the same, made under a record of erased rows."""
-    return replace(handmade(), erased=Obeyed(sha256="0e" * 32, continues=1))
+    return obeying(handmade(), Obeyed(sha256="0e" * 32, continues=1))
 
 
 def with_join(saved: Snapshot) -> Snapshot:
@@ -233,7 +236,8 @@ def with_join(saved: Snapshot) -> Snapshot:
     joining = Joining(
         topic="labels", topic_id="id", base={0: Position(2)}, partitions={0: joiner.state()}, waiting={0: joined}
     )
-    return replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}), joining=joining)
+    with_offsets = replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}))
+    return with_joining(with_offsets, joining)
 
 
 def screened() -> Screened:

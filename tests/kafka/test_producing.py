@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from streamsvm.errors import Fenced, TopicMissing
-from streamsvm.kafka import Cluster, Message, Outbox, Publisher, PublishRefused, Standing, Standings, Subscription
+from streamsvm.kafka import Cluster, GroupStanding, Message, Outbox, Publisher, PublishRefused, Standings, Subscription
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import PATIENCE_S, drain, numbers, send_values, values_of
@@ -272,8 +272,8 @@ def test_a_group_whose_positions_are_in_doubt_says_so_until_they_are_settled(bro
             member.rewind()
             assert member.poll(10, 0.1) == []
             assert member.unplaced
-            assert standings.of([0]) == {0: Standing(4, in_doubt=True)}
+            assert standings.of([0]) == {0: GroupStanding(4, in_doubt=True)}
             end()
         assert values_of(drain(member, 2)) == numbers(2, 4)
         assert member.unplaced == ""
-        assert standings.of([0]) == {0: Standing(4)}
+        assert standings.of([0]) == {0: GroupStanding(4)}

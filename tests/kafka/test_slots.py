@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, suppress
 import pytest
 
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
-from streamsvm.kafka import Connection, Message, Process, Publisher, Slot, Slots, Subscription
+from streamsvm.kafka import Connection, GroupSlots, Message, Process, Publisher, Slot, Subscription
 from tests.brokers.fixtures import TestBroker
 from tests.kafka import foreign
 from tests.kafka.steps import drain, eventually, numbers, send_values, values_of
@@ -31,9 +31,9 @@ class Member:
     """A group's member in a slot, on a host of a name of its choice; kept alive by polling it."""
 
     def __init__(
-        self, connection: Connection, topic: str, group: str, process: Process, *, slots: Slots | None = None
+        self, connection: Connection, topic: str, group: str, process: Process, *, slots: GroupSlots | None = None
     ) -> None:
-        self._slots = slots or Slots(connection, group, process=process)
+        self._slots = slots or GroupSlots(connection, group, process=process)
         self.slot = _claimed(self._slots)
         self.subscription = Subscription(
             connection, topic, group=group, slot=self.slot, client_id=self._slots.client_id
@@ -58,7 +58,7 @@ class Member:
         self.forget()
 
 
-def _claimed(slots: Slots) -> Slot:
+def _claimed(slots: GroupSlots) -> Slot:
     """Claim a slot, as often as the broker needs to load what it knows of groups."""
     found: list[Slot] = []
 
@@ -71,7 +71,7 @@ def _claimed(slots: Slots) -> Slot:
     return found[0]
 
 
-class _Claimed(Slots):
+class _Claimed(GroupSlots):
     """Looks once before its member exists, and gives that answer at the first claim."""
 
     _seen: Slot | None = None
@@ -178,7 +178,7 @@ def test_a_member_that_is_fenced_claims_another_slot_and_reads_on(broker: TestBr
     assert values_of(drain(loser.subscription, 6)) == numbers(6)
     loser.subscription.commit({0: 4})
     late = loser.subscription.progress({0: 6})
-    thief = Slots(quick, group, fixed=0)
+    thief = GroupSlots(quick, group, fixed=0)
     with closing(Subscription(quick, topic, group=group, slot=thief.claim())) as taken:
         assert values_of(drain(taken, 2)) == numbers(2, 4)
         with pytest.raises(Fenced, match="another instance took over"):
@@ -227,7 +227,7 @@ def test_a_foreign_member_takes_no_slot(broker: TestBroker) -> None:
 
 def test_a_group_that_never_was_has_free_slots(broker: TestBroker) -> None:
     """The coordinator knows no such group: the first slot is free."""
-    slots = Slots(broker.connection, broker.name("group"), process=HERE)
+    slots = GroupSlots(broker.connection, broker.name("group"), process=HERE)
     slot = slots.claim()
     assert slot.number == 0
     slots.release(slot)
@@ -236,7 +236,7 @@ def test_a_group_that_never_was_has_free_slots(broker: TestBroker) -> None:
 def test_a_fixed_slot_is_taken_unasked(broker: TestBroker) -> None:
     """Who was given a number takes it; one process can hold two different ones."""
     group = broker.name("group")
-    fixed, free = Slots(broker.connection, group, fixed=0), Slots(broker.connection, group)
+    fixed, free = GroupSlots(broker.connection, group, fixed=0), GroupSlots(broker.connection, group)
     assert (fixed.claim().number, free.claim().number) == (0, 1)
     for slots, number in ((fixed, 0), (free, 1)):
         slots.release(Slot(group, number))

@@ -21,7 +21,7 @@ from streamsvm.learning.combiner import Combiner, Told
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position, Rows
-from tests.learning.test_forgetful import MEMORIES
+from tests.branches.memories.test_forgetful import MEMORIES
 from tests.streams import DIMENSION, gaussian, rows_of
 from tests.test_learner import audit_bytes, state_bytes
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.checkpoint import coreset_log
-from streamsvm.checkpoint.coreset_check import check
 from streamsvm.checkpoint.coreset_log import (
     FORMAT,
     Opening,
@@ -31,6 +30,7 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
+from tests.learning.coreset_check import check
 from tests.learning.test_combiner import MEMORIES_AND_SHAPES, config_of, stream
 from tests.streams import DIMENSION
 

@@ -10,11 +10,12 @@ import pytest
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm import algorithms
-from streamsvm.config import SIZES, CoresetConfig, PointsConfig, SvmConfig
+from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
+from streamsvm.config.structures import SIZES
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition import STRUCTURES
+from streamsvm.learning.memories import STRUCTURES
 from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
 from streamsvm.papers.plug import PLUG
 from streamsvm.plugs import Table, plugs

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise, product
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -23,7 +24,9 @@ from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.kafka import Stamp
 from streamsvm.learning import naming
-from streamsvm.learning.partition_state import Forgetful, PartitionState
+from streamsvm.learning.memories import MemoryState
+from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning.span_memory import SpansState
 from streamsvm.learning.tuning import is_due
 from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
@@ -268,7 +271,7 @@ def fingerprint(state: PartitionState) -> object:
         _points(state.leaf_points),
         _extent(state.leaf_extent),
         tuple(map(_held, state.audit)),
-        None if state.forgetful is None else _forgetful(state.forgetful),
+        None if state.memory is None else _spans(state.memory),
     )
 
 
@@ -286,8 +289,9 @@ def _learned(learned: Learned) -> object:
     return learned.rows, learned.count, learned.class_weight.tobytes(), times
 
 
-def _forgetful(state: Forgetful) -> object:
-    voting = state.voting
+def _spans(state: MemoryState) -> object:
+    assert isinstance(state, SpansState)
+    voting: Any = state.voting
     experts = (
         []
         if voting is None

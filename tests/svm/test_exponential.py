@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamsvm.vector_math import LEAST_32, LEAST_64, powers_of_two
+from streamsvm.vector_math import LEAST_32, LEAST_64
+from tests.svm.powers import powers_of_two
 
 
 def arguments(kind: type, least: float) -> NDArray[np.float32 | np.float64]:

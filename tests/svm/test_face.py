@@ -218,7 +218,7 @@ class Crowd:
             self.problem.upper,
             self.problem.kernel,
             self.problem.tolerance,
-            lambda _blocks, _steps, gap: self.gaps.append(gap) or True,
+            progress=lambda _blocks, _steps, gap: self.gaps.append(gap) or True,
         )
         made.advance(self.problem.max_iterations)
         return made

@@ -11,7 +11,7 @@ command, also where the log has lost the rows since, and until then no trainer a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -41,7 +41,6 @@ from streamsvm.model.message import decode
 from streamsvm.model.version import Version
 from streamsvm.points import Position
 
-Say = Callable[[str], object]
 REMAINS = (
     "Kafka's own log holds the records until retention removes them, and so do its copies and backups",
     "published versions named here stay what they are: support vectors may be such rows, coefficients follow from them "
@@ -168,45 +167,6 @@ class Report:
         return "\n".join(lines)
 
 
-def forget(
-    cluster: Cluster,
-    directory: Path,
-    positions: Mapping[int, Sequence[Position]],
-    report: Report,
-    erased: ErasedRows,
-    schemas: SchemaRegistry | None = None,
-    timeout_s: float = READ_TIMEOUT_S,
-) -> None:
-    """Take rows out of an archive alone, whose trainer must be stopped; rows that were erased of its model go, too.
-
-    Parameters
-    ----------
-    cluster : Cluster
-    directory : Path
-    positions : mapping of partition to sequence of Position
-    report : Report
-        What is found and done is written there.
-    erased : ErasedRows
-    schemas : SchemaRegistry, optional
-    timeout_s : float
-
-    Raises
-    ------
-    ConfigurationError
-        If nothing is archived there, or a bucket of such a row cannot be made again, because the log no longer holds
-        its rows. Nothing is changed then.
-    StateError
-        If another process, as its trainer, holds the directory, or rows are about to leave the model, too.
-    TransientError
-        If the broker does not answer, or the disk refuses.
-    """
-    with opened(cluster, directory, report, schemas, timeout_s) as work:
-        record = work.record_of(erased)
-        work.require_recorded(record)
-        work.look(positions)
-        work.run(positions, record)
-
-
 @contextmanager
 def opened(
     cluster: Cluster,
@@ -215,7 +175,17 @@ def opened(
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Iterator[Forgetting]:
-    """Lock an archive, and yield what takes rows out of it; raises as `forget` does."""
+    """Lock an archive, and yield what takes rows out of it.
+
+    Raises
+    ------
+    ConfigurationError
+        If nothing is archived there.
+    StateError
+        If another process, as its trainer, holds the directory.
+    TransientError
+        If the broker does not answer, or the disk refuses.
+    """
     disk = FileSystem(directory, what="archive", option="--archive-directory")
     store = Store(disk)
     identity = identity_of(store)
@@ -459,8 +429,8 @@ class Forgetting:
             return None
         self._require(partition, begin, state.position)
         rows_of_span = state.leaf_extent.rows + sum(bucket.extent.rows for bucket in state.buckets)
-        assert state.forgetful is not None
-        first_row = state.forgetful.learned.rows + state.leaf_extent.rows - rows_of_span
+        assert state.memory is not None
+        first_row = state.memory.learned.rows + state.leaf_extent.rows - rows_of_span
         recorder = Recorder(partition, base, self._identity.config, begin, first_row)
         for rows in self._ranges.rows(partition, begin, state.position):
             recorder.learn(rows)

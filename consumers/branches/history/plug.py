@@ -16,4 +16,5 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "settings": ("consumers.branches.history.settings:ARCHIVE",),
     "trainer": ("consumers.branches.history.wanted:TRAINER",),
+    "trainer_metrics": ("consumers.branches.history.metrics:TRAINER",),
 }

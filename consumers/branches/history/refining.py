@@ -39,10 +39,6 @@ from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from streamsvm.verification.recomputation import Recomputation, certifier_of
 
-WITHIN: Final = 1e-6
-"""Gap to the best possible machine at which no further read is worth it, by default."""
-READS: Final = 12
-"""Most reads by default. Sorted streams of 10^5 rows needed two to six at 10,000 rows kept."""
 SURVEYS: Final = 6
 """Rows held at once, for each row that is kept and each partition, at most: three looks, each up to twice."""
 

@@ -18,10 +18,11 @@ from typing import Any, BinaryIO, Final
 import msgspec
 
 from consumers.branches.workers.group_worker import GroupWorker
+from consumers.branches.workers.metrics import WORKER
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_CLEAN, EXIT_UNFORESEEN, exit_code
 from consumers.host.runtime import Health, configure_logging, spare_the_collector
-from consumers.metrics import WORKER, Metrics
+from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection

@@ -268,6 +268,7 @@ class Crew(InputOnly):
         pipeline: Pipeline,
         goal: Goal,
         hands: Hands,
+        *,
         note: Callable[[Rows], None],
         metrics: Metrics,
         health: Health,

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from consumers.host.web.head import Request
+from consumers.host.web.head import HttpRequest
 from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
 
@@ -138,12 +138,12 @@ class Access:
         self._certificate_wanted = config.tls_client_ca is not None
         self._open = PROBES if config.open_probes else frozenset()
 
-    def refusal(self, request: Request, *, certified: bool) -> HTTPStatus | None:
+    def refusal(self, request: HttpRequest, *, certified: bool) -> HTTPStatus | None:
         """Return the status by which a request is refused; None if it may be answered.
 
         Parameters
         ----------
-        request : Request
+        request : HttpRequest
         certified : bool
             Whether the client has shown a certificate of `http.tls_client_ca`.
         """

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from consumers.host.web.head import Request
+from consumers.host.web.head import HttpRequest
 
 GUARD: Final = (
     ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
@@ -40,7 +40,7 @@ _MORE: Final[dict[HTTPStatus, tuple[tuple[str, str], ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """The answer to a request for a page. A header `ETag` lets a client that has the page already get 304 instead."""
 
     content_type: str
@@ -48,7 +48,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Site = Callable[[str], Answer | None]
+Site = Callable[[str], HttpAnswer | None]
 """Answers a request for a path; None if there is nothing of this path."""
 
 
@@ -86,7 +86,7 @@ def probe(check: Callable[[], tuple[bool, dict[str, Any]]]) -> bytes:
     return encode(status, "application/json", json.dumps(said).encode() + b"\n")
 
 
-def page(request: Request, site: Site) -> bytes:
+def page(request: HttpRequest, site: Site) -> bytes:
     """Return a page, or that the client has it already, or that there is none."""
     answer = site(request.path)
     if answer is None:
@@ -97,11 +97,11 @@ def page(request: Request, site: Site) -> bytes:
     return encode(HTTPStatus.OK, answer.content_type, answer.body, answer.headers)
 
 
-def metrics_of(registry: CollectorRegistry) -> Callable[[Request], bytes]:
+def metrics_of(registry: CollectorRegistry) -> Callable[[HttpRequest], bytes]:
     """Return what answers for the metrics: in the format, compressed or not, that the client prefers."""
     application = make_wsgi_app(registry)
 
-    def answer(request: Request) -> bytes:
+    def answer(request: HttpRequest) -> bytes:
         begun: list[tuple[str, list[tuple[str, str]]]] = []
         environment = {
             "REQUEST_METHOD": "GET",

@@ -13,7 +13,7 @@ from streamsvm.errors import ConfigurationError
 logger = logging.getLogger("streamsvm.http")
 
 
-class Certificate:
+class ServerCertificate:
     """The certificate of this daemon; safe to call from one thread at a time.
 
     Parameters

@@ -26,7 +26,7 @@ _ONCE: Final = frozenset({"host", "content-length", "authorization"})
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A GET; the names of its headers are in lower case."""
 
     path: str
@@ -47,7 +47,7 @@ def end_of_head(received: bytes | bytearray, seen: int = 0) -> int | None:
     return found.end() if found else None
 
 
-def parse(head: bytes) -> Request | HTTPStatus:
+def parse(head: bytes) -> HttpRequest | HTTPStatus:
     """Return what a complete head asks for, or the status by which it is refused."""
     first, *lines = head.decode("latin-1").removesuffix("\n").removesuffix("\r").split("\n")
     line = _LINE.fullmatch(first.removesuffix("\r"))
@@ -64,7 +64,7 @@ def parse(head: bytes) -> Request | HTTPStatus:
     if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     path, _, query = target.partition("?")
-    return Request(path, query, headers)
+    return HttpRequest(path, query, headers)
 
 
 def _headers(lines: list[str]) -> dict[str, str] | HTTPStatus:

@@ -24,9 +24,9 @@ from prometheus_client import CollectorRegistry
 
 from consumers.host.web.access import PROBES, Access
 from consumers.host.web.answers import Checks, Site, metrics_of, page, probe, refuse
-from consumers.host.web.certificate import Certificate
+from consumers.host.web.certificate import ServerCertificate
 from consumers.host.web.connections import Connections, HttpConnection, Phase, address_of
-from consumers.host.web.head import MOST_HEAD_BYTES, Request, end_of_head, parse
+from consumers.host.web.head import MOST_HEAD_BYTES, HttpRequest, end_of_head, parse
 from consumers.settings import HttpConfig
 from streamsvm.errors import ConfigurationError
 
@@ -77,7 +77,7 @@ class HttpServer:
     def __init__(
         self, config: HttpConfig, checks: Checks, registry: CollectorRegistry, site: Site | None = None
     ) -> None:
-        certificate = None if config.tls_certificate is None else Certificate(config)
+        certificate = None if config.tls_certificate is None else ServerCertificate(config)
         access = Access(config)
         listener = _listen(config)
         self.port: int = listener.getsockname()[1]
@@ -125,17 +125,17 @@ class _Routes:
         self._site = site
         self._metrics_maker, self._page_maker = _Maker("http-metrics"), _Maker("http-page")
 
-    def at_once(self, request: Request) -> bytes | None:
+    def at_once(self, request: HttpRequest) -> bytes | None:
         """Return the answer to a probe; None if the request is for something else."""
         check = self._checks.get(request.path)
         return None if check is None else probe(check)
 
-    def later(self, request: Request, address: str, then: Callable[[bytes], None]) -> bool:
+    def later(self, request: HttpRequest, address: str, then: Callable[[bytes], None]) -> bool:
         """Have the answer made, and given to `then` in the thread that made it; False if too many wait."""
         maker = self._metrics_maker if request.path == "/metrics" else self._page_maker
         return maker.make(address, lambda: self.answer(request), then)
 
-    def answer(self, request: Request) -> bytes:
+    def answer(self, request: HttpRequest) -> bytes:
         """Make the answer to a request that is not a probe."""
         return self._metrics(request) if request.path == "/metrics" else page(request, self._site)
 
@@ -192,7 +192,7 @@ class _Loop:
     """Accepts, reads, answers and hangs up; everything but `stop` and `_made` runs in its thread."""
 
     def __init__(
-        self, listener: socket.socket, certificate: Certificate | None, access: Access, routes: _Routes
+        self, listener: socket.socket, certificate: ServerCertificate | None, access: Access, routes: _Routes
     ) -> None:
         self._listener, self._certificate, self._access, self._routes = listener, certificate, access, routes
         self._connections = Connections()

@@ -1,6 +1,6 @@
 """The structure of an archive: every bucket of a complete binary tree over spans, each a function of its own rows.
 
-A *span* is what it is in `streamsvm.coreset.dyadic`: so many rows, of which the first leaf screens the others. Spans
+A *span* is what it is in `streamsvm.coreset.spans`: so many rows, of which the first leaf screens the others. Spans
 are numbered from the beginning of the partition. Bucket k of level l + 1 is made of the buckets 2 k and 2 k + 1 of
 level l as soon as both are there, and all are kept by whoever collects them (`Aligned.taken`). So any range of whole
 spans is the union of two buckets a level at most, and a bucket that is lost can be made again from its own rows alone.
@@ -11,8 +11,8 @@ seed. Of what came before it knows the count of rows, which is its number, and n
 Long buckets have more points than short ones, by the square root of their length. A stretch is as near as its longest
 bucket, and of those there are few: all levels together take 3.4 times the bytes of the spans instead of twice.
 
-Where this differs from `Dyadic`, of which it is a kind: two siblings become one at once, since the two remain besides;
-nothing is aged or dropped; and no totals of earlier rows stand in a bucket.
+Two siblings become one at once, since the two remain besides; nothing is aged or dropped; and no totals of earlier rows
+stand in a bucket.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from streamsvm.coreset.dyadic import SPAN, Dyadic
+from streamsvm.coreset.spans import SPAN, Spans
 from streamsvm.coreset.structure import Bucket, Learned, PilotOf
 
 GROWING: Final = 11
 """Level up to which buckets grow: of 2^10 spans, 32 times a span's points."""
 
 
-class Aligned(Dyadic):
+class Aligned(Spans):
     """A complete binary tree over spans; holds those buckets only that wait for their siblings.
 
-    Parameters are those of `Dyadic`.
+    Parameters are those of `Spans`.
     """
 
     def __init__(self, *given: object, **named: object) -> None:
@@ -82,11 +82,6 @@ def only_rows(rows: int, classes: int) -> Learned:
         first_time_ms=nothing.first_time_ms,
         last_time_ms=nothing.last_time_ms,
     )
-
-
-def first_row(bucket: Bucket, span_rows: int) -> int:
-    """Return how many rows of its partition came before a bucket."""
-    return bucket.index * span_rows << bucket.level - SPAN
 
 
 def waiting(ends: Sequence[tuple[int, int]]) -> tuple[int, int] | None:

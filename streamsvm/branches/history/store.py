@@ -14,7 +14,6 @@ state that needs it no more, and both are before the checkpoint that passes over
 from __future__ import annotations
 
 import json
-import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -26,7 +25,7 @@ from streamsvm.branches.history.names import Node
 from streamsvm.checkpoint.disk import Disk
 from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
-from streamsvm.coreset.dyadic import OPEN
+from streamsvm.coreset.spans import OPEN
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint, StateError, TransientError
 from streamsvm.learning.partition_state import PartitionState
@@ -41,7 +40,6 @@ PARTIAL: Final = ".partial"
 DAMAGED: Final = ".damaged"
 """What is added to the name of a file that is not what it says."""
 LARGEST_FILE_BYTES: Final = 1 << 32
-_OPEN: Final = re.compile(r"open-(\d{1,10})\.state", re.ASCII)
 _LENGTH: Final = struct.Struct("<Q")
 
 

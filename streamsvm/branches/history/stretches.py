@@ -19,12 +19,12 @@ from pydantic import ValidationError
 from streamsvm.branches.history.aligned import Aligned, only_rows
 from streamsvm.config import CoresetConfig, ModelConfig, SvmConfig
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
-from streamsvm.coreset.forgetting import Everything
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.structure import Bucket, Extent, Learned, Structure
+from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.cutting import Cut, training_set
-from streamsvm.learning.forgetful import ForgetfulPartition
+from streamsvm.learning.partition import Partition
+from streamsvm.learning.span_memory import SpanMemory
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.points import Points, Position, Rows
 
@@ -84,7 +84,26 @@ def _archived(config: ModelConfig, leaf_rows: int, span_rows: int | None, bucket
     return ModelConfig(points=config.points, coreset=coreset, svm=plain, seed=config.seed, features=config.features)
 
 
-class SpanPartition(ForgetfulPartition):
+class ArchivedSpans(SpanMemory):
+    """All spans of a partition, and what they become two by two; parameters as of `PartitionMemory`."""
+
+    structure: Aligned
+
+    def _empty(self) -> Aligned:
+        coreset = self._config.coreset
+        return Aligned(
+            self._partition,
+            self._config.seed,
+            coreset.bucket_points,
+            self._task.reducer(coreset),
+            span_rows=self._span_rows,
+            open_points=max(coreset.leaf_rows, coreset.bucket_points),
+            audit_points=tuple(audit_shares(self._config, self._task).values()),
+            classes=self._task.classes,
+        )
+
+
+class SpanPartition(Partition):
     """The rows of one partition from any place on, as an archive summarises them.
 
     Parameters
@@ -101,24 +120,9 @@ class SpanPartition(ForgetfulPartition):
     structure: Aligned
 
     def __init__(self, partition: int, begin: Position, config: ModelConfig, first_row: int = 0) -> None:
-        super().__init__(partition, begin, config, task_of(config))
-        self._voting = None  # nobody's horizons: every row counts
+        task = task_of(config)
+        super().__init__(partition, begin, config, task, ArchivedSpans(partition, config, task))
         self.begin_after(only_rows(first_row, self._task.classes))
-
-    def _empty_structure(self) -> Structure:
-        coreset = self._config.coreset
-        return Aligned(
-            self._partition,
-            self._config.seed,
-            coreset.bucket_points,
-            self._task.reducer(coreset),
-            span_rows=self._span_rows,
-            open_points=max(coreset.leaf_rows, coreset.bucket_points),
-            audit_points=tuple(audit_shares(self._config, self._task).values()),
-            most=2,
-            forgetting=Everything(),
-            classes=self._task.classes,
-        )
 
     def learn(self, rows: Rows, until: Position | None = None) -> list[Bucket]:
         """Learn rows up to a position, but those that are learned already; return the buckets that this made."""
@@ -132,9 +136,6 @@ class SpanPartition(ForgetfulPartition):
     def parent(self, older: Bucket, newer: Bucket) -> Bucket:
         """Return the bucket that two siblings become."""
         return self.structure.parent(older, newer, self._pilots({}, None))
-
-    def _look_for_shift(self) -> None:
-        """Count nothing: nobody watches an archive for a change of the stream."""
 
     def pieces(self) -> list[Piece]:
         """Return everything learned since the beginning, that of an open span too, as a cut has it."""

@@ -42,7 +42,7 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.band import nearest
+from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
 from streamsvm.coreset.row_kernels import distances, label_means, scale
@@ -50,7 +50,6 @@ from streamsvm.coreset.sensitivity import direct_bound
 from streamsvm.linalg import Float, add_gram, factorise, norms
 from streamsvm.points import Points, Signs
 
-DELTA: Final = 0.3
 SHARES: Final = (0.25, 0.15, 0.6)
 """Shares of sensitivity, weight and influence in the importance. Influence lowers the gap on shuffled streams. Weight
 covers what the pilot cannot know yet, as on sorted streams. With a share of 0.1 for sensitivity outliers were lost."""
@@ -244,7 +243,7 @@ def _calibrated(
     active = margin < 1.0
     totals = label_sums(points.weight, points.y, active)
     gradient = np.einsum("i,ij->j", points.weight * points.y * active, rows[:, :-1])
-    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed)
+    return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed=observed)
 
 
 def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
@@ -257,7 +256,7 @@ def label_sums(weight: Float, y: Signs, active: NDArray[np.bool_]) -> Float:
 
 
 def meet(
-    weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, observed: Observed
+    weight: Float, rows: Float, y: Signs, active: np.ndarray, totals: Float, gradient: Float, *, observed: Observed
 ) -> Float:
     """Return weights of m sampled points that meet the totals of the whole; the weight of each label exactly.
 

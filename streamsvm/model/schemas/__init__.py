@@ -18,13 +18,8 @@ from streamsvm.named_parts import PASSED_OVER
 _WIDTH: Final = 160
 
 
-def model_schema() -> dict[str, Any]:
-    """Return the schema of a version's value."""
-    return _read(__name__, "model-1")
-
-
 def assembled() -> dict[str, Any]:
-    """Return the schema made of its parts, which `model_schema` reads from a file."""
+    """Return the schema made of its parts, as it stands in the file."""
     trunk, known = _read(__name__, "trunk"), sorted(names())
     definitions = trunk["$defs"]
     for part in sorted(every_part(), key=lambda part: part.name):

@@ -162,6 +162,7 @@ class BlockDescent:
         upper: Float,
         kernel: Kernel | PolynomialKernel,
         tolerance: float,
+        *,
         progress: Progress | None = None,
         clock: Clock | None = None,
         max_seconds: float | None = None,

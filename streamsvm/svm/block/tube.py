@@ -73,6 +73,7 @@ class TubeDescent(BlockDescent):
         epsilon: float,
         kernel: Kernel | PolynomialKernel,
         tolerance: float,
+        *,
         workers: Workers = ALONE,
     ) -> None:
         side = np.where(target > 0.5 * (target.max() + target.min()), 1.0, -1.0)

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 from consumers.branches.history.archivist import outdated
 from consumers.branches.history.building import Builder, Found, Stretch, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
-from consumers.branches.history.forgetting import forget, report_of
+from consumers.branches.history.forgetting import report_of
 from consumers.branches.history.rebuilding import rebuild, summaries
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
@@ -40,6 +40,7 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position
 from streamsvm.registry.loading import load_record
 from streamsvm.verification.report import Outcome
+from tests.branches.history.archives import forget
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import encoded, run_until, settings_for, topic

@@ -12,13 +12,13 @@ from consumers.page.site import Site
 from consumers.page.status import (
     BucketPart,
     Figures,
-    GatePart,
+    GateStatus,
     LeafPart,
     LetterPart,
-    Letters,
+    LettersStatus,
     Moment,
     PartitionPart,
-    Verdict,
+    VerdictStatus,
     VersionPart,
 )
 from consumers.settings import InputConfig, Settings
@@ -50,7 +50,7 @@ def drawing(coefficients: Float) -> Drawing:
 
 def version(number: int, outcome: str = "passed") -> VersionPart:
     """Return a line of the table of versions; its reason is markup."""
-    gate = GatePart(outcome, HOSTILE, None, None)  # type: ignore[arg-type]
+    gate = GateStatus(outcome, HOSTILE, None, None)  # type: ignore[arg-type]
     return VersionPart(
         number=number,
         sha256=f"{number:064x}",
@@ -88,7 +88,9 @@ def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
         Moment(T0 + timedelta(hours=place), Figures(0.9 + place / 100, 0.85, 0.5), 100 * place, place, 0.1, 0.2)
         for place in range(5)
     )
-    verdict = Verdict(level="good", current=True, good=True, headline=f"Current {HOSTILE}", detail=HOSTILE, since=T0)
+    verdict = VerdictStatus(
+        level="good", current=True, good=True, headline=f"Current {HOSTILE}", detail=HOSTILE, since=T0
+    )
     letter = LetterPart(topic=HOSTILE, partition=0, offset=5, row=1, reason=HOSTILE, message=HOSTILE, time=T0)
     return BoardSnapshot(
         taken=T0,
@@ -98,7 +100,7 @@ def snapshot(picture: Drawing | None, partitions: int = 1) -> BoardSnapshot:
         history=history,
         drawing=picture,
         subject=None if picture is None else Subject(7, _names(), Model(Scaler.identity(3), picture.machine), None),
-        letters=Letters(topic=HOSTILE, before=12, newest=letter),
+        letters=LettersStatus(topic=HOSTILE, before=12, newest=letter),
         skill=skill(),
         threshold=HOSTILE,
         yesterday=history[0],

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
 from consumers.host.runtime import Health
-from consumers.host.web.answers import Answer
+from consumers.host.web.answers import HttpAnswer
 from consumers.host.web.server import HttpServer
 from consumers.metrics import TRAINER, Metrics
 from consumers.page.site import Site
@@ -154,7 +154,7 @@ def test_the_checker_of_accessibility_finds_a_planted_fault(
     """A copy of the page with an image without words, a button without a name, or pale text: it is reported."""
     site = boards.site(boards.snapshot(None))
 
-    def answer(asked: str) -> Answer | None:
+    def answer(asked: str) -> HttpAnswer | None:
         right = site.answer(asked)
         if right is None or asked != path:
             return right

@@ -74,7 +74,7 @@ def test_a_status_has_the_figures_of_the_metrics() -> None:
     for second in range(3):
         board.scored(10, 20, 5, 0.25)
         board.look(7, 0.01, T0 + timedelta(seconds=2 * second), 2.0 * second)
-    status = status_of(settings, board, metrics, health, T0, T0)
+    status = status_of(settings, board, metrics, health, started=T0, now=T0)
     assert isinstance(status, ScorerStatus)
     assert msgspec.json.decode(encode(status), type=Status) == status
     assert status.verdict.headline == "Rejecting most records"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from consumers.page.status import Figures, GatePart
+from consumers.page.status import Figures, GateStatus
 from consumers.page.verdict import MAJORITY_MARGIN, SGD_MARGIN, Facts, verdict_of
 from streamsvm.model.skill import Answers, Estimate, SampleFigures, Skill, State
 
@@ -94,7 +94,7 @@ def test_a_baseline_that_is_better_makes_it_not_good(field: str, beaten: object,
 
 def test_a_refused_version_is_said_with_the_one_that_stays() -> None:
     """The quality gate's word comes first."""
-    refused = GatePart("refused", "", 0.7, 0.9)
+    refused = GateStatus("refused", "", 0.7, 0.9)
     verdict = verdict_of(replace(FINE, gate=refused, current_number=4))
     assert verdict.good is False
     assert "refused version 5: version 4 stays current" in verdict.detail

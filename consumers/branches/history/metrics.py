@@ -1,0 +1,30 @@
+"""Metrics of the archive."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from consumers.branches.history.settings import ArchiveConfig
+from consumers.metrics import BranchMetrics, Definition
+from streamsvm.sections import section
+
+DEFINITIONS: Final = (
+    Definition(
+        "streamsvm_archive_bytes",
+        "gauge",
+        "Bytes of the archive's buckets.",
+        "Grows with the rows learned, by some bytes a row; archive.keep_bytes bounds it.",
+    ),
+    Definition(
+        "streamsvm_archive_failures",
+        "counter",
+        "Times that the archive could not be written.",
+        "Above 0: check its disk; models are learned and published all the same.",
+    ),
+)
+
+TRAINER: Final = BranchMetrics(
+    definitions=DEFINITIONS,
+    after="streamsvm_checkpoint_failures",
+    wanted=lambda settings: section(settings, ArchiveConfig).directory is not None,
+)

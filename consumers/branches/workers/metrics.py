@@ -1,0 +1,99 @@
+"""Metrics of workers: of those of a trainer's own, and of those that run anywhere."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from consumers.branches.workers.settings import TrainingByWorkers
+from consumers.metrics import TRAINER_ITSELF, BranchMetrics, DaemonMetrics, Definition
+from streamsvm.sections import section
+
+CORESETS: Final = (
+    Definition(
+        "streamsvm_coresets_records",
+        "counter",
+        "Records written to the coresets topic: `part`, `manifest`, `tombstone` or `opening`.",
+        "Manifests flat while producers write: the worker owns nothing, or waits; see its readiness.",
+        ("kind",),
+    ),
+    Definition(
+        "streamsvm_coresets_bytes",
+        "counter",
+        "Bytes of keys and values written to the coresets topic.",
+        "A large share of streamsvm_input_bytes: raise worker.publish_interval_s.",
+    ),
+    Definition(
+        "streamsvm_coresets_passed_over",
+        "counter",
+        "Records of the coresets topic that were passed over because they are damaged, foreign or incomplete.",
+        "Above 0: the log names each. Another program may write to the topic, or it is not compacted.",
+    ),
+    Definition(
+        "streamsvm_coresets_manifest_timestamp_seconds",
+        "gauge",
+        "Time of the newest manifest of each partition, seconds since the epoch: a worker's, written; a trainer's, "
+        "seen.",
+        "Old while the partition has more to read: its worker is gone or stuck.",
+        ("partition",),
+    ),
+    Definition(
+        "streamsvm_worker_partitions",
+        "gauge",
+        "Partitions that this worker (`streamsvm worker`) learns; 0 of a trainer.",
+        "0 of a worker: others own them all, or no trainer has opened them yet; see its readiness.",
+    ),
+)
+"""Of trainers with training.from_coresets, and of their workers."""
+ADOPTED: Final = (
+    Definition(
+        "streamsvm_coresets_adopted",
+        "counter",
+        "States of partitions that the trainer adopted from the coresets topic.",
+        "Flat while workers write manifests: the trainer waits for a training, or cannot read the topic.",
+    ),
+)
+CREW: Final = (
+    Definition(
+        "streamsvm_workers",
+        "gauge",
+        "Worker processes that read and learn for the trainer (training.workers).",
+        "For reading streamsvm_worker_cpu_seconds.",
+    ),
+    Definition(
+        "streamsvm_worker_cpu_seconds",
+        "counter",
+        "Processor time of each worker process.",
+        "A rate near 1: that worker has no processor left, and its partitions fall behind first. Raise "
+        "training.workers if there are more partitions and processors.",
+        ("worker",),
+    ),
+)
+
+ADOPTING: Final = BranchMetrics(
+    definitions=(*CORESETS, *ADOPTED),
+    after="",
+    wanted=lambda settings: section(settings, TrainingByWorkers).from_coresets,
+)
+TRAINER: Final = BranchMetrics(
+    definitions=CREW,
+    after="streamsvm_standby",
+    wanted=lambda settings: section(settings, TrainingByWorkers).workers > 1,
+)
+OF_THE_TRAINER: Final = {
+    "streamsvm_input_records",
+    "streamsvm_input_rows",
+    "streamsvm_input_bytes",
+    "streamsvm_input_lag_records",
+    "streamsvm_input_open_transaction_records",
+    "streamsvm_input_mostly_rejected",
+    "streamsvm_dead_letters",
+    "streamsvm_unread_fields",
+    "streamsvm_absent_fields",
+    "streamsvm_passed_over_rows",
+    "streamsvm_registry_waiting_seconds",
+    "streamsvm_coreset_reduce_seconds",
+    "streamsvm_points_held",
+}
+WORKER: Final = (*(one for one in TRAINER_ITSELF if one.name in OF_THE_TRAINER), *CORESETS)
+"""Metrics of a worker of its own."""
+DAEMON: Final = DaemonMetrics(title="Worker of its own", definitions=WORKER)

@@ -1,0 +1,677 @@
+r"""Totals of the rows that a coreset does not hold any more: what bounds of the whole stream's optimum are made of.
+
+A row is either *held*, with the weight that it came with (`Totals.own`; the coreset may use it under another one), or
+*condensed*: added to a stratum of rows of one label, on one side of the hinge's kink under one machine, and about
+equally far from it. Each row is counted once, and as it came: where another row was learned in its place
+(`coreset.outliers`, `coreset.clipping`), what the coreset holds of that counts for nothing, and the row that came is
+held beside it or condensed. So no bound is charged for the difference. How far rows were moved is added up for what an
+audit of the others estimates (`Changed`). Rows that are condensed at one time make an *epoch*, with the machine v0 =
+(w0, b0) of then and a length |a| of rows a = y (z, 1) in a metric of then, |a| = |(z, 1) P|.
+
+What follows for every machine v, C and class weights being positive factors:
+
+- *From below.* The hinge of a stratum's mean, times its weight, is at most the sum of its rows' hinges (Jensen).
+- *From above.* With the slack s0 = 1 - <a, v0> of a row, hinge(v) is its slack under v if s0 > 0, and 0 otherwise, and
+  no more than max(0, |v - v0|* |a| - |s0|) besides, |v|* = |P^-1 v| being the dual norm. So a stratum of total length
+  `length`, of which no row is nearer the kink than `nearest` times its length, adds at most
+  max(0, |v - v0|* - nearest) length to what its sums say.
+
+Epochs are bounded in number: of one too many, the two neighbours of least weight become one, in the later one's
+machine and metric. With r = |v0 - v0'|* and kappa >= |P^-1 P'|, lengths become kappa times as long and distances
+(nearest - r) / kappa: both bounds stay valid, and the upper one loses what is between.
+
+Sums are plain float64. `error` bounds what rounding may have moved the sums of all strata of an epoch by, together.
+
+Invariant: whatever a reducer or a bound on outliers did, every row is counted exactly once, as it came; a pure function
+of the rows' order, never of how they were cut into batches.
+
+Sources: Ogawa, Suzuki, Takeuchi 2013 (rows on one side of the kink are sums); Ndiaye, Fercoq, Gramfort, Salmon 2017
+(balls around a machine of which the best is known to be in).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.branches.bounds.totals_kernels import EPS, HALF_OCTAVES, STRATA, bins_of, condense, lengths, places
+from streamsvm.coreset.accounting import Account, differing
+from streamsvm.coreset.reducers.base import Pilot
+from streamsvm.coreset.reducers.calibrated import smoothed_hessian
+from streamsvm.coreset.row_kernels import scale
+from streamsvm.coreset.screening_kernels import back_substituted
+from streamsvm.linalg import Float, factorise
+from streamsvm.points import Points
+
+MOST_EPOCHS: Final = 24
+"""Epochs of a bucket; of a stream whose leaves grow by a quarter, those of the latest 90 per cent, about, stay as they
+were."""
+POINTS_AN_EPOCH: Final = 100
+"""A bucket of fewer points has fewer epochs: at least one."""
+BESIDE: Final = 0.2
+"""Rows that are held beside a bucket, or a screened leaf, for the bounds alone, as a share of its points."""
+EXPECTED: Final = 0.7
+"""Share of a screened leaf's rows beside that is expected to be used."""
+MOST_FEATURES: Final = 32
+"""Features up to which lengths are in the metric of the objective's curvature; beyond, that takes too long."""
+FUDGE: Final = 1.0 + 1e-9
+"""Above the rounding of what is computed from a matrix of few rows."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Under what rows are condensed.
+
+    Attributes
+    ----------
+    scaling : ndarray of shape (2, d)
+        Centre and inverse scale: z = (x - centre) * inverse scale.
+    machine : ndarray of shape (d + 1,)
+        Coefficients over z, then the intercept.
+    factor : ndarray of shape (d + 1, d + 1), upper triangular, or (1, 1), float32
+        P; of one number, that multiple of the unit matrix.
+    """
+
+    scaling: Float
+    machine: Float
+    factor: NDArray[np.float32]
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """|w| and |b|, not rounded down."""
+        w = self.machine[:-1]
+        return float(np.sqrt(np.einsum("j,j->", w, w))) * FUDGE, abs(float(self.machine[-1]))
+
+    @property
+    def spread(self) -> float:
+        """Frobenius norm of the factor, not rounded down."""
+        wide = self.factor.astype(np.float64)
+        return float(np.sqrt(np.einsum("jc,jc->", wide, wide))) * FUDGE
+
+    def dense(self) -> Float:
+        """Return P as a matrix, shape (d + 1, d + 1)."""
+        if self.factor.shape == (1, 1) and len(self.machine) > 1:
+            return np.eye(len(self.machine)) * float(self.factor[0, 0])
+        return self.factor.astype(np.float64)
+
+    def dual_norm(self, change: Float, lost: Float) -> float:
+        """Return an upper bound of |v|* for every v that differs from a change, shape (d + 1,), by no more than `lost`.
+
+        Infinite where the factor has no inverse in float64.
+        """
+        return float(self.dual_norms(change[:, None], lost[:, None])[0][0])
+
+    def dual_norms(self, changes: Float, lost: Float) -> tuple[Float, Float]:
+        """Return the bounds of `dual_norm` for each column of shape (d + 1, k), and P^-1 of the columns, roughly."""
+        beside = np.sqrt(np.square(lost).sum(axis=0)) * FUDGE
+        if self.factor.shape == (1, 1) and len(self.machine) > 1:
+            p = float(self.factor[0, 0])
+            return (np.sqrt(np.square(changes).sum(axis=0)) * FUDGE + beside) * FUDGE / p, changes / p
+        P = self.factor.astype(np.float64)
+        nothing = np.full(changes.shape[1], np.inf)
+        if not (np.diag(P) > 0.0).all():
+            return nothing, changes
+        with np.errstate(all="ignore"):
+            transposed, size = np.ascontiguousarray(P.T), 2.0 * len(P) * EPS
+            found, inverse = back_substituted(transposed, changes), back_substituted(transposed, np.eye(len(P)))
+            # What the solution does not explain is small, but the inverse may be large: it is paid for.
+            rest = np.abs(changes - np.einsum("jc,ck->jk", P, found))
+            rest += size * (np.einsum("jc,ck->jk", np.abs(P), np.abs(found)) + np.abs(changes))
+            # |P^-1|: the computed inverse Q has P Q = 1 + R, so that the true one is Q (1 + R)^-1.
+            off = np.abs(np.einsum("jc,ck->jk", P, inverse) - np.eye(len(P)))
+            off += 2.0 * size * np.einsum("jc,ck->jk", np.abs(P), np.abs(inverse))
+            wrong = float(np.sqrt(np.square(off).sum())) * FUDGE
+            if not wrong < 0.5:
+                return nothing, changes
+            inverse_norm = float(np.sqrt(np.square(inverse).sum())) * FUDGE / (1.0 - wrong)
+            unexplained = np.sqrt(np.square(rest).sum(axis=0)) * FUDGE + beside
+            bound = (np.sqrt(np.square(found).sum(axis=0)) * FUDGE + inverse_norm * unexplained) * FUDGE
+        return np.where(np.isfinite(bound), bound, np.inf), found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Rows that were learned with other values than they came with, and how far that moved them.
+
+    A hinge is homogeneous and moves no faster than its slack. So the losses u max(0, 1 - y f(x)) of a row, as it came
+    and as it was learned (u', x'), differ by no more than |u - u'| (1 + |f(0)|) + sum_j |w_j| |u x_j - u' x'_j|.
+
+    Attributes
+    ----------
+    rows : int
+    weight : ndarray of shape (2,)
+        Of each label, the sum of |u - u'|.
+    moved : ndarray of shape (2, d)
+        Of each label, the sums of |u x - u' x'|.
+    """
+
+    rows: int
+    weight: Float
+    moved: Float
+
+    @staticmethod
+    def none(dimension: int) -> Changed:
+        """Return what is known of no rows."""
+        return Changed(rows=0, weight=np.zeros(2), moved=np.zeros((2, dimension)))
+
+    def add(self, learned: Points, came: Points) -> Changed:
+        """Return what is known with more rows, all of them changed; a pure function of their order."""
+        label, weight, moved = (came.y > 0).astype(np.intp), self.weight.copy(), self.moved.copy()
+        np.add.at(weight, label, np.abs(came.weight - learned.weight))
+        with np.errstate(all="ignore"):
+            apart = came.weight[:, None] * came.X.astype(np.float64) - learned.weight[:, None] * learned.X
+            np.add.at(moved, label, np.abs(apart))
+        return Changed(rows=self.rows + len(came), weight=weight, moved=moved)
+
+    def join(self, other: Changed) -> Changed:
+        """Return what is known of these rows and others."""
+        return Changed(rows=self.rows + other.rows, weight=self.weight + other.weight, moved=self.moved + other.moved)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """Rows that were condensed under one frame, by stratum; only strata with rows.
+
+    Attributes
+    ----------
+    frame : Frame
+    rows : int
+    stratum : ndarray of shape (g,), int64
+        (2 * (label is +1) + (slack > 0)) * HALF_OCTAVES + bin, ascending.
+    weight, length, nearest : ndarray of shape (g,)
+    sums : ndarray of shape (g, d)
+    error : ndarray of shape (d,)
+        At most this, in each feature, is the sum over the strata of how wrong `sums` are.
+    """
+
+    frame: Frame
+    rows: int
+    stratum: NDArray[np.int64]
+    weight: Float
+    length: Float
+    nearest: Float
+    sums: Float
+    error: Float
+
+    @property
+    def label(self) -> NDArray[np.int8]:
+        """Label of each stratum, -1 or +1."""
+        return np.where(self.stratum >= 2 * HALF_OCTAVES, 1, -1).astype(np.int8)
+
+    @property
+    def active(self) -> Mask:
+        """Whether the slacks of a stratum's rows were positive."""
+        return np.asarray((self.stratum // HALF_OCTAVES) % 2 == 1)
+
+
+@dataclass(slots=True, kw_only=True)
+class Condensed:
+    """An epoch in the making: its arrays are added to.
+
+    Attributes
+    ----------
+    frame : Frame
+    rows : int
+    weight, length, nearest : ndarray of shape (STRATA,)
+    sums : ndarray of shape (STRATA, d)
+    spread : ndarray of shape (d,)
+        Sum of u |z|.
+    own : ndarray of shape (m,)
+        Of a screened leaf, the weights that the held points came with; more than are in use.
+    held_beside : tuple of Points
+        Rows that were not added, because they are near, under their own weights.
+    border : float
+        How near, in lengths.
+    most : int
+        Of rows beside.
+    changed : Changed or None
+        None where every row was learned as it came.
+    """
+
+    frame: Frame
+    rows: int
+    weight: Float
+    length: Float
+    nearest: Float
+    sums: Float
+    spread: Float
+    own: Float
+    held_beside: tuple[Points, ...]
+    border: float = 0.0
+    most: int = 0
+    changed: Changed | None = None
+    _room: int = field(init=False)
+    _how: tuple[Float, tuple[float, float], NDArray[np.float32], float, float] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        frame = self.frame
+        self._how = frame.scaling, frame.size, frame.factor, frame.spread, self.border
+        self._room = self.most - sum(map(len, self.held_beside))
+
+    @property
+    def beside(self) -> Points:
+        """Rows that were not added."""
+        return Points.union(self.held_beside)
+
+    @classmethod
+    def begin(
+        cls, frame: Frame, dtype: np.dtype[np.floating], held: int = 0, border: float = 0.0, most: int = 0
+    ) -> Condensed:
+        """Begin an epoch without rows, of a leaf that may hold so many points."""
+        d = frame.scaling.shape[1]
+        return cls(
+            frame=frame,
+            rows=0,
+            weight=np.zeros(STRATA),
+            length=np.zeros(STRATA),
+            nearest=np.full(STRATA, np.inf),
+            sums=np.zeros((STRATA, d)),
+            spread=np.zeros(d),
+            own=np.zeros(held),
+            held_beside=(Points.empty(d, dtype),),
+            border=border,
+            most=most,
+        )
+
+    def add(self, points: Points, weight: Float, margin: Float, which: Mask) -> None:
+        """Condense some of the points, in their order, with these weights and margins under the frame's machine."""
+        aside = np.zeros(len(points), np.bool_)
+        self.rows += condense(
+            points.X,
+            points.y,
+            weight,
+            margin,
+            which,
+            *self._how,
+            self._room,
+            aside,
+            self.weight,
+            self.length,
+            self.nearest,
+            self.sums,
+            self.spread,
+        )
+        if aside.any():
+            found = points.take(aside).reweighted(weight[aside])
+            self.held_beside = (*self.held_beside, found)
+            self._room -= len(found)
+
+    def note_changed(self, points: Points, came: Points, accepted: Mask) -> Mask | None:
+        """Add up how far accepted rows were moved; return which were, shape (n,), or None if none was."""
+        differ = accepted & differing(points, came)
+        if not differ.any():
+            return None
+        before = self.changed or Changed.none(points.dimension)
+        self.changed = before.add(points.take(differ), came.take(differ))
+        return differ
+
+    def account(self, points: Points) -> Totals:
+        """Return the totals of the leaf, which holds these points."""
+        epoch = self.epoch()
+        own = self.own[: len(points)].copy()
+        return Totals(own, self.beside, () if epoch is None else (epoch,), self.changed)
+
+    def copy(self, held: int | None = None) -> Condensed:
+        """Return a copy with its own arrays, with the weights of so many held points."""
+        own = self.own if held is None else self.own[:held]
+        return Condensed(
+            frame=self.frame,
+            rows=self.rows,
+            weight=self.weight.copy(),
+            length=self.length.copy(),
+            nearest=self.nearest.copy(),
+            sums=self.sums.copy(),
+            spread=self.spread.copy(),
+            own=own.copy(),
+            held_beside=self.held_beside,
+            border=self.border,
+            most=self.most,
+            changed=self.changed,
+        )
+
+    def epoch(self) -> Epoch | None:
+        """Return what there is so far; None without rows."""
+        if not self.rows:
+            return None
+        used = np.flatnonzero(self.weight > 0.0)
+        return Epoch(
+            frame=self.frame,
+            rows=self.rows,
+            stratum=used,
+            weight=self.weight[used],
+            length=self.length[used],
+            nearest=self.nearest[used],
+            sums=self.sums[used],
+            error=(self.rows + 8.0) * EPS * self.spread * FUDGE,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Rows of an open leaf, not screened, that did not come as they are.
+
+    Attributes
+    ----------
+    changed : Changed
+    rows : tuple of (ndarray of shape (k,), Points)
+        Which of the leaf's points, and the rows as they came.
+    """
+
+    changed: Changed
+    rows: tuple[tuple[NDArray[np.intp], Points], ...]
+
+    @staticmethod
+    def none(dimension: int) -> ChangedRows:
+        """Return no rows."""
+        return ChangedRows(Changed.none(dimension), ())
+
+    def add(self, learned: Points, came: Points, at: NDArray[np.intp]) -> ChangedRows:
+        """Return these with more rows, all of them changed, and where they stand among the leaf's points."""
+        return ChangedRows(self.changed.add(learned, came), (*self.rows, (at, came)))
+
+    def account(self, points: Points) -> Totals:
+        """Return the totals of the leaf, which holds these points."""
+        own, beside = points.weight.copy(), Points.union([points for _, points in self.rows])
+        for at, _ in self.rows:
+            own[at] = 0.0
+        return Totals(own, beside, changed=self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What is known of all rows that a set of points stands for.
+
+    Attributes
+    ----------
+    own : ndarray of shape (n,)
+        The weight that each point came with; 0 of a point that is not counted: it is a condensed row's, too, or did not
+        come as it is.
+    beside : Points
+        Rows that the coreset does not hold, near the kink or just come, under their own weights.
+    epochs : tuple of Epoch
+        The oldest first, at most `MOST_EPOCHS` of a bucket.
+    changed : Changed or None
+        None where every row was learned as it came.
+    """
+
+    own: Float
+    beside: Points
+    epochs: tuple[Epoch, ...] = ()
+    changed: Changed | None = None
+
+    @staticmethod
+    def of_rows(learned: Points, came: Points) -> Totals:
+        """Return the totals of rows that are all held, each of which was learned as it came or with other values."""
+        differ = differing(learned, came)
+        beside = came.take(differ)
+        changed = Changed.none(came.dimension).add(learned.take(differ), beside) if len(beside) else None
+        return Totals(np.where(differ, 0.0, learned.weight), beside, changed=changed)
+
+    def followed_by(self, later: Sequence[Account]) -> Totals:
+        """Return the totals of these rows and of later ones."""
+        return Totals.union([self, *(one for one in later if isinstance(one, Totals))])
+
+    def reopened(self) -> ChangedRows:
+        """Return these as those of an open leaf that is not screened."""
+        assert self.changed is not None
+        return ChangedRows(self.changed, ((np.flatnonzero(self.own == 0.0), self.beside),))
+
+    @staticmethod
+    def union(parts: Sequence[Totals]) -> Totals:
+        """Return the totals of several sets, the oldest first."""
+        return Totals(
+            np.concatenate([part.own for part in parts]),
+            Points.union([part.beside for part in parts]),
+            tuple(epoch for part in parts for epoch in part.epochs),
+            all_changed(part.changed for part in parts),
+        )
+
+    def after(self, points: Points, kept: Points, pilot: Pilot | None) -> Totals:
+        """Return the totals of what a reduction kept; what it did not keep is condensed under its pilot.
+
+        Parameters
+        ----------
+        points : Points
+            What these totals are of.
+        kept : Points
+            Some of them, in their order, under any weights.
+        pilot : Pilot or None
+        """
+        # Whichever of equal points was kept, one of them is held: they are exchangeable.
+        at = np.empty(len(kept), np.int64)
+        places(points.X, points.y, kept.X, kept.y, at)
+        left = self.own > 0.0
+        left[at[at >= 0]] = False
+        own = np.where(at >= 0, self.own[at], 0.0)
+        frame = _frame_of(points, pilot)
+        rows = Points.union([self.beside, points.take(left).reweighted(self.own[left])])
+        with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
+            margin, distance = _measured(rows, frame)
+        stays = np.zeros(len(rows), np.bool_)
+        stays[np.argsort(distance, kind="stable")[: int(BESIDE * len(kept))]] = True
+        condensed = Condensed.begin(frame, points.X.dtype)
+        condensed.add(rows, rows.weight, margin, ~stays)
+        epoch = condensed.epoch()
+        epochs = self.epochs if epoch is None else (*self.epochs, epoch)
+        return Totals(own, rows.take(stays), epochs, self.changed).bounded(len(kept))
+
+    def bounded(self, points: int) -> Totals:
+        """Return the same with no more epochs than a bucket of so many points has."""
+        epochs, most = list(self.epochs), max(1, min(MOST_EPOCHS, points // POINTS_AN_EPOCH))
+        while len(epochs) > most:
+            heavy = [float(older.weight.sum() + newer.weight.sum()) for older, newer in pairwise(epochs)]
+            at = heavy.index(min(heavy))
+            epochs[at : at + 2] = [merged(epochs[at], epochs[at + 1])]
+        return replace(self, epochs=tuple(epochs))
+
+
+def all_changed(parts: Iterable[Changed | None]) -> Changed | None:
+    """Return what is known of the changed rows of all parts."""
+    known = [part for part in parts if part is not None]
+    return reduce(Changed.join, known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """All rows up to a cut, each counted once: some as they are, the others in epochs.
+
+    Attributes
+    ----------
+    points : Points
+        Held points, under any weights; those of the training set itself where these are the same.
+    totals : Totals
+    """
+
+    points: Points
+    totals: Totals
+
+    @staticmethod
+    def of(parts: Sequence[tuple[Points, Totals]], training_set: Points) -> Ledger:
+        """Return the ledger of all partitions' buckets and open leaves, in their order."""
+        held = [(points, totals) for points, totals in parts if len(points) or len(totals.beside) or totals.epochs]
+        points = Points.union([points for points, _ in held]) if held else training_set
+        same = len(points) == len(training_set) and all(
+            one.tobytes() == other.tobytes()
+            for one, other in zip(_columns(points), _columns(training_set), strict=True)
+        )
+        whole = (
+            Totals.union([totals for _, totals in held])
+            if held
+            else Totals(np.zeros(len(points)), points.take(slice(0, 0)))
+        )
+        return Ledger(training_set if same else points, whole)
+
+    def shares(self, points: Points) -> bool:
+        """Tell whether its points are these."""
+        return self.points is points
+
+    @property
+    def rows(self) -> Points:
+        """The rows that are held as they are, under their own weights."""
+        counted = self.totals.own > 0.0
+        held = self.points.take(counted).reweighted(self.totals.own[counted])
+        return Points.union([held, self.totals.beside])
+
+
+def _columns(points: Points) -> tuple[NDArray[Any], ...]:
+    return points.X, points.y, points.weight
+
+
+def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:
+    """Return P: the inverse root of the objective's curvature under a machine, so that the mean length is 1.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d + 1)
+        Scaled features, then 1.
+    weight, margin : ndarray of shape (n,)
+    penalty : float
+    """
+    d = rows.shape[1] - 1
+    if 0 < d <= MOST_FEATURES:
+        hessian = smoothed_hessian(rows, weight, margin, penalty)
+        with np.errstate(all="ignore"):
+            if factorise(hessian):
+                whole = back_substituted(np.tril(hessian), np.eye(d + 1))
+                length = np.empty(len(rows))
+                lengths(rows, whole, length)
+                mean = float(np.einsum("i,i->", length, weight) / weight.sum())
+                factor: NDArray[np.float32] = (np.triu(whole) / mean).astype(np.float32)
+                if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
+                    return factor
+    return np.full((1, 1), 1.0 / np.sqrt(d + 1.0), np.float32)
+
+
+def _frame_of(points: Points, pilot: Pilot | None) -> Frame:
+    """Return the frame of a reduction; of one without a linear pilot, that of the machine that decides 0."""
+    d = points.dimension
+    if pilot is None or pilot.decisions is not None:
+        scaling = np.stack([np.zeros(d), np.ones(d)])
+        return Frame(scaling=scaling, machine=np.zeros(d + 1), factor=np.ones((1, 1), np.float32))
+    rows, margin = np.empty((len(points), d + 1)), np.empty(len(points))
+    scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
+    weight = points.class_weighted(pilot.class_weight).weight
+    return Frame(
+        scaling=np.stack([pilot.mean, 1.0 / pilot.scale]),
+        machine=np.append(pilot.coefficients, pilot.intercept),
+        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
+    )
+
+
+def _measured(points: Points, frame: Frame) -> tuple[Float, Float]:
+    """Return margins, and distances from the kink in lengths, roughly."""
+    rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
+    centre, inverse = frame.scaling
+    scale(points.X, points.y, centre, 1.0 / inverse, frame.machine[:-1], float(frame.machine[-1]), rows, margin)
+    return margin, distances(rows, margin, frame)
+
+
+def distances(rows: Float, margin: Float, frame: Frame) -> Float:
+    """Return how far from the kink rows (z, 1), shape (n, d + 1), are in lengths, roughly, shape (n,)."""
+    if frame.factor.shape == (1, 1) and rows.shape[1] > 1:
+        length = float(frame.factor[0, 0]) * np.sqrt(np.square(rows).sum(axis=1))
+    else:
+        length = np.empty(len(rows))
+        lengths(rows, frame.factor.astype(np.float64), length)
+    away = np.abs(1.0 - margin)
+    found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
+    return found
+
+
+def merged(older: Epoch, newer: Epoch) -> Epoch:
+    """Return one epoch of the rows of two, in the frame of the newer one."""
+    with np.errstate(all="ignore"):
+        return _merged(older, newer)
+
+
+def _merged(older: Epoch, newer: Epoch) -> Epoch:
+    old, new = older.frame, newer.frame
+    (centre, inverse), (to_centre, to_inverse) = old.scaling, new.scaling
+    ratio, shift = to_inverse / inverse, (centre - to_centre) * to_inverse
+    sums = older.sums * ratio + older.weight[:, None] * shift
+    moved = np.abs(older.sums).sum(axis=0) * ratio + float(older.weight.sum()) * np.abs(shift)
+    error = (
+        older.error * ratio + 8.0 * EPS * moved + (older.rows + 8.0) * EPS * float(older.weight.sum()) * np.abs(shift)
+    )
+    change, lost = seen_from(old, new.machine, new.scaling)
+    step, stretch = old.dual_norm(change, lost), _stretch(old, new)
+    nearest = (older.nearest - step) / stretch
+    nearest -= 1e-9 * np.abs(nearest)
+    length = older.length * stretch * FUDGE
+    square, place = np.empty(len(nearest)), np.empty(len(nearest), np.int64)
+    bins_of(nearest, square, square.view(np.int64), place)
+    stratum = (older.stratum // HALF_OCTAVES) * HALF_OCTAVES + place
+    joined, place = np.unique(np.concatenate([stratum, newer.stratum]), return_inverse=True)
+    place = place.reshape(-1)
+    weight, long, near = np.zeros(len(joined)), np.zeros(len(joined)), np.full(len(joined), np.inf)
+    whole = np.zeros((len(joined), len(to_centre)))
+    np.add.at(weight, place, np.concatenate([older.weight, newer.weight]))
+    np.add.at(long, place, np.concatenate([length, newer.length]))
+    np.minimum.at(near, place, np.nan_to_num(np.concatenate([nearest, newer.nearest]), nan=-np.inf, posinf=np.inf))
+    np.add.at(whole, place, np.concatenate([sums, newer.sums]))
+    # A stratum may take in some strata of the older epoch: as many more roundings of what is there.
+    size = np.abs(sums).sum(axis=0) + np.abs(newer.sums).sum(axis=0)
+    return Epoch(
+        frame=new,
+        rows=older.rows + newer.rows,
+        stratum=joined,
+        weight=weight,
+        length=long,
+        nearest=near,
+        sums=whole,
+        error=(error + newer.error + (len(older.stratum) + 1.0) * EPS * size) * FUDGE,
+    )
+
+
+def seen_from(frame: Frame, machine: Float, scaling: Float) -> tuple[Float, Float]:
+    """Return how a machine over other features z differs from a frame's, over the frame's, and what rounding may hide.
+
+    Parameters
+    ----------
+    frame : Frame
+    machine : ndarray of shape (d + 1,)
+    scaling : ndarray of shape (2, d)
+        Centre and inverse scale of the machine's features.
+    """
+    (centre, inverse), (own_centre, own_inverse) = frame.scaling, scaling
+    w = machine[:-1] * (own_inverse / inverse)
+    steps = machine[:-1] * ((centre - own_centre) * own_inverse)
+    b = machine[-1] + np.einsum("j->", steps)
+    there = np.append(w, b)
+    size = np.append(np.abs(w), abs(machine[-1]) + np.einsum("j->", np.abs(steps)))
+    return there - frame.machine, (len(w) + 8.0) * EPS * (size + np.abs(frame.machine))
+
+
+def _stretch(old: Frame, new: Frame) -> float:
+    """Return an upper bound of |v|* in the old frame for a change of |v|* = 1 in the new one."""
+    ratio = new.scaling[1] / old.scaling[1]
+    shift = (old.scaling[0] - new.scaling[0]) * new.scaling[1]
+    d = len(ratio)
+    if d > MOST_FEATURES:
+        norm = max(1.0, float(np.abs(ratio).max(initial=0.0))) + float(np.sqrt(np.square(shift).sum()))
+        return norm * FUDGE * float(new.factor[0, 0]) / float(old.factor[0, 0])
+    M = np.diag(np.append(ratio, 1.0))
+    M[d, :d] = shift
+    there = np.einsum("jk,kc->jc", M, new.dense())
+    # Column by column, with what rounding may hide in each.
+    lost = (d + 4.0) * EPS * np.einsum("jk,kc->jc", np.abs(M), np.abs(new.dense()))
+    bound, solved = old.dual_norms(there, lost)
+    if not np.isfinite(bound).all():
+        return float("inf")
+    length = np.sqrt(np.square(solved).sum(axis=0))
+    beside = float(np.sqrt(np.square(bound - length).sum()))
+    # The greatest singular value is at most the sixteenth root of the Frobenius norm of the eighth power of K'K.
+    size = float(length.max())
+    power = np.einsum("jk,jc->kc", solved, solved) / size**2
+    for _ in range(3):
+        power = np.einsum("jk,kc->jc", power, power)
+    norm = float(np.sqrt(np.square(power).sum()))
+    return float(size * norm ** (1.0 / 16.0) + beside) * FUDGE

@@ -1,0 +1,1 @@
+"""Memories that forget: a window, weights that decay, and horizons that win their share (`coreset.memory`)."""

@@ -1,0 +1,1 @@
+"""Tests of bounds over all rows, from totals that are kept beside the coreset."""

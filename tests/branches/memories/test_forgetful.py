@@ -1,0 +1,270 @@
+"""Partitions that forget: the same bytes whatever the batches and restarts, exact totals, versions and their proof."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.branches.memories.voting import Voting
+from streamsvm.checkpoint import format as codec
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.learning.cutting import Cut, LearnerState
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.memory_kinds import memory_kinds
+from streamsvm.learning.recipe import Origin, make, version_of
+from streamsvm.learning.training import train
+from streamsvm.model import message
+from streamsvm.model.version import Memory, Version
+from streamsvm.points import Points, Position, Rows
+from streamsvm.svm.objective import primal_objective
+from streamsvm.verification.recomputation import Recomputation, missing_input
+from tests.schemas import model_schema
+from tests.streams import DIMENSION, gaussian, rows_of, snapshot_of
+
+MEMORIES: list[dict[str, Any]] = [
+    {"memory": "window", "window_points": 512},
+    {"memory": "window", "window_s": 1.3},
+    {"memory": "decay", "half_life_points": 256},
+    {"memory": "decay", "half_life_s": 0.7},
+    {"memory": "adaptive", "span_rows": 32},
+    {"memory": "adaptive"},
+]
+NEVER = 1 << 30
+
+
+def config_of(memory: dict[str, Any], svm: SvmConfig | None = None, **coreset: Any) -> ModelConfig:
+    sizes = {"leaf_rows": 16, "bucket_points": 12, "audit_points": 20, "train_points": 400, **coreset}
+    return ModelConfig(
+        points=PointsConfig(dimension=DIMENSION),
+        coreset=CoresetConfig(**memory, **sizes),
+        svm=svm or SvmConfig(),
+        seed=5,
+    )
+
+
+def drifting(n: int, seed: int = 0) -> Points:
+    """Return points whose rule turns in the middle."""
+    points = gaussian(n, seed)
+    y = points.y.copy()
+    y[n // 2 :] *= -1
+    return Points(points.X, y, points.weight)
+
+
+def restarted(learner: Learner, config: ModelConfig, base: dict[int, Position]) -> Learner:
+    """Return what a checkpoint of a learner makes."""
+    found = codec.decode(codec.encode(snapshot_of(learner.state())))
+    again = Learner(config, base, NEVER)
+    again.restore(found.learner)
+    return again
+
+
+def content(cut: Cut) -> tuple[object, ...]:
+    moments, held = cut.moments, cut.held
+    assert held is not None
+    return (
+        cut.points.sha256(),
+        cut.rows,
+        moments.count,
+        *(array.tobytes() for array in (moments.class_weight, moments.mean, moments.square)),
+        [(part.points.sha256(), part.threshold, part.class_weight.tobytes()) for part in cut.audit],
+        held.learned.class_weight.tobytes(),
+        {p: (one.oldest, one.before.rows, one.horizons) for p, one in held.partitions.items()},
+    )
+
+
+def fed(learner: Learner, rows: Rows, borders: Sequence[int]) -> Learner:
+    for begin, end in zip([0, *borders], [*borders, len(rows)], strict=True):
+        learner.learn(rows.slice(begin, end))
+    return learner
+
+
+def test_every_memory_that_an_option_can_name_is_there() -> None:
+    """Plugged in, beside the one that forgets nothing."""
+    assert sorted(memory_kinds()) == ["adaptive", "all", "decay", "window"]
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+@settings(max_examples=8, deadline=None)
+@given(n=st.integers(40, 900), data=st.data())
+def test_batches_and_restarts_do_not_matter(memory: dict[str, Any], n: int, data: st.DataObject) -> None:
+    """Any batches, with a restart from a checkpoint between each two, give the cut of one go; so do bad rows."""
+    accepted = np.random.default_rng(n).random(n) > 0.1
+    config, base, rows = config_of(memory), {0: Position(0)}, rows_of(drifting(n), accepted=accepted)
+    borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=4)))
+    whole, cut_up = fed(Learner(config, base, NEVER), rows, ()), Learner(config, base, NEVER)
+    for begin, end in zip([0, *borders], [*borders, n], strict=True):
+        cut_up.learn(rows.slice(begin, end))
+        cut_up = restarted(cut_up, config, base)
+    assert content(cut_up.cut()) == content(whole.cut())
+    assert whole.rows == n
+    assert whole.points_accepted == accepted.sum()
+    assert whole.points_held <= config.coreset.partition_points
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_a_pending_cut_survives_a_checkpoint(memory: dict[str, Any]) -> None:
+    """Taken or made, with what it is of."""
+    config = config_of(memory)
+    learner = fed(Learner(config, {0: Position(0), 1: Position(0)}, NEVER), rows_of(drifting(700)), ())
+    taken = learner.take()
+    then = taken.saved()
+    fed(learner, rows_of(drifting(900)), ())
+    found = codec.decode(codec.encode(snapshot_of(learner.state(), then))).pending
+    assert isinstance(found, LearnerState)
+    assert content(Learner(config, {0: Position(0), 1: Position(0)}, NEVER).taken_of(found).make()) == content(
+        taken.make()
+    )
+    made = codec.decode(codec.encode(snapshot_of(learner.state(), taken.make()))).pending
+    assert isinstance(made, Cut)
+    assert content(made) == content(taken.make())
+
+
+def test_the_moments_of_a_window_are_those_of_its_rows() -> None:
+    """Exactly where no bucket is half inside; what was learned counts everything."""
+    config = config_of({"memory": "window", "window_points": 512})
+    points = drifting(512 * 3).reweighted(np.ones(512 * 3))
+    cut = fed(Learner(config, {0: Position(0)}, NEVER), rows_of(points), ()).cut()
+    newest = Moments.zero(DIMENSION).add(points.take(slice(-512, None)))
+    assert cut.moments.weight == pytest.approx(512.0)
+    np.testing.assert_allclose(cut.moments.mean, newest.mean, rtol=1e-5, atol=1e-6)
+    assert cut.points.weight.sum() == pytest.approx(512.0, rel=1e-6)
+    assert sum(float(part.class_weight.sum()) for part in cut.audit) == pytest.approx(512.0)
+    assert cut.learned.count == 512 * 3
+
+
+def test_shares_follow_a_change() -> None:
+    """After the rule has turned the model is of what came since, and its weight is still that of everything."""
+    n = 3_200
+    points = drifting(n)
+    config = config_of({"memory": "adaptive", "span_rows": 32}, leaf_rows=32, bucket_points=60)
+    learner = Learner(config, {0: Position(0)}, NEVER)
+    fed(learner, rows_of(points), ())
+    cut = learner.cut()
+    horizons = learner.horizons()[0]
+    assert sum(one.share for one in horizons) == pytest.approx(1.0)
+    assert sum(one.share for one in horizons if one.rows <= n // 2) > 0.8
+    assert cut.moments.weight == pytest.approx(float(points.weight.sum()), rel=1e-6)
+    fresh = gaussian(1_000, seed=9)
+    model = make(cut, config).trained.model
+    assert (np.sign(model.decision_function(fresh.X)) == -fresh.y).mean() > 0.75
+
+
+def test_a_window_is_near_its_exact_optimum() -> None:
+    """Nearer than a fresh sample of as many points is, by far."""
+    n, window = 24_000, 8_000
+    points = gaussian(n, seed=3, dimension=DIMENSION)
+    config = config_of({"memory": "window", "window_points": window}, leaf_rows=250, bucket_points=250)
+    cut = fed(Learner(config, {0: Position(0)}, NEVER), rows_of(points), ()).cut()
+    newest = points.take(slice(-window, None))
+    seen = Moments.zero(DIMENSION).add(newest)
+    best = train(newest, seen, config.svm)
+
+    def objective(few: Points, moments: Moments) -> float:
+        model = train(few, moments, config.svm).model
+        w = model.machine.coefficients / model.scaler.scale * best.model.scaler.scale  # type: ignore[union-attr]
+        return primal_objective(
+            model.decision_function(newest.X), newest.y, config.svm.penalty(seen.weight) * newest.weight, float(w @ w)
+        )
+
+    drawn = newest.take(np.random.default_rng(0).choice(window, len(cut.points), replace=False))
+    gap, sampled = (
+        objective(few, moments) / best.fit.objective - 1.0
+        for few, moments in ((cut.points, cut.moments), (drawn, Moments.zero(DIMENSION).add(drawn)))
+    )
+    assert gap < 1e-3
+    assert gap < sampled / 3.0
+
+
+def version_at(config: ModelConfig, rows: Rows, number: int = 1) -> Version:
+    learner = fed(Learner(config, {0: Position(0)}, NEVER), rows, ())
+    origin = Origin(
+        name="m",
+        number=number,
+        parent=None,
+        links=(),
+        topic="in",
+        topic_id="id",
+        base={0: Position(0)},
+        build={},
+    )
+    return version_of(make(learner.cut(), config), config, origin)
+
+
+@pytest.mark.parametrize("memory", [MEMORIES[0], MEMORIES[1], MEMORIES[4]])
+def test_a_version_is_made_again_without_the_rows_it_forgot(memory: dict[str, Any]) -> None:
+    """From the oldest row that it names, to the byte; a later one from there, too. Shares need the whole log."""
+    config, rows = config_of(memory), rows_of(drifting(2_000))
+    version, later = version_at(config, rows.slice(0, 1_700)), version_at(config, rows)
+    value = message.encode(version)
+    assert message.encode(message.decode(value)) == value
+    jsonschema.Draft202012Validator(model_schema()).validate(json.loads(value))
+    assert isinstance(version.lineage.memory, Memory)
+    (held,) = version.lineage.memory.partitions
+    assert version.stream.rows == 1_700
+    first = Position(*held.oldest).offset
+    log = {0: (first, 2_000)}
+    if memory["memory"] == "adaptive":
+        assert first == 0
+        assert "were removed" in missing_input(version, "id", {0: (1, 2_000)})
+        return
+    assert first > 0
+    assert missing_input(version, "id", log) == ""
+    assert "were removed" in missing_input(version, "id", {0: (first + 1, 2_000)})
+    again = Recomputation(version, "id", log)
+    assert again.positions == {0: Position(*held.oldest)}
+    for one in (version, later):
+        assert again.admits(one)
+        again.learn(rows.slice(again.positions[0].offset, 2_000), again.aim(one)[0])
+        assert again.encoded(again.made(one), one, one.lineage) == message.encode(one)
+
+
+def test_times_come_from_the_middle_row() -> None:
+    """Some records of the year 2099, or of no time, expire nothing; a stream without times has none that does."""
+    config = config_of({"memory": "window", "window_s": 1.3})
+    rows = rows_of(drifting(900))
+    strange = rows.time_ms.copy()
+    strange[::17], strange[1::17] = 4_070_908_800_000, -1
+    plain, odd = (fed(Learner(config, {0: Position(0)}, NEVER), one, ()).cut() for one in (rows, timed(rows, strange)))
+    assert plain.held is not None
+    assert odd.held is not None
+    assert plain.moments.weight == pytest.approx(odd.moments.weight, rel=0.2)
+    silent = fed(Learner(config, {0: Position(0)}, NEVER), timed(rows, np.full(900, -1)), ()).cut()
+    assert silent.moments.count == 900
+
+
+def timed(rows: Rows, time_ms: Any) -> Rows:
+    return replace(rows, time_ms=np.asarray(time_ms, np.int64))
+
+
+@pytest.mark.parametrize("memory", MEMORIES)
+def test_one_label_no_valid_row_and_idle_partitions(memory: dict[str, Any]) -> None:
+    """One label for a whole window is a constant model; leaves without a valid row and idle partitions are no fault."""
+    config = config_of(memory)
+    points = drifting(900)
+    one_label = Points(points.X, np.ones(900, np.int8), points.weight)
+    accepted = np.ones(900, np.bool_)
+    accepted[200:300] = False
+    learner = Learner(config, {0: Position(0), 1: Position(0)}, NEVER)
+    fed(learner, rows_of(one_label, accepted=accepted), ())
+    learner.extend({2: Position(0)})
+    fed(learner, rows_of(one_label, partition=2), ())
+    model = make(learner.cut(), config).trained.model
+    assert (model.decision_function(points.X) > 0.0).all()
+    nothing = Learner(config, {0: Position(0)}, NEVER)
+    fed(nothing, rows_of(points, accepted=np.zeros(900, np.bool_)), ())
+    assert not nothing.points_accepted
+    assert nothing.rows == 900
+
+
+def test_nothing_is_weighed_before_anything_is_sealed() -> None:
+    """An open leaf alone counts as it is."""
+    assert Voting(16).factors((), Moments.zero(DIMENSION)) == [1.0]

@@ -6,7 +6,7 @@ Invariant: this module knows no section, so that a branch can declare its own wi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel, Field, create_model
@@ -57,6 +57,8 @@ class SettingsOptions(Options):
         Returns the trainer's further topics, by what each is for; no topic has two uses.
     dead_letters : callable
         Returns the trainer's further topics of dead letters.
+    short : mapping of str to str
+        Shorter flags, by ``section__option``, of options that are given by hand.
     """
 
     check: Callable[[Settings], None] = _nothing
@@ -66,6 +68,7 @@ class SettingsOptions(Options):
     labels_topic: Callable[[Settings], str] = _no_topic
     uses: Callable[[Settings], Mapping[str, str]] = _no_values
     dead_letters: Callable[[Settings], tuple[str, ...]] = _no_topics
+    short: Mapping[str, str] = field(default_factory=dict)
 
 
 def settings_section(

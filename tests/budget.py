@@ -27,7 +27,7 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 99_500,
+    "lines outside branches, papers and drop-ins": 100_000,
     "lines of the trunk of learning and publishing": 49_000,
     "modules that a reader loads": 87,
     "modules that `streamsvm --help` loads": 24,

@@ -66,7 +66,7 @@ DAEMONS: list[set[str]] = [
     },
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
-    {"consumers.page", "consumers.served"},
+    {"consumers.page"},
     {
         "consumers.trainer",
         "consumers.scorer",
@@ -80,13 +80,7 @@ DAEMONS: list[set[str]] = [
 """The same inside `consumers`."""
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
-STILL_KNOW_A_BRANCH = {
-    "consumers.cli.app",
-    "consumers.page.collect",
-    "consumers.scorer.shadow",
-    "consumers.served.reading",
-    "consumers.verify.challenges",
-}
+STILL_KNOW_A_BRANCH: set[str] = set()
 """Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 
 FORBIDDEN = [

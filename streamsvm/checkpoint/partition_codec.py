@@ -17,7 +17,7 @@ from streamsvm.checkpoint.forms import (
     PlacedPoints,
     describes,
 )
-from streamsvm.checkpoint.parts import classes, parts_of, spans
+from streamsvm.checkpoint.parts import parts_of, spans
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
@@ -51,7 +51,7 @@ class PlacedScreen(Form):
     reach: float
 
 
-@describes(Screened, parts=parts_of("screen", classes.SCREEN))
+@describes(Screened, parts=parts_of("screen"))
 class PlacedScreened(Form):
     """Describes the state of a screen."""
 

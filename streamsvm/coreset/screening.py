@@ -44,7 +44,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.accounting import Accounting, ScreenAccount
+from streamsvm.coreset.accounting import Account, Accounting, ScreenAccount
 from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
@@ -207,6 +207,27 @@ class Screened:
             totals=self.totals.copy(),
             condensed=None if self.condensed is None else self.condensed.copy(held),
         )
+
+    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> Screener:
+        """Return the screener that goes on from a copy, with room for as many weights as the leaf may hold points."""
+        state = self.copy()
+        if state.condensed is not None:
+            own = np.zeros(capacity)
+            own[: len(state.condensed.own)] = state.condensed.own
+            state.condensed.own = own
+        return Screener(state, *leaf)
+
+    def calibrated(self, points: Points, observed: Observed) -> Points:
+        """See `calibrated`."""
+        return calibrated(points, self, observed)
+
+    def turned(self, buckets: Points) -> bool:
+        """See `turned`."""
+        return turned(self, buckets)
+
+    def account(self, points: Points) -> Account | None:
+        """Return the account of all rows of the leaf, which holds these points; None if none is kept."""
+        return None if self.condensed is None else self.condensed.account(points)
 
 
 class Screener:

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import consumers.scorer.scorer as scorer_module
+from consumers.branches.challenges.following import Follower
+from consumers.branches.challenges.reading import logs_of, read_served
 from consumers.branches.history.finding import found_by
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.branches.workers.backfill import backfill
 from consumers.branches.workers.settings import coresets_topic
-from consumers.served.following import Follower
-from consumers.served.reading import logs_of, read_served
 from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from streamsvm.branches.challenges.record import Challenge, Ended, Span, encode_challenge
 from streamsvm.branches.history.erased import Erased, encode_erased
 from streamsvm.branches.history.forgotten import Listed
 from streamsvm.branches.history.forgotten import encode as encode_forgotten
@@ -25,7 +26,6 @@ from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.learning.learner import Learner
 from streamsvm.model import message as model_codec
-from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.model.pointers import (

@@ -18,6 +18,7 @@ import numpy as np
 
 from streamsvm.branches.bounds.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
 from streamsvm.branches.bounds.totals_kernels import STRATA
+from streamsvm.branches.classes.class_screening import ClassScreen, ClassScreened
 from streamsvm.branches.history.erased_part import Obeyed, obeying
 from streamsvm.branches.late_labels.joining import Joining, with_joining
 from streamsvm.branches.memories.shares import Shares
@@ -25,7 +26,6 @@ from streamsvm.branches.memories.voting import Expert, Voting
 from streamsvm.checkpoint.format import encode
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
-from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent, Learned

@@ -5,20 +5,37 @@ A branch plugs a `Verifies` in at the socket ``verifiers``; one `Verifier` of ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from consumers.verify.source import Source
+from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.kafka import Cluster, SchemaRegistry
+from streamsvm.learning.recipe import Made
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
 from streamsvm.points import Position
 from streamsvm.sockets import DAEMONS, plugged
+from streamsvm.verification.recomputation import OtherLog, Recomputation
 
-if TYPE_CHECKING:
-    from consumers.verify.replayed import Replayed
-    from consumers.verify.source import Source
-    from streamsvm.verification.recomputation import OtherLog, Recomputation
+
+class Inputs(Protocol):
+    """The inputs of versions, gone through again: `consumers.verify.replayed.Replayed`, as far as a branch needs it."""
+
+    last: Made | None
+
+    def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
+        """See `Replayed.log_of`."""
+
+    def count(self, rows: int) -> None:
+        """See `Replayed.count`."""
+
+    def made(self, version: Version) -> tuple[Recomputation, Made]:
+        """See `Replayed.made`."""
+
+    def read(self, version: Version, certifier: Certifier) -> Certificate:
+        """See `Replayed.read`."""
 
 
 class Verifier:
@@ -34,7 +51,7 @@ class Verifier:
         """
         return {}
 
-    def value(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes | None:  # noqa: ARG002
+    def value(self, version: Version, lineage: Lineage, replayed: Inputs) -> bytes | None:  # noqa: ARG002
         """Return the value that a version must have; None where it must be what a trainer makes of its cut.
 
         Parameters
@@ -42,7 +59,7 @@ class Verifier:
         version : Version
         lineage : Lineage
             What names its predecessors.
-        replayed : Replayed
+        replayed : Inputs
 
         Raises
         ------

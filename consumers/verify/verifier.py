@@ -20,22 +20,28 @@ from streamsvm.sockets import DAEMONS, plugged
 from streamsvm.verification.recomputation import OtherLog, Recomputation
 
 
-class Inputs(Protocol):
-    """The inputs of versions, gone through again: `consumers.verify.replayed.Replayed`, as far as a branch needs it."""
+class Replays(Protocol):
+    """What a branch may ask of the input that is gone through again.
+
+    Attributes
+    ----------
+    last : Made or None
+        What the version whose value was returned last is of.
+    """
 
     last: Made | None
 
     def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
-        """See `Replayed.log_of`."""
+        """Return the id of a topic, None where there is none, and what its log holds of each partition."""
 
     def count(self, rows: int) -> None:
-        """See `Replayed.count`."""
+        """Count rows that somebody else learned for a version."""
 
     def made(self, version: Version) -> tuple[Recomputation, Made]:
-        """See `Replayed.made`."""
+        """Return everything that a version's cut gives, and what names it."""
 
     def read(self, version: Version, certifier: Certifier) -> Certificate:
-        """See `Replayed.read`."""
+        """Let a certifier see all rows of a version, and return what they prove; raises `NotRecomputable`."""
 
 
 class Verifier:
@@ -51,7 +57,7 @@ class Verifier:
         """
         return {}
 
-    def value(self, version: Version, lineage: Lineage, replayed: Inputs) -> bytes | None:  # noqa: ARG002
+    def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:  # noqa: ARG002
         """Return the value that a version must have; None where it must be what a trainer makes of its cut.
 
         Parameters
@@ -59,7 +65,7 @@ class Verifier:
         version : Version
         lineage : Lineage
             What names its predecessors.
-        replayed : Inputs
+        replayed : Replays
 
         Raises
         ------

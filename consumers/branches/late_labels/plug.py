@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "kernels": ("consumers.branches.late_labels.kernels:KERNELS",),
     "shown_facts": ("consumers.branches.late_labels.showing:SHOWN",),
     "verifiers": ("consumers.branches.late_labels.verifying:VERIFIES",),
-    "kernels": ("consumers.branches.late_labels.kernels:KERNELS",),
     "settings": ("consumers.branches.late_labels.settings:LABELS",),
     "status": ("consumers.branches.late_labels.status:BLOCK",),
     "trainer": ("consumers.branches.late_labels.wanted:TRAINER",),

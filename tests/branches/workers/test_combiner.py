@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.branches.workers.combiner import Combiner, Told
+from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.checkpoint import records
-from streamsvm.checkpoint.records import BUCKET, PARTITION, Receiver, Sender
+from streamsvm.checkpoint.records import BUCKET, PARTITION
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.combiner import Combiner, Told
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position, Rows

@@ -1,7 +1,7 @@
 """Checks what a partition of the coresets topic promises: at every prefix of the log the highest manifest is complete.
 
 A second reading of the keys, by plain dictionaries and without decoding a part: it shares nothing with
-`streamsvm.checkpoint.coreset_log`, which workers and trainers read by, but the form of a manifest.
+`streamsvm.branches.workers.coreset_log`, which workers and trainers read by, but the form of a manifest.
 
 The promise is about the log as it was written. Compaction may have removed an earlier copy of a part that was written
 twice: then only the whole log, and every prefix behind the newest copy, holds what it should.

@@ -12,17 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.checkpoint import coreset_log
-from streamsvm.checkpoint.coreset_log import (
-    FORMAT,
-    Opening,
-    PartitionLog,
-    PartitionWriter,
-    Publication,
-    decode_rows,
-    encode_rows,
-    newest_rows,
-)
+from streamsvm.branches.workers import coreset_log, coreset_records, coreset_writer
+from streamsvm.branches.workers.coreset_log import PartitionLog
+from streamsvm.branches.workers.coreset_records import FORMAT, Opening, decode_rows, encode_rows, newest_rows
+from streamsvm.branches.workers.coreset_writer import PartitionWriter, Publication
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
@@ -30,8 +23,8 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Rows
-from tests.learning.coreset_check import check
-from tests.learning.test_combiner import MEMORIES_AND_SHAPES, config_of, stream
+from tests.branches.workers.coreset_check import check
+from tests.branches.workers.test_combiner import MEMORIES_AND_SHAPES, config_of, stream
 from tests.streams import DIMENSION
 
 NEVER = 1 << 30
@@ -327,7 +320,8 @@ def test_a_part_may_come_behind_its_manifest() -> None:
 
 def test_large_parts_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a bucket takes, no record is larger than brokers accept by default."""
-    monkeypatch.setattr(coreset_log, "PIECE_BYTES", 100)
+    for module in (coreset_records, coreset_writer, coreset_log):
+        monkeypatch.setattr(module, "PIECE_BYTES", 100)
     log = written(config_of())
     assert all(len(value or b"") <= 100 for _, key, value in log if b"/b/" in key or b"/l/" in key)
     found = read(log).highest()
@@ -386,9 +380,9 @@ def forged_parts(prefix: str, n: int) -> Log:
 def forged_manifests(prefix: str, n: int) -> Log:
     made: Log = []
     for row in range(n):
-        where = coreset_log.place(Position(399, row))
-        rest = coreset_log.Part(f"l/{where}#{'ab' * 32}", 40)
-        one = coreset_log.Manifest(position=(399, row), rows=10**15, buckets=(), rest=rest, newest=None)
+        where = coreset_records.place(Position(399, row))
+        rest = coreset_records.Part(f"l/{where}#{'ab' * 32}", 40)
+        one = coreset_records.Manifest(position=(399, row), rows=10**15, buckets=(), rest=rest, newest=None)
         made.append((9, f"{prefix}{one.key}".encode(), one.encode()))
     return made
 

@@ -1,8 +1,7 @@
-"""Who owns which partitions of a topic: a member of a consumer group that reads nothing, or a fixed share.
+"""A member of a consumer group that reads nothing: the group says whose partitions are whose.
 
-A worker reads its partitions by positions of its own, with a client of its own (`streamsvm.kafka.consuming`); the group
-only says whose they are. Two members may believe for a while that they own the same partition: whoever relies on this
-must be safe then.
+Whoever reads them does so by positions of its own, with a client of its own (`streamsvm.kafka.consuming`). Two members
+may believe for a while that they own the same partition: whoever relies on this must be safe then.
 
 Callbacks only note what the group decided; whoever polls acts on it.
 """
@@ -13,16 +12,14 @@ import logging
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from streamsvm.errors import TransientError
 from streamsvm.kafka.client import CLOSE_TIMEOUT_S, FOLLOWS_PARTITIONS, SLICE_S, Link, close_within, make_consumer
 from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.failures import error_of, text_of
 from streamsvm.kafka.feed import Feed
-from streamsvm.kafka.topics import describe_topic
 
 LEAVE_TIMEOUT_S: Final = 3.0
 """How long a member that leaves waits for a rebalance that is under way."""
@@ -38,19 +35,6 @@ _LIVELINESS: Final[Mapping[str, Option]] = {"heartbeat.interval.ms": 1000, "sess
 are the broker's settings."""
 
 logger = logging.getLogger("streamsvm.kafka")
-
-
-class Ownership(Protocol):
-    """Says which partitions this process owns."""
-
-    def poll(self) -> frozenset[int]:
-        """Return the partitions that are owned now; hardly blocks. Call it often."""
-
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """Show observers how far owned partitions are; returns at once, and a failure is only logged."""
-
-    def close(self) -> None:
-        """Give all of them up."""
 
 
 class GroupMember:
@@ -82,7 +66,7 @@ class GroupMember:
         self._consumer.subscribe([topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken)
 
     def poll(self) -> frozenset[int]:
-        """See `Ownership`.
+        """Return the partitions that are owned now; hardly blocks. Call it often.
 
         Raises
         ------
@@ -93,7 +77,7 @@ class GroupMember:
         return frozenset(self._owned)
 
     def commit(self, positions: Mapping[int, int]) -> None:
-        """See `Ownership`."""
+        """Show observers how far owned partitions are; returns at once, and a failure is only logged."""
         held = [TopicPartition(self._topic, p, offset) for p, offset in positions.items() if p in self._owned]
         if not held:
             return
@@ -119,48 +103,3 @@ class GroupMember:
     def _taken(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.incremental_unassign([])
         self._owned -= {one.partition for one in partitions}
-
-
-class FixedShare:
-    """The partitions whose number leaves an ordinal as the remainder of a division by a number of workers.
-
-    Blocks at construction as `Cluster.describe` does.
-
-    Parameters
-    ----------
-    connection : Connection
-    topic : str
-    ordinal, of : int
-        0 <= ordinal < of.
-    look_every_s : float
-        How often partitions that were added are looked for.
-
-    Raises
-    ------
-    TopicMissing, BrokerUnavailable, ConfigurationError
-        As for `Cluster.describe`.
-    """
-
-    def __init__(self, connection: Connection, topic: str, *, ordinal: int, of: int, look_every_s: float) -> None:
-        self._connection, self._topic = connection, topic
-        self._ordinal, self._of, self._every_s = ordinal, of, look_every_s
-        self._owned = self._share()
-        self._looked_at = time.monotonic()
-
-    def poll(self) -> frozenset[int]:
-        """See `Ownership`; now and then asks the broker, and takes it as it was if that does not answer."""
-        if time.monotonic() - self._looked_at >= self._every_s:
-            self._looked_at = time.monotonic()
-            with suppress(TransientError):
-                self._owned = self._share()
-        return self._owned
-
-    def commit(self, positions: Mapping[int, int]) -> None:
-        """See `Ownership`; there is no group to show it in."""
-
-    def close(self) -> None:
-        """See `Ownership`."""
-
-    def _share(self) -> frozenset[int]:
-        partitions = describe_topic(self._connection, self._topic).partitions
-        return frozenset(p for p in partitions if p % self._of == self._ordinal)

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
+from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.tasks import Task
-from streamsvm.points import Positions
+from streamsvm.points import Position, Positions, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,10 @@ class Combiner(Partitions):
         super().__init__(config, base, every_leaves, task)
         self._told: dict[int, Told] = {}
         self._rows_told: dict[int, int] = {}
+
+    def learn(self, rows: Rows, until: Position | None = None) -> int:  # noqa: ARG002 - no row is learned
+        """Refuse rows: they are offered where they are learned."""
+        raise AssertionError(f"rows of partition {rows.partition} were offered to a combiner")
 
     def adopt(self, states: Mapping[int, PartitionState], leaves: int) -> None:
         """Take over the states of some partitions.
@@ -95,3 +100,26 @@ class Combiner(Partitions):
     def rows_clipped(self) -> int:
         """Rows that clipping changed, as far as was told."""
         return self.outliers().rows + sum(told.clipped for told in self._told.values())
+
+
+def combiner_of(pipeline: Pipeline) -> Combiner:
+    """Return who combines in the pipeline of a trainer for whom others learn."""
+    assert isinstance(pipeline.learner, Combiner)
+    return pipeline.learner
+
+
+def adopt(pipeline: Pipeline, states: Mapping[int, PartitionState], leaves: int, read_to: Mapping[int, int]) -> None:
+    """Let a pipeline take over what others have learned of some partitions.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Of a combiner.
+    states : mapping of partition to PartitionState
+    leaves : int
+        Leaves completed since the states before.
+    read_to : mapping of partition to int
+        As of `streamsvm.delivery.reading.Reading.read_to`, of those who learned.
+    """
+    combiner_of(pipeline).adopt(states, leaves)
+    pipeline.read_on_at(read_to)

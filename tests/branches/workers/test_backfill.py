@@ -19,10 +19,10 @@ from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
+from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.test_group_workers import ENOUGH, covered
+from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.group_workers import WorkerRunning, check_topic
-from tests.consumers.test_group_workers import ENOUGH, covered
-from tests.consumers.test_workers import PARTITIONS, ROWS, check, fill
 from tests.consumers.trainers import Running, settings_for
 
 

@@ -1,4 +1,4 @@
-"""Who owns which partitions: by a group that shares them out, or by numbers alone."""
+"""Who owns which partitions: a group shares them out."""
 
 from __future__ import annotations
 
@@ -64,12 +64,3 @@ def test_a_missing_topic_is_told(broker: TestBroker, stack: ExitStack) -> None:
     stack.callback(member.close)
     with pytest.raises(TopicMissing):
         until([member], lambda _: False)
-
-
-def test_fixed_shares_are_all_partitions(broker: TestBroker) -> None:
-    """Each once, whatever the number of workers."""
-    cluster, topic = Cluster(broker.connection), broker.topic(PARTITIONS)
-    for of in (1, 2, 3, 5):
-        shares = [cluster.fixed_share(topic, ordinal=k, of=of, look_every_s=60.0) for k in range(of)]
-        assert sorted(p for share in shares for p in share.poll()) == list(range(PARTITIONS))
-        assert shares[0].poll() == {p for p in range(PARTITIONS) if p % of == 0}

@@ -13,8 +13,8 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection
+from tests.branches.workers.coreset_check import Checked, check
 from tests.consumers.trainers import DEADLINE_S
-from tests.learning.coreset_check import Checked, check
 
 FAST: dict[str, Any] = {"publish_interval_s": 0.05, "publish_after_s": 0.2}
 

@@ -137,7 +137,7 @@ def test_workers_under_a_wrong_configuration_reject_a_handful(settings: Settings
     assert max(letter.offset for letter in letters) < HANDFUL
 
 
-def test_a_stream_goes_on_through_restarts_and_changes_of_the_number_of_workers(
+def test_a_stream_goes_on_through_restarts_and_other_numbers_of_workers(
     settings: Settings, connection: Connection
 ) -> None:
     """From two processes to one, to three: one chain, and nothing is learned twice or left out."""

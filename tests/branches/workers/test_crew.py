@@ -13,12 +13,12 @@ from consumers.branches.workers.crew import Crew, Hands
 from consumers.branches.workers.messages import Assign, Failed, FromWorker, Handed, Late, Progress, Report, States
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
-from streamsvm.checkpoint.records import Sender
+from streamsvm.branches.workers.combiner import Combiner
+from streamsvm.branches.workers.handing import Sender
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.delivery import Pipeline
 from streamsvm.errors import LogGap, StateError, TransientError
-from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
 from tests.consumers.trainers import settings_for

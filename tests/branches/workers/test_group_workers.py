@@ -18,7 +18,7 @@ from consumers.branches.workers.coresets_topic import check_topic as check_fit
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig
-from streamsvm.checkpoint.coreset_log import Manifest, Part, place
+from streamsvm.branches.workers.coreset_records import Manifest, Part, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
@@ -26,9 +26,9 @@ from streamsvm.learning.learner import Learner
 from streamsvm.model.version import Version, positions
 from streamsvm.points import Position
 from tests import streams
+from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.group_workers import WorkerRunning, check_topic
-from tests.consumers.test_workers import PARTITIONS, ROWS, check, fill
 from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
 from tests.streams import gaussian
 
@@ -164,9 +164,7 @@ def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connect
     assert sum(one.rewritten for one in found) == 0, "two owners wrote other bytes under one name"
 
 
-def test_a_trainer_without_its_newest_checkpoints_adopts_what_is_there(
-    settings: Settings, connection: Connection
-) -> None:
+def test_a_trainer_without_newest_checkpoints_adopts_what_is_there(settings: Settings, connection: Connection) -> None:
     """Its head is past them; so are the manifests: no row has to be read again for it."""
     fill(connection, settings.input.topic, 0, 60)
     directory = settings.checkpoint.directory

@@ -51,7 +51,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators"},
-    {"consumers", "streamsvm.patched"},
+    {"consumers", "streamsvm.drop_in"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""

@@ -27,13 +27,10 @@ BY_USE: Final = (
     "evaluate",
     "replay",
     "model",
-    "served",
     "verify",
     "dead-letters",
     "topics",
     "config",
-    "worker",
-    "backfill",
     "compile",
 )
 """The trunk's commands as one meets them. Those of a branch say themselves behind which one they stand."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import typer
 from typer.main import get_command
 
 from consumers.help_texts import Commands, PlainCommand
+from streamsvm.sockets import DAEMONS, plugged
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
@@ -56,7 +59,35 @@ class OptionsOnDemand(PlainCommand):
         return super().make_context(*given, **extra)
 
 
-def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Callable[..., None]], Callable[..., None]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsFlag:
+    """A flag of a branch that changes what a command does, at the socket that the command names.
+
+    Attributes
+    ----------
+    name : str
+        Of the command's parameter; the flag is ``--name``.
+    help : str
+    settle : callable
+        Returns the settings as the flag makes them; raises a `ConfigurationError` if another option is against it.
+    """
+
+    name: str
+    help: str
+    settle: Callable[[Settings], Settings]
+
+    @property
+    def parameter(self) -> inspect.Parameter:
+        """Return it as the command's."""
+        option = typer.Option(f"--{self.name.replace('_', '-')}", help=self.help)
+        return inspect.Parameter(
+            self.name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Annotated[bool, option]
+        )
+
+
+def with_settings(
+    *names: str, common: Sequence[str] = COMMON, flags: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command, whose first parameter is `settings`, the options of the named sections, once it is asked for.
 
     Parameters
@@ -65,6 +96,8 @@ def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Call
         Sections beside the common ones.
     common : sequence of str
         `COMMON`, or `CLIENT`, with which the log is for people and the Kafka client is quiet.
+    flags : str
+        The socket of the command's further flags; empty: there is none.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -73,8 +106,10 @@ def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Call
             from consumers.settings import Settings
 
             known = inspect.signature(command, eval_str=True, locals={"Settings": Settings})
-            own = list(known.parameters.values())[1:]
-            return with_options(for_people if common is CLIENT else command, own, [*common, *names])
+            more = plugged(flags, SettingsFlag, DAEMONS)
+            own = [*list(known.parameters.values())[1:], *(flag.parameter for flag in more)]
+            run = _flagged(for_people if common is CLIENT else command, more)
+            return with_options(run, own, [*common, *names])
 
         @wraps(command)
         def for_people(settings: Settings, **own: Any) -> None:
@@ -91,3 +126,16 @@ def with_settings(*names: str, common: Sequence[str] = COMMON) -> Callable[[Call
         return without_options
 
     return decorate
+
+
+def _flagged(command: Callable[..., None], flags: Sequence[SettingsFlag]) -> Callable[..., None]:
+    """Return a command that takes flags, too, and is run with the settings as those that were given make them."""
+
+    @wraps(command)
+    def run(settings: Settings, **own: Any) -> None:
+        for flag in flags:
+            if own.pop(flag.name):
+                settings = flag.settle(settings)
+        command(settings, **own)
+
+    return run

@@ -16,6 +16,7 @@ from consumers.help_texts import ALL_FLAG, show_all
 from consumers.loader import load
 from consumers.settings import ENVIRONMENT_PREFIX, Settings
 from consumers.settings import section_class as settings_section
+from consumers.settings_sockets import added
 from streamsvm.errors import ConfigurationError
 from streamsvm.secrecy import is_secret
 
@@ -29,12 +30,7 @@ OFTEN: Final = (
     "scoring__topic",
 )
 """What one gives at a first start: a trainer has six of them, a scorer three."""
-SHORT: Final = {
-    "training__workers": "--workers",
-    "worker__ordinal": "--ordinal",
-    "worker__of": "--of",
-    "scoring__reasons": "--reasons",
-}
+SHORT: Final = {"scoring__reasons": "--reasons"} | {name: flag for one in added() for name, flag in one.short.items()}
 """Shorter flags, beside the full ones, of options that are given by hand."""
 IN_HELP: Final = frozenset({*OFTEN, *SHORT, "config", "secrets"})
 """What `--help` shows beside a command's own options: all that it could show would be 300 lines and more."""

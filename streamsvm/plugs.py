@@ -16,9 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any, Generic, TypeVar
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
 
-import streamsvm
+_PACKAGE: Final = __name__.partition(".")[0]
+_FOLDER: Final = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +69,14 @@ class Plug:
 @cache
 def plugs() -> tuple[Plug, ...]:
     """Return the plugs of the rooms that are there, in the order of their names."""
-    return tuple(import_module(f"{streamsvm.__name__}.{room}.plug").PLUG for room in rooms())
+    return tuple(import_module(f"{_PACKAGE}.{room}.plug").PLUG for room in rooms())
 
 
 def rooms() -> Iterator[str]:
     """Yield the names of the packages that have a plug; none of them is imported."""
-    for root in streamsvm.__path__:
-        for package in pkgutil.iter_modules([root]):
-            if package.ispkg and "plug" in (part.name for part in pkgutil.iter_modules([f"{root}/{package.name}"])):
-                yield package.name
+    for package in pkgutil.iter_modules([str(_FOLDER)]):
+        if package.ispkg and "plug" in (part.name for part in pkgutil.iter_modules([str(_FOLDER / package.name)])):
+            yield package.name
 
 
 def added(socket: str) -> dict[str, str]:

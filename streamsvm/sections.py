@@ -30,6 +30,31 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+class MemoryLength(Section):
+    """What the length of a memory says of its sizes. Here: a memory without a length, which keeps all rows.
+
+    A branch whose memories have a length overrides it in its mixin, which stands before this class.
+    """
+
+    def length_axes(self) -> dict[str, object]:
+        """Return what the table of combinations must know of the length, by option."""
+        return {}
+
+    @property
+    def length_option(self) -> str:
+        """The option that gives the length in rows."""
+        return ""
+
+    @property
+    def length_rows(self) -> int | None:
+        """Rows of the memory; None if its length is one of time, or there is none."""
+        return None
+
+    def most_spans(self, span: int) -> int | None:  # noqa: ARG002
+        """Return the most spans, of so many rows, that are held apart; None where any two may become one."""
+        return None
+
+
 SectionType = TypeVar("SectionType", bound=Section)
 Holder = TypeVar("Holder", bound=BaseModel)
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -101,7 +126,12 @@ def in_order(kind: type[BaseModel], order: Iterable[str]) -> None:
 
 
 def find_section(holder: BaseModel, kind: type[Kind]) -> Kind | None:
-    """Return the section that is of a class, or that has the options of a mixin; None if there is none."""
+    """Return the section that is of a class, or that has the options of a mixin; None if there is none.
+
+    A section finds itself.
+    """
+    if isinstance(holder, kind):
+        return holder
     values = (getattr(holder, name) for name in type(holder).model_fields)
     return next((value for value in values if isinstance(value, kind)), None)
 

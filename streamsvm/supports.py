@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import PurePath
 from typing import Any, Final, Literal
@@ -20,6 +20,7 @@ from streamsvm.choices import OF_EVENTS_ONLY
 from streamsvm.errors import ConfigurationError
 from streamsvm.plugs import plugs
 from streamsvm.secrecy import is_secret
+from streamsvm.sockets import plugged
 
 Kind = Literal["nature", "not built"]
 """Why a combination is refused: it has no meaning, or it would be useful and nobody has built it."""
@@ -98,6 +99,8 @@ def _listed(values: tuple[object, ...]) -> str:
     return " or ".join(f"`{_plain(value)}`" for value in values)
 
 
+SOCKET: Final = "supports"
+"""Of rows that branches add."""
 LABELS: Final = "points.labels"
 EVENTS: Final = "[events]"
 FEATURES: Final = "[features]"
@@ -107,12 +110,10 @@ WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
 HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
 RULE_OF_LABELS: Final = "an option of `[labels]`"
 FOLLOWING: Final = "an option of `[points]` that follows from `[features]`"
-TOPICS_APART: Final = "scores of other points than the labels'"
 ERASURE: Final = "erasure of rows"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
 STRETCH: Final = "a version of a stretch of the past"
-SERVED: Final = "quality as served"
 GRAPH_OF_EVENTS: Final = "an ONNX graph of events"
 UNKNOWN_TO_ONNX: Final = "a hash, a time, a number with `parse`, or a field that is both text and number"
 FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
@@ -122,17 +123,15 @@ PHRASES: Final[Mapping[str, str]] = {
     FOLLOWING: "points.{value} is given",
     EVENTS: "{name} is given",
     FEATURES: "{name} is given",
-    TOPICS_APART: "{value}",
     ERASURE: "{value}",
     CERTIFICATE: "a certificate was asked for",
     REASONS: "reasons of the scores of {value} were asked for",
     STRETCH: "{name} is of a stretch of the past",
-    SERVED: "the quality as served was asked for",
     GRAPH_OF_EVENTS: "a graph of events was asked for",
     UNKNOWN_TO_ONNX: "{value}",
     FOREIGN_COLUMNS: "{value} is given",
 }
-"""How the value of an axis is written in an error, where it is not `name = value`."""
+"""How the value of an axis of the trunk is written in an error, where it is not `name = value`."""
 NOT_GIVEN: Final[Mapping[str, str]] = {
     WINDOW_LENGTH: "neither coreset.window_points nor coreset.window_s is given",
     HALF_LIFE_LENGTH: "neither coreset.half_life_points nor coreset.half_life_s is given",
@@ -185,6 +184,25 @@ class Row:
         return Unsupported(what, self.remedy.format(**names))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Combinations:
+    """What a branch adds to the table, at the socket `supports`.
+
+    Attributes
+    ----------
+    before : str
+        The part of the page before which these rows stand; where nothing has that name, they stand at the end.
+    rows : tuple of Row
+        At least one; all of one part of the page.
+    phrases : mapping of str to str
+        As `PHRASES`, of axes of its own.
+    """
+
+    before: str
+    rows: tuple[Row, ...]
+    phrases: Mapping[str, str] = field(default_factory=dict)
+
+
 def _name(axis: str, spelled: Spelled) -> str:
     return spelled.get(axis, axis)
 
@@ -194,8 +212,8 @@ def _said(axis: str, value: object, spelled: Spelled) -> str:
     name = _name(axis, spelled)
     if not is_given(value):
         return NOT_GIVEN.get(axis, f"{name} is not given")
-    if axis in PHRASES:
-        return PHRASES[axis].format(name=name, value=_plain(value))
+    if axis in _phrases():
+        return _phrases()[axis].format(name=name, value=_plain(value))
     shown = "" if value is True or is_secret(axis) else _plain(value)
     return f"{name} = {shown}" if shown else f"{name} is given"
 
@@ -222,9 +240,7 @@ _SMALL: Final = "Landmarks and precision"
 _WORKERS: Final = "Workers and coresets"
 _ARCHIVE: Final = "Archive"
 _ERASURE: Final = "Erasure"
-_GATE: Final = "Shadow gate"
 _BOUNDS: Final = "Bounds and certificates"
-_SERVED: Final = "Quality as served"
 _REASONS: Final = "Reasons of a score"
 _ONNX: Final = "ONNX"
 _ACCESS: Final = "Access"
@@ -665,58 +681,6 @@ def _erasure() -> Iterator[Row]:
         )
 
 
-def _gate() -> Iterator[Row]:
-    shadow = equal("output.gate", "shadow")
-    yield Row(
-        axis=_GATE,
-        feature=shadow,
-        without=missing("output.gate_margin"),
-        why="a challenger passes the margin first",
-        remedy="Give output.gate_margin: how much worse a challenger may be.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_GATE,
-        feature=shadow,
-        without=MORE_LABELS,
-        why="two versions are compared by answers to two labels",
-        remedy="Give output.gate = margin.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_GATE,
-        feature=shadow,
-        without=given(TOPICS_APART),
-        why="the labels of scores are found in the input",
-        remedy="Let the scorer score the input, or give labels.topic.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_GATE,
-        feature=shadow,
-        without=given("registry.url"),
-        why="the gate reads labels in JSON and Arrow only, which need no schema registry",
-        remedy="Remove registry.url, or give output.gate = margin.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_GATE,
-        feature=equal("output.gate_figure", "cost"),
-        without=missing("svm.cost"),
-        why="versions are compared by these costs",
-        remedy="Give the two costs in svm.cost.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_GATE,
-        feature=equal("output.gate_figure", "log_loss"),
-        without=missing("svm.probability"),
-        why="the log loss is of probabilities",
-        remedy="Give svm.probability = sigmoid or isotonic.",
-        kind="nature",
-    )
-
-
 def _bounds() -> Iterator[Row]:
     sums = "in a kernel's space the rows' sums cannot be held"
     totals: tuple[tuple[Term, str, Kind], ...] = (
@@ -772,26 +736,6 @@ def _reasons() -> Iterator[Row]:
         why="reasons are of the one decision value of two labels",
         remedy="Train a model for each label against the others. A scorer: set scoring.reasons = 0.",
         kind="not built",
-    )
-
-
-def _served() -> Iterator[Row]:
-    yield Row(
-        axis=_SERVED,
-        feature=given(SERVED),
-        without=MORE_LABELS,
-        why="quality as served is of two labels",
-        remedy="For more labels see the quality before learning, on the trainer's page.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_SERVED,
-        feature=given(SERVED),
-        without=given(TOPICS_APART),
-        why="no score would find its label",
-        remedy="Give labels.topic if labels come later; or scoring.topic = input.topic if the scorer scores the very "
-        "points that have labels.",
-        kind="nature",
     )
 
 
@@ -980,36 +924,49 @@ def _commands() -> Iterator[Row]:
         yield Row(axis=_COMMANDS, feature=feature, without=without, why=why, remedy=remedy, kind=kind)
 
 
-ROWS: Final[tuple[Row, ...]] = tuple(
-    row
-    for rows in (
-        _late,
-        _events,
-        _machine,
-        _goal,
-        _structure,
-        _small,
-        _workers,
-        _archive,
-        _erasure,
-        _gate,
-        _bounds,
-        _served,
-        _reasons,
-        _onnx,
-        _access,
-        _evaluate,
-        _commands,
-    )
-    for row in rows()
+_OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
+    _late,
+    _events,
+    _machine,
+    _goal,
+    _structure,
+    _small,
+    _workers,
+    _archive,
+    _erasure,
+    _bounds,
+    _reasons,
+    _onnx,
+    _access,
+    _evaluate,
+    _commands,
 )
-"""The table. Of several rows that are met, the first one is raised."""
+"""The trunk's rows, by the part of the page."""
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Return the table. Of several rows that are met, the first one is raised."""
+    parts = [tuple(part()) for part in _OWN]
+    waiting = list(plugged(SOCKET, Combinations))
+    while waiting:
+        named = {part[0].axis for part in parts}
+        for one in [one for one in waiting if one.before in named] or list(waiting):
+            places = (place for place, part in enumerate(parts) if part[0].axis == one.before)
+            parts.insert(next(places, len(parts)), one.rows)
+            waiting.remove(one)
+    return tuple(row for part in parts for row in part)
+
+
+@cache
+def _phrases() -> Mapping[str, str]:
+    return {**PHRASES, **{axis: text for one in plugged(SOCKET, Combinations) for axis, text in one.phrases.items()}}
 
 
 @cache
 def _rows_of(axes: frozenset[str]) -> tuple[Row, ...]:
     """Return the rows of which both axes are known."""
-    return tuple(row for row in ROWS if {row.feature.axis, row.without.axis} <= axes)
+    return tuple(row for row in rows() if {row.feature.axis, row.without.axis} <= axes)
 
 
 def require(configured: Configured, spelled: Spelled | None = None) -> None:
@@ -1054,9 +1011,9 @@ then says that it is not supported yet.
 def markdown() -> str:
     """Return the page."""
     lines = [HEAD]
-    for axis in dict.fromkeys(row.axis for row in ROWS):
+    for axis in dict.fromkeys(row.axis for row in rows()):
         lines += [f"## {axis}\n", "| feature | does not go with | why | kind |", "|---|---|---|---|"]
-        lines += [_line(row) for row in ROWS if row.axis == axis]
+        lines += [_line(row) for row in rows() if row.axis == axis]
         lines.append("")
     return "\n".join(lines)
 
@@ -1069,4 +1026,6 @@ def _line(row: Row) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown())
+    from streamsvm import supports  # branches add to that module, and not to this run of it
+
+    sys.stdout.write(supports.markdown())

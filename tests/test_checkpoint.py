@@ -26,6 +26,8 @@ from hypothesis import strategies as st
 
 from streamsvm import private
 from streamsvm.branches.bounds import checkpoint_parts as totals
+from streamsvm.branches.late_labels import checkpoint_parts as join
+from streamsvm.branches.late_labels.joining import joining_of
 from streamsvm.branches.memories import checkpoint_parts as memories
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory
@@ -33,7 +35,6 @@ from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_of
 from streamsvm.checkpoint.framing import FORMAT
 from streamsvm.checkpoint.partition_codec import PlacedScreen
-from streamsvm.checkpoint.parts import join
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
@@ -134,15 +135,16 @@ def test_a_join_comes_back_as_it_was() -> None:
     content = codec.encode(saved)
     found = codec.decode(content)
     assert codec.encode(found) == content
-    assert found.joining is not None
-    assert saved.joining is not None
-    assert found.joining.base == saved.joining.base
-    (own,), (its,) = found.joining.partitions.values(), saved.joining.partitions.values()
+    read, written = joining_of(found), joining_of(saved)
+    assert read is not None
+    assert written is not None
+    assert read.base == written.base
+    (own,), (its,) = read.partitions.values(), written.partitions.values()
     assert (own.features, own.labels, own.scalars, own.counts) == (its.features, its.labels, its.scalars, its.counts)
     assert own.row_key.tolist() == its.row_key.tolist()
     assert own.row_points.X.tolist() == its.row_points.X.tolist()
     assert own.early_offset.tolist() == its.early_offset.tolist()
-    assert found.joining.waiting[0].labels_offset is not None
+    assert read.waiting[0].labels_offset is not None
     assert found.learner.partitions[0].labels_offset == 12
 
 

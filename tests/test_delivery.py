@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from streamsvm.delivery import (
     Candidate,
     Delivery,
     Event,
-    LabelsPresent,
     Look,
     Present,
     Resume,
@@ -32,7 +30,6 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.model.pointers import Head, Owner
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
-from tests.golden.checkpoint import with_join
 from tests.test_checkpoint import snapshot
 
 CONFIG = {"seed": 1, "coreset": {"fan_in": 2}}
@@ -495,49 +492,3 @@ def test_retention_that_will_overtake_is_said_before_it_does() -> None:
     assert survey("t", "id", REACHED, looked(p0=(30, 100)), before).overtaking == {0: 20}
     assert survey("t", "id", REACHED, looked(p0=(29, 100)), before).overtaking == {}
     assert survey("t", "id", REACHED, looked(p0=(30, 50)), before).overtaking == {}
-
-
-LABELS = LabelsPresent("labels", "of labels", {0: (0, 50)})
-
-
-def joined(**changes: object) -> Snapshot:
-    """Return a checkpoint of a join that stands at offset 9 of the features and 6 of the labels."""
-    held = with_join(saved(head=None))
-    assert held.joining is not None
-    state = held.joining.partitions[0]
-    at = replace(
-        state,
-        features=replace(state.features, next=Position(9), leader_epoch=-1),
-        labels=replace(state.labels, next=Position(6)),
-    )
-    joining = replace(held.joining, topic_id="of labels", partitions={0: at}, **changes)  # type: ignore[arg-type]
-    learner = replace(held.learner, partitions={0: held.learner.partitions[0]})
-    return replace(held, base={0: Position(0)}, learner=learner, pending=None, joining=joining)
-
-
-@pytest.mark.parametrize(
-    ("found", "named"),
-    [
-        ({"topic": "others"}, "'labels', but labels.topic is 'others'"),
-        ({"topic_id": "new"}, "the topic has the id new: it was recreated"),
-        ({"log": {0: (0, 5)}}, r"at offset 6 of labels\[0\], but labels\[0\] ends at 5"),
-        ({"log": {0: (8, 50)}}, r"labels\[0\] begins at 8: retention removed 2 unread records"),
-        ({"log": {0: (0, 50), 1: (0, 3)}}, "where partitions are added, keys move"),
-    ],
-)
-def test_other_labels_than_a_checkpoint_was_made_with_are_refused(found: dict[str, Any], named: str) -> None:
-    """Another topic, a recreated or truncated one, one whose records are gone: named, with the way out."""
-    log = {0: (0, 100)}
-    assert isinstance(decide(joined(), present(log=log, labels=LABELS)), Resume)
-    with pytest.raises(StateError, match=named) as refused:
-        decide(joined(), present(log=log, labels=replace(LABELS, **found)))
-    assert "--reset m/1" in str(refused.value)
-
-
-def test_a_join_goes_on_where_both_logs_are_merged_not_where_learning_stands() -> None:
-    """Rows that wait for labels are in the checkpoint: the features log may have lost what was merged, and no more."""
-    held = joined()
-    assert reads_on(held, 0, 9, 100) == 9
-    assert isinstance(decide(held, present(log={0: (9, 100)}, labels=LABELS)), Resume)
-    with pytest.raises(StateError, match="retention removed 1 unread records"):
-        decide(held, present(log={0: (10, 100)}, labels=LABELS))

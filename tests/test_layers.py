@@ -68,7 +68,7 @@ DAEMONS: list[set[str]] = [
     },
     {"consumers.host"},
     {"consumers.on_demand", "consumers.streams"},
-    {"consumers.page", "consumers.served"},
+    {"consumers.page"},
     {
         "consumers.trainer",
         "consumers.scorer",
@@ -82,15 +82,6 @@ DAEMONS: list[set[str]] = [
 """The same inside `consumers`."""
 
 BRANCHES = ("streamsvm.branches", "consumers.branches")
-STILL_KNOW_A_BRANCH = {
-    "consumers.cli.app",
-    "consumers.page.collect",
-    "consumers.scorer.shadow",
-    "consumers.served.reading",
-    "consumers.verify.challenges",
-    "consumers.verify.replayed",
-}
-"""Modules of the trunk that name a branch: none is added, and who no longer does is taken out."""
 
 FORBIDDEN = [
     ("streamsvm.kafka", "streamsvm.points", "the Kafka shell knows bytes and positions, no points"),
@@ -205,7 +196,7 @@ def branches_in(path: Path) -> list[str]:
 def test_the_trunk_knows_no_branch() -> None:
     """A folder that is deleted takes everything of its branch with it: sockets find what is there, and nobody else."""
     guilty = {module for module, path in modules().items() if is_trunk(module) and branches_in(path)}
-    assert guilty == STILL_KNOW_A_BRANCH
+    assert guilty == set()
 
 
 def test_no_branch_knows_another() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from consumers.branches.challenges.reading import logs_of
 from consumers.branches.history.archivist import archive_config
 from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.building import as_plain
@@ -27,7 +28,6 @@ from consumers.evaluate.run import evaluate
 from consumers.host.runtime import schemas_of
 from consumers.loader import load
 from consumers.replay.replay import replay
-from consumers.served.reading import logs_of
 from consumers.settings import Settings, section_class
 from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
@@ -36,7 +36,7 @@ from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
 from streamsvm.registry import onnx_copy
-from streamsvm.supports import ROWS, UNKNOWN_TO_ONNX, Row, Unsupported, given, markdown, require, without_effect
+from streamsvm.supports import UNKNOWN_TO_ONNX, Row, Unsupported, given, markdown, require, rows, without_effect
 from streamsvm.verification.recomputation import certifier_of
 from tests.features.recipes import payments
 from tests.golden import model as golden
@@ -345,13 +345,13 @@ WITHOUT_EFFECT: Final[Mapping[str, Mapping[str, Any]]] = {
 
 def test_every_row_has_a_case_and_is_there_once() -> None:
     """A row that nothing enforces would be a promise of the page only."""
-    keys = [key(row) for row in ROWS]
+    keys = [key(row) for row in rows()]
     assert len(set(keys)) == len(keys)
-    assert {key(row) for row in ROWS if row.refused} == REFUSED.keys()
-    assert {key(row) for row in ROWS if not row.refused} == WITHOUT_EFFECT.keys()
+    assert {key(row) for row in rows() if row.refused} == REFUSED.keys()
+    assert {key(row) for row in rows() if not row.refused} == WITHOUT_EFFECT.keys()
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.refused], ids=key)
+@pytest.mark.parametrize("row", [row for row in rows() if row.refused], ids=key)
 def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     """The reason, whether it is not supported yet, and what to do."""
     with pytest.raises((ConfigurationError, ValueError)) as refused:
@@ -363,7 +363,7 @@ def test_what_meets_a_row_is_refused_with_its_text(row: Row) -> None:
     assert re.search(remedy, text), text
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if not row.refused], ids=key)
+@pytest.mark.parametrize("row", [row for row in rows() if not row.refused], ids=key)
 def test_what_has_no_effect_is_accepted_and_says_why(row: Row) -> None:
     """It is on by default, so nobody asked for it."""
     config = load(WITHOUT_EFFECT[key(row)]).models()

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from consumers.cli import features
-from consumers.cli.served import served_command
 from consumers.help_texts import Command, Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
@@ -71,7 +70,6 @@ Delimiter = Annotated[str | None, typer.Option(help="Character between the cells
 SkipIncomplete = Annotated[
     bool, typer.Option("--skip-incomplete", help="Skip rows of a CSV or Parquet file that lack a value.")
 ]
-WORKER_SECTIONS = ("input", "events", "points", "registry", "coreset", "svm", "training", "worker")
 
 
 def main() -> None:
@@ -109,7 +107,7 @@ def _root(
 
 
 @app.command(cls=OptionsOnDemand)
-@with_settings(*TRAINER_SECTIONS)
+@with_settings(*TRAINER_SECTIONS, flags="train_flags")
 def train(
     settings: Settings,
     reset: Annotated[
@@ -118,13 +116,16 @@ def train(
             help="End the named incarnation and begin anew. A refusal to start prints the value to give here."
         ),
     ] = "",
-    from_coresets: Annotated[
-        bool,
-        typer.Option("--from-coresets", help="Train on what `streamsvm worker` learned: training.from_coresets."),
-    ] = False,
 ) -> None:
     """Learn from a topic of labeled points and publish model versions, until stopped."""
-    from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+    from consumers.host.runtime import (
+        Health,
+        configure_logging,
+        connect,
+        log_start,
+        spare_the_collector,
+        stop_on_signals,
+    )
 
     stop = stop_on_signals()  # before the imports that take seconds
     from consumers.host.supervision import Supervision
@@ -138,10 +139,6 @@ def train(
 
     configure_logging(settings.log)
     settings.models()
-    if from_coresets:
-        from consumers.branches.workers.settings import from_coresets as learned_by_workers
-
-        settings = learned_by_workers(settings)
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
     board = TrainerBoard(settings, metrics)
@@ -151,55 +148,6 @@ def train(
         log_start(settings, http.url)
         components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
         Trainer(settings, components, reset=reset).run()
-
-
-@app.command(cls=OptionsOnDemand)
-@with_settings(*WORKER_SECTIONS)
-def worker(settings: Settings) -> None:
-    """Learn partitions of a topic for a trainer with --from-coresets, as one of several processes, until stopped."""
-    from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
-
-    stop = stop_on_signals()  # before the imports that take seconds
-    from consumers.branches.workers.group_worker import GroupWorker
-    from consumers.branches.workers.metrics import WORKER
-    from consumers.host.supervision import Supervision
-    from consumers.host.web.server import HttpServer
-    from consumers.metrics import Metrics
-    from streamsvm.kafka import Cluster
-
-    configure_logging(settings.log)
-    settings.models()
-    connection = connect(settings, "worker")
-    metrics, health = Metrics(WORKER).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
-    spare_the_collector()
-    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
-        log_start(settings, http.url)
-        GroupWorker(settings, Cluster(connection), metrics, health, stop).run()
-
-
-@app.command(cls=OptionsOnDemand)
-@with_settings(*WORKER_SECTIONS)
-def backfill(
-    settings: Settings,
-    processes: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=1024, help="Workers on this machine, each with partitions of its own. Default: one a processor."
-        ),
-    ] = None,
-) -> None:
-    """Learn what the input holds now for a trainer with --from-coresets, by several processes, and end."""
-    from consumers.branches.workers.backfill import backfill as run
-    from consumers.branches.workers.backfill import processors
-    from consumers.host.runtime import configure_logging, connect, stop_on_signals
-    from streamsvm.kafka import Cluster
-
-    configure_logging(settings.log)
-    settings.models()
-    connection = connect(settings, "backfill")
-    status = run(settings, Cluster(connection), processes or processors(), stop_on_signals())
-    if status:
-        raise typer.Exit(status)
 
 
 @app.command(name="compile", cls=OptionsOnDemand)
@@ -237,7 +185,14 @@ def compile_command(
 @with_settings("scoring", "registry")
 def score(settings: Settings) -> None:
     """Score a topic of unlabeled points with the current model, following every new version."""
-    from consumers.host.runtime import Health, configure_logging, connect, spare_the_collector, stop_on_signals
+    from consumers.host.runtime import (
+        Health,
+        configure_logging,
+        connect,
+        log_start,
+        spare_the_collector,
+        stop_on_signals,
+    )
 
     stop = stop_on_signals()  # before the imports that take seconds
     from consumers.host.supervision import Supervision
@@ -726,33 +681,6 @@ def _gamma(text: str) -> Literal["scale", "auto"] | float:
         ) from None
 
 
-def log_start(settings: Settings, url: str) -> None:
-    """Log the effective configuration once, secrets masked; on a console only options that are not the default."""
-    import structlog
-
-    from consumers.host.runtime import writes_json
-    from streamsvm.compiling import CACHE_FAULT
-
-    log = structlog.get_logger("streamsvm")
-    if CACHE_FAULT:
-        log.warning(
-            "compiled_code_not_kept",
-            why=CACHE_FAULT,
-            remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
-        )
-    of_features = settings.features is not None  # whose columns' names follow from them, and may be hundreds
-    if writes_json(settings.log):
-        effective = settings.masked()
-        if of_features:
-            effective["points"].pop("feature_names", None)
-        log.info("configuration", effective=effective, version=__version__, http=url)
-    else:
-        differing = settings.differing()
-        if of_features:
-            differing.pop("points.feature_names", None)
-        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **differing)
-
-
 @topics_app.command("create", cls=OptionsOnDemand)
 @with_settings(*TRAINER_SECTIONS, "output", common=CLIENT)
 def topics_create(settings: Settings) -> None:
@@ -761,17 +689,14 @@ def topics_create(settings: Settings) -> None:
     Existing topics are not changed, but checked, the input topic too. Status 78: a topic would lose records that it
     must keep.
     """
-    from consumers.branches.workers.coresets_topic import coresets_of
-    from consumers.branches.workers.settings import TrainingByWorkers
     from consumers.host.runtime import connect
-    from consumers.streams.topics import check_names, output_topics, unfit, unfit_input
+    from consumers.streams.topics import OwnTopics, check_names, output_topics, unfit, unfit_input
     from streamsvm.kafka import Cluster
-    from streamsvm.sections import section
 
     check_names(settings)
     cluster, specs = Cluster(connect(settings, "admin")), output_topics(settings)
-    if section(settings, TrainingByWorkers).from_coresets:
-        specs += coresets_of(settings, cluster)
+    for own in plugged("topics", OwnTopics, DAEMONS):
+        specs += own.specs(settings, cluster)
     made = set(cluster.create(specs))
     faults = {spec.name: unfit(spec, cluster.describe(spec.name)) for spec in specs}
     for name in faults:
@@ -861,9 +786,6 @@ def verify_command(
         for line in (*report.lines(), summary_line(report)):
             typer.echo(printable(line))
     raise typer.Exit(report.exit_status)
-
-
-app.command(name="served", cls=OptionsOnDemand)(served_command)
 
 
 @app.command(name="dead-letters", cls=OptionsOnDemand)

@@ -18,6 +18,7 @@ import structlog
 
 from consumers.host import last_words
 from consumers.settings import LogConfig, Settings
+from streamsvm import __version__
 from streamsvm.kafka import Connection, SchemaRegistry
 from streamsvm.supports import require
 
@@ -92,6 +93,30 @@ def configure_logging(config: LogConfig, *, for_people: bool = False) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=False,
     )
+
+
+def log_start(settings: Settings, url: str) -> None:
+    """Log the effective configuration once, secrets masked; on a console only options that are not the default."""
+    from streamsvm.compiling import CACHE_FAULT
+
+    log = structlog.get_logger("streamsvm")
+    if CACHE_FAULT:
+        log.warning(
+            "compiled_code_not_kept",
+            why=CACHE_FAULT,
+            remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
+        )
+    of_features = settings.features is not None  # whose columns' names follow from them, and may be hundreds
+    if writes_json(settings.log):
+        effective = settings.masked()
+        if of_features:
+            effective["points"].pop("feature_names", None)
+        log.info("configuration", effective=effective, version=__version__, http=url)
+    else:
+        differing = settings.differing()
+        if of_features:
+            differing.pop("points.feature_names", None)
+        log.info("configuration", http=url, version=__version__, others="as CONFIGURATION.md", **differing)
 
 
 def spare_the_collector() -> None:

@@ -21,7 +21,7 @@ from streamsvm.model.probability import Probability, Sigmoid
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
-from streamsvm.model.version import LabelsLog, PartitionCut, Version
+from streamsvm.model.version import PartitionCut, Version
 from streamsvm.registry.loading import Loaded
 from streamsvm.sockets import DAEMONS, plugged
 
@@ -61,9 +61,8 @@ def describe(loaded: Loaded) -> Table:
         ("events", _events(version.recipe)),
         ("converged", "yes" if fit.converged else f"no: stopped after {fit.iterations:,} iterations"),
         ("input", f"{lineage.topic}" + (f" (id {lineage.topic_id})" if lineage.topic_id else "")),
-        ("cut", _cut(lineage.cut)),
-        *_labels_log(lineage.labels),
-        ("tuned at", "not tuned" if lineage.tuned_at is None else _cut(lineage.tuned_at)),
+        ("cut", cut_text(lineage.cut)),
+        ("tuned at", "not tuned" if lineage.tuned_at is None else cut_text(lineage.tuned_at)),
         *(line for shown in plugged("shown_facts", ShownFacts, DAEMONS) for line in shown.lines(version)),
         ("parent", lineage.parent or "none: the first version"),
         ("sha256", loaded.sha256),
@@ -205,15 +204,8 @@ def _events(recipe: Recipe | None) -> str:
     return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
 
 
-def _labels_log(labels: LabelsLog | None) -> list[tuple[str, str]]:
-    """Say which topic labels came from, and up to where; nothing where they came with the points."""
-    if labels is None:
-        return []
-    topic = labels.topic + (f" (id {labels.topic_id})" if labels.topic_id else "")
-    return [("labels", f"{topic} up to {_cut(labels.cut)}")]
-
-
-def _cut(cut: tuple[PartitionCut, ...]) -> str:
+def cut_text(cut: tuple[PartitionCut, ...]) -> str:
+    """Say where a cut lies in each partition."""
     return ", ".join(f"[{part.partition}] {part.offset}+{part.row}" for part in cut)
 
 

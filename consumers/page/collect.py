@@ -7,16 +7,14 @@ from typing import Final, Literal
 
 import numpy as np
 
-from consumers.branches.challenges.settings import ChallengeOptions
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
+from consumers.page.blocks import INPUT, STATUS, collected, count_of, counts_of
 from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of, lag_of, shares_of
 from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
-    ChallengePart,
     FeaturePart,
     InputStatus,
-    LateLabels,
     LettersStatus,
     Looks,
     MemoryStatus,
@@ -39,7 +37,6 @@ from streamsvm.model.skill import Skill, spelt
 from streamsvm.places import time_of
 from streamsvm.quality.importance import importance, importance_of_machines
 from streamsvm.registry.loading import Loaded
-from streamsvm.sections import section
 
 MEBIBYTE = 1 << 20
 MOST_FEATURES: Final = 12
@@ -131,7 +128,6 @@ def _trainer(
         taken=snapshot.taken if snapshot else now,
         process=process,
         verdict=_unless_unwell(process, verdict),
-        challenge=_challenge(settings, metrics),
         input=_input(settings, metrics, snapshot.letters if snapshot else None),
         structure=StructureStatus(
             _kind(settings.coreset),
@@ -142,13 +138,15 @@ def _trainer(
             memory=settings.coreset.memory,
         ),
         memory=MemoryStatus(
-            _count(metrics, "streamsvm_points_held"),
-            _count(metrics, "streamsvm_points_held_peak"),
-            _count(metrics, "streamsvm_coreset_bytes"),
-            _count(metrics, "streamsvm_checkpoint_bytes") or None,
+            count_of(metrics, "streamsvm_points_held"),
+            count_of(metrics, "streamsvm_points_held_peak"),
+            count_of(metrics, "streamsvm_coreset_bytes"),
+            count_of(metrics, "streamsvm_checkpoint_bytes") or None,
         ),
         quality=QualityStatus(
-            _count(metrics, "streamsvm_prequential_points") if metrics.values("streamsvm_prequential_points") else None,
+            count_of(metrics, "streamsvm_prequential_points")
+            if metrics.values("streamsvm_prequential_points")
+            else None,
             figures_of(metrics, "streamsvm_prequential_accuracy"),
             figures_of(metrics, "streamsvm_prequential_balanced_accuracy"),
             figures_of(metrics, "streamsvm_prequential_hinge_loss"),
@@ -163,6 +161,7 @@ def _trainer(
         ),
         versions=snapshot.versions if snapshot else (),
         looks=looks,
+        **collected(STATUS, settings, metrics),
     )
 
 
@@ -175,7 +174,7 @@ def _scorer(
     looks: Looks | None,
 ) -> ScorerStatus:
     snapshot = board.snapshot
-    loaded, scored = snapshot.loaded, _count(metrics, "streamsvm_scored_points")
+    loaded, scored = snapshot.loaded, count_of(metrics, "streamsvm_scored_points")
     scoring = scoring_of(settings, metrics, snapshot)
     rejecting = is_rejecting(metrics)
     verdict = verdict_of(ScorerFacts(rejecting, scored, scoring.drift, scoring.history), snapshot)
@@ -187,9 +186,9 @@ def _scorer(
         topic=settings.scoring.topic,
         output_topic=settings.scoring.output_topic,
         scored_points=scored,
-        batches=_by_label(metrics, "streamsvm_scored_batches"),
-        dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
-        refused_models=_count(metrics, "streamsvm_model_messages_refused"),
+        batches=counts_of(metrics, "streamsvm_scored_batches"),
+        dead_letters=counts_of(metrics, "streamsvm_dead_letters"),
+        refused_models=count_of(metrics, "streamsvm_model_messages_refused"),
         serving=None if loaded is None else _serving(loaded),
         scoring=scoring,
         letters=snapshot.letters,
@@ -237,57 +236,16 @@ def _unless_unwell(process: ProcessStatus, verdict: VerdictStatus) -> VerdictSta
 
 
 def _input(settings: Settings, metrics: Metrics, letters: LettersStatus | None) -> InputStatus:
-    rows = _by_label(metrics, "streamsvm_input_rows")
-    lag = dict(sorted(_by_label(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
+    rows = counts_of(metrics, "streamsvm_input_rows")
+    lag = dict(sorted(counts_of(metrics, "streamsvm_input_lag_records").items(), key=lambda part: int(part[0])))
     return InputStatus(
         topic=settings.input.topic,
-        records=sum(_by_label(metrics, "streamsvm_input_records").values()),
+        records=sum(counts_of(metrics, "streamsvm_input_records").values()),
         accepted=rows.get("accepted", 0),
         rejected=rows.get("rejected", 0),
         lag=lag,
         lag_total=lag_of(metrics),
-        dead_letters=_by_label(metrics, "streamsvm_dead_letters"),
+        dead_letters=counts_of(metrics, "streamsvm_dead_letters"),
         letters=letters,
-        labels=_late_labels(settings, metrics),
+        **collected(INPUT, settings, metrics),
     )
-
-
-def _challenge(settings: Settings, metrics: Metrics) -> ChallengePart | None:
-    output = section(settings, ChallengeOptions)
-    if not output.challenges:
-        return None
-    figures = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_figure").items()}
-    ends = {labels[0]: value for labels, value in metrics.values("streamsvm_challenge_difference").items()}
-    return ChallengePart(
-        challenger=_count(metrics, "streamsvm_challenger_version"),
-        figure=output.gate_figure,
-        labels=_count(metrics, "streamsvm_challenge_labels"),
-        most_labels=output.gate_labels,
-        champion_figure=figures.get("champion"),
-        challenger_figure=figures.get("challenger"),
-        low=ends.get("low"),
-        high=ends.get("high"),
-        ended=_by_label(metrics, "streamsvm_challenges"),
-    )
-
-
-def _late_labels(settings: Settings, metrics: Metrics) -> LateLabels | None:
-    if not settings.labels_topic:
-        return None
-    return LateLabels(
-        topic=settings.labels_topic,
-        outcomes=_by_label(metrics, "streamsvm_labels"),
-        open_rows=_count(metrics, "streamsvm_join_open_rows"),
-        held_rows=_count(metrics, "streamsvm_join_held_rows"),
-        bytes=_count(metrics, "streamsvm_join_bytes"),
-        oldest_row_s=metrics.values("streamsvm_join_oldest_row_seconds").get((), 0.0),
-        waiting_s=metrics.values("streamsvm_join_waiting_seconds").get((), 0.0),
-    )
-
-
-def _count(metrics: Metrics, name: str) -> int:
-    return int(metrics.values(name).get((), 0.0))
-
-
-def _by_label(metrics: Metrics, name: str) -> dict[str, int]:
-    return {labels[0]: int(value) for labels, value in metrics.values(name).items()}

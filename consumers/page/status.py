@@ -1,8 +1,9 @@
 """The shape of `/status.json`, which the page is made from, too.
 
 `format` names it: a reader refuses another one. Within a format, fields are only ever added. Times are ISO 8601 in UTC;
-`null` is what is not known, or not known yet; a position is `[offset, row]`, the next row to learn. The same as a JSON
-Schema: `status-1.schema.json` beside this module, made by `python -m consumers.page.status`.
+`null` is what is not known, or not known yet; what belongs to a branch (`consumers.page.blocks`) is there only where it
+is on; a position is `[offset, row]`, the next row to learn. The same as a JSON Schema: `status-1.schema.json` beside
+this module, made by `python -m consumers.page.status` where all branches are installed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from consumers.page.blocks import INPUT, STATUS, open_to_branches
 from streamsvm.choices import MemoryName
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.skill import Skill
@@ -100,36 +102,11 @@ class LettersStatus(msgspec.Struct, frozen=True, kw_only=True):
     newest: LetterPart | None
 
 
-class LateLabels(msgspec.Struct, frozen=True, kw_only=True):
-    """How labels of a topic of their own are joined.
-
-    Attributes
-    ----------
-    topic : str
-    outcomes : dict of str to int
-        Rows and labels decided since the start, by outcome.
-    open_rows, held_rows : int
-        Rows that wait for a label, and rows within the horizon.
-    bytes : int
-        Memory of the join.
-    oldest_row_s, waiting_s : float
-        Age of the oldest row within the horizon, in the time of the logs; how long one log has waited for the other.
-    """
-
-    topic: str
-    outcomes: dict[str, int]
-    open_rows: int
-    held_rows: int
-    bytes: int
-    oldest_row_s: float
-    waiting_s: float
-
-
+@open_to_branches(INPUT)
 class InputStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What was read since the start of the process.
 
     Records and rows, records behind the end of each partition, rejected rows by reason; `letters` reaches further back.
-    `labels` is null where labels come with the features.
     """
 
     topic: str
@@ -140,7 +117,6 @@ class InputStatus(msgspec.Struct, frozen=True, kw_only=True):
     lag_total: int | None
     dead_letters: dict[str, int]
     letters: LettersStatus | None = None
-    labels: LateLabels | None = None
 
 
 class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
@@ -394,36 +370,7 @@ class VersionPart(msgspec.Struct, frozen=True, kw_only=True):
     bounded: int = 0
 
 
-class ChallengePart(msgspec.Struct, frozen=True, kw_only=True):
-    """Challenges, where output.gate is shadow.
-
-    Attributes
-    ----------
-    challenger : int
-        Number of the version that challenges the current one; 0 while there is none.
-    figure : str
-        By what they are compared.
-    labels, most_labels : int
-        Labels of rows that both scored so far, and after how many it is over.
-    champion_figure, challenger_figure : float or None
-        At the newest look, also of the challenge before; None before the first.
-    low, high : float or None
-        By how much the challenger does better then: an interval that holds at all looks together.
-    ended : dict of str to int
-        Challenges that ended since the start, by outcome.
-    """
-
-    challenger: int
-    figure: str
-    labels: int
-    most_labels: int
-    champion_figure: float | None
-    challenger_figure: float | None
-    low: float | None
-    high: float | None
-    ended: dict[str, int]
-
-
+@open_to_branches(STATUS)
 class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role", tag="trainer"):
     """What a trainer shows; `versions` are the newest ones, also of earlier processes, the newest first."""
 
@@ -438,7 +385,6 @@ class TrainerStatus(msgspec.Struct, frozen=True, kw_only=True, tag_field="role",
     quality: QualityStatus
     versions: tuple[VersionPart, ...]
     looks: Looks | None = None
-    challenge: ChallengePart | None = None
 
 
 class ServingPart(msgspec.Struct, frozen=True, kw_only=True):

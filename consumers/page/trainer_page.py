@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from consumers.page import drawings
+from consumers.page.blocks import INPUT, STATUS, pieces
 from consumers.page.board import Drawing
 from consumers.page.cells import (
     NONE,
@@ -25,7 +26,6 @@ from consumers.page.cells import (
 from consumers.page.markup import MINUS, Child, Markup, element, join
 from consumers.page.status import (
     Figures,
-    LateLabels,
     PartitionPart,
     QualityStatus,
     StructureStatus,
@@ -48,16 +48,6 @@ MOST_LINES = 8
 MOST_OPEN_PARTITIONS = 2
 """With more partitions the lists of their buckets are folded."""
 
-OUTCOMES = {
-    "joined": "Rows learned with their label",
-    "joined_early": "Of those, label before its row",
-    "absent": "Rows without a label at the end of the horizon",
-    "unmatched_label": "Labels without a row",
-    "doubled_row": "Rows with the key of another",
-    "doubled_label": "Labels that came again",
-    "changed_label": "Labels that changed",
-}
-
 KNOWS = {"some": "something", "none": "nothing", "unknown": "not clear yet"}
 
 SCORERS = (("model", "the model"), ("sgd", "SGD baseline"), ("majority", "majority class"))
@@ -78,7 +68,7 @@ def trainer_part(status: TrainerStatus, picture: Markup | None, drawing: Drawing
                     status.input.letters, "input.letters", now)),
             class_="columns",
         ),
-        _challenge(status),
+        *pieces(STATUS, status, status),
         _versions(status.versions, now, shares=not _several(quality)),
         element(
             "details",
@@ -570,65 +560,7 @@ def _input(status: TrainerStatus) -> Markup:
         table_of("Records behind the end of the input", ["", "Records"], rows, numbers=1)
         if rows
         else element("p", "Not available yet.", class_="empty"),
-        None if read.labels is None else _late_labels(read.labels),
-    )
-
-
-def _challenge(status: TrainerStatus) -> Markup:
-    """Show who challenges the current version, and how challenges ended; nothing where there are none."""
-    found = status.challenge
-    if found is None:
-        return join()
-    current = next((version.number for version in status.versions if version.current), None)
-    named = found.figure.replace("_", " ") if found.figure != "auc" else "AUC"
-    rival = number_of("challenge.challenger", found.challenger) if found.challenger else join(NONE)
-    rows: list[list[Child]] = [
-        [
-            "Champion",
-            join(NONE if current is None else f"{current:,}"),
-            number_of("challenge.champion_figure", found.champion_figure, ".4f"),
-        ],
-        ["Challenger", rival, number_of("challenge.challenger_figure", found.challenger_figure, ".4f")],
-    ]
-    labels = join(
-        number_of("challenge.labels", found.labels), " of ", number_of("challenge.most_labels", found.most_labels)
-    )
-    certain = join(
-        number_of("challenge.low", found.low, "+.4f"), " to ", number_of("challenge.high", found.high, "+.4f")
-    )
-    ended = [f"{outcome}: {count:,}" for outcome, count in sorted(found.ended.items()) if count]
-    return element(
-        "section",
-        table_of(f"Champion and challenger, by {named} as served", ["", "Version", named], rows, numbers=2),
-        element("p", "Labels of rows that both scored: ", labels, "."),
-        element("p", "The challenger differs by ", certain, " (above 0: better); this holds at all looks together."),
-        element("p", "Challenges that ended since this start: ", ", ".join(ended) or "none", "."),
-    )
-
-
-def _late_labels(labels: LateLabels) -> Markup:
-    """Show how labels of a topic of their own are joined."""
-    path = "input.labels"
-    decided = max(1, sum(count for name, count in labels.outcomes.items() if name != "joined_early"))
-    outcomes = [
-        [
-            OUTCOMES.get(name, name),
-            join(number_of(f"{path}.outcomes.{name}", count), element("small", f" {count / decided:.1%}")),
-        ]
-        for name, count in sorted(labels.outcomes.items())
-    ]
-    return table_of(
-        f"Labels of the topic {labels.topic}",
-        ["", "Count"],
-        [
-            ["Rows that wait for a label", number_of(f"{path}.open_rows", labels.open_rows)],
-            ["Rows within the horizon", number_of(f"{path}.held_rows", labels.held_rows)],
-            ["Memory of the join", bytes_of(f"{path}.bytes", labels.bytes)],
-            ["Age of the oldest row, seconds", number_of(f"{path}.oldest_row_s", labels.oldest_row_s, ",.0f")],
-            ["One topic has waited for the other, seconds", number_of(f"{path}.waiting_s", labels.waiting_s, ",.0f")],
-            *outcomes,
-        ],
-        numbers=1,
+        *pieces(INPUT, read, status),
     )
 
 

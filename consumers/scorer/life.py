@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.host.runtime import schemas_of
+from consumers.scorer.companion import companion_of
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
 from consumers.scorer.serving import Serving
-from consumers.scorer.shadow import Shadow, subscriber_of
 from consumers.settings import Settings
 from consumers.streams.abandonable import BoundedCluster, heeding
 from consumers.streams.dead_letters import DeadLetters
@@ -112,7 +112,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         models_topic=output.models_topic,
         trusted=TrustedKeys.of(output.trusted_keys_file, output.trusted_keys),
     )
-    shadow = subscriber_of(settings, connection)
+    companion = companion_of(settings, connection, components.metrics)
     life = ScorerLife(
         partitions=partitions,
         places=places,
@@ -125,7 +125,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
             components,
             watch,
             subscriber,
-            shadow=Shadow(shadow, components.metrics),
+            companion=companion,
             dead_letters=letters,
             schemas=schemas,
             max_message_bytes=min(connection.max_message_bytes, int(limit or 1 << 62)),
@@ -136,8 +136,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
         transaction_timeout_s=TRANSACTION_TIMEOUT_S,
     )
     stack.enter_context(subscriber)
-    if shadow is not None:
-        stack.enter_context(shadow)
+    stack.enter_context(companion)
     return life
 
 

@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 
 import structlog
 
+from consumers.scorer.companion import Companion
 from consumers.scorer.components import ScorerComponents
 from consumers.scorer.observing import ScorerWatch
-from consumers.scorer.shadow import Shadow
 from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.ingest.schemas import Schemas
-from streamsvm.ingest.scored import BatchScorer, Scored
+from streamsvm.ingest.scored import BatchScorer, Beside, Scored
 from streamsvm.kafka import Message, Record
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -32,7 +32,7 @@ class Serving:
     components : ScorerComponents
     watch : ScorerWatch
     subscriber : ModelSubscriber
-    shadow : Shadow
+    companion : Companion
     dead_letters : DeadLetters
     schemas : Schemas or None
     max_message_bytes : int
@@ -46,7 +46,7 @@ class Serving:
         watch: ScorerWatch,
         subscriber: ModelSubscriber,
         *,
-        shadow: Shadow,
+        companion: Companion,
         dead_letters: DeadLetters,
         schemas: Schemas | None,
         max_message_bytes: int,
@@ -55,8 +55,8 @@ class Serving:
         self._components = components
         self._watch = watch
         self._subscriber = subscriber
-        self._shadow = shadow
-        self._beside: Loaded | None = None
+        self._companion = companion
+        self._beside: Beside | None = None
         self._dead_letters = dead_letters
         self._schemas = schemas
         self._max_message_bytes = max_message_bytes
@@ -72,7 +72,7 @@ class Serving:
         self._refused = refused
         if loaded is None:
             return self._by is not None
-        new, beside = self._by is None or loaded is not self._by[0], self._shadow.beside(loaded)
+        new, beside = self._by is None or loaded is not self._by[0], self._companion.beside(loaded)
         if new or beside is not self._beside:
             self._beside = beside
             self._by = loaded, self._scorer(loaded, beside)
@@ -80,7 +80,7 @@ class Serving:
             self._serve(loaded)
         return True
 
-    def _scorer(self, loaded: Loaded, beside: Loaded | None) -> BatchScorer:
+    def _scorer(self, loaded: Loaded, beside: Beside | None) -> BatchScorer:
         scoring = self._scoring
         return BatchScorer(
             loaded.version,
@@ -94,7 +94,7 @@ class Serving:
             format_=scoring.format,
             envelope=scoring.envelope,
             reasons=scoring.reasons,
-            shadow=None if beside is None else beside.version,
+            beside=beside,
         )
 
     def _serve(self, loaded: Loaded) -> None:

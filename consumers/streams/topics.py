@@ -27,6 +27,19 @@ READ_TIMEOUT_S: Final = 30.0
 Decoded = TypeVar("Decoded", Head, Owner, Alias, LeftOut | Unread)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnTopics:
+    """What a branch plugs in at the socket ``topics``: what `streamsvm topics create` makes for it.
+
+    Attributes
+    ----------
+    specs : callable
+        Takes the settings and a cluster, which it may ask how large the input is; returns what its topics must be like.
+    """
+
+    specs: Callable[[Settings, Cluster], list[TopicSpec]]
+
+
 def output_topics(settings: Settings) -> list[TopicSpec]:
     """Return what a trainer's topics must be like: one partition each, for the order is their meaning.
 

@@ -8,15 +8,33 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from numba.core import event
 
 from streamsvm.config import ModelConfig
 from streamsvm.ingest import decoder
-from streamsvm.joining import joiner
 from streamsvm.learning import learner, tuning
-from streamsvm.quality import betting, prequential
+from streamsvm.quality import prequential
+from streamsvm.sockets import DAEMONS, import_name, plugged
+
+SOCKET: Final = "kernels"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kernels:
+    """What a branch plugs in at the socket `kernels`.
+
+    Attributes
+    ----------
+    wanted : callable
+        Tells whether a trainer of a configuration runs them.
+    warm_up : str
+        Module and name, ``module:name``, of what takes the configuration and compiles them, or loads them.
+    """
+
+    wanted: Callable[[ModelConfig], bool]
+    warm_up: str
 
 
 def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *, registry: bool) -> None:
@@ -34,10 +52,12 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
     tuning.warm_up(config, say)
     say("preparing the baseline")
     prequential.warm_up(config.points.numpy_dtype)
-    betting.warm_up()
+    for kernels in plugged(SOCKET, Kernels, DAEMONS):
+        if kernels.wanted(config):
+            warm_up = import_name(kernels.warm_up)
+            assert callable(warm_up)
+            warm_up(config)
     say("preparing the parsers of records")
-    if config.label_rule is not None:
-        joiner.warm_up(config.points.numpy_dtype)
     decoder.warm_up(
         config.points, labeled=config.label_rule is None, registry=registry, events=config.features is not None
     )

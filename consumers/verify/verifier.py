@@ -1,22 +1,47 @@
-"""What a branch adds to `verify`: kinds of versions that no trainer publishes, and rows that versions are without.
+"""What a branch adds to `verify`: kinds of versions, logs beside the input, and rows that versions are without.
 
 A branch plugs a `Verifies` in at the socket ``verifiers``; one `Verifier` of each is made for a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from consumers.verify.source import Source
+from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.kafka import Cluster, SchemaRegistry
+from streamsvm.learning.recipe import Made
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version
 from streamsvm.points import Position
 from streamsvm.sockets import DAEMONS, plugged
+from streamsvm.verification.recomputation import OtherLog, Recomputation
 
-if TYPE_CHECKING:
-    from consumers.verify.replayed import Replayed
+
+class Replays(Protocol):
+    """What a branch may ask of the input that is gone through again.
+
+    Attributes
+    ----------
+    last : Made or None
+        What the version whose value was returned last is of.
+    """
+
+    last: Made | None
+
+    def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
+        """Return the id of a topic, None where there is none, and what its log holds of each partition."""
+
+    def count(self, rows: int) -> None:
+        """Count rows that somebody else learned for a version."""
+
+    def made(self, version: Version) -> tuple[Recomputation, Made]:
+        """Return everything that a version's cut gives, and what names it."""
+
+    def read(self, version: Version, certifier: Certifier) -> Certificate:
+        """Let a certifier see all rows of a version, and return what they prove; raises `NotRecomputable`."""
 
 
 class Verifier:
@@ -32,7 +57,7 @@ class Verifier:
         """
         return {}
 
-    def value(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes | None:  # noqa: ARG002
+    def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:  # noqa: ARG002
         """Return the value that a version must have; None where it must be what a trainer makes of its cut.
 
         Parameters
@@ -40,12 +65,26 @@ class Verifier:
         version : Version
         lineage : Lineage
             What names its predecessors.
-        replayed : Replayed
+        replayed : Replays
 
         Raises
         ------
         NotRecomputable
             If the log does not hold its rows, or this build cannot run its configuration.
+        """
+        return None
+
+    def other_log(self, version: Version) -> OtherLog | None:  # noqa: ARG002
+        """Return a log beside the input that a version was made from; None: there is none."""
+        return None
+
+    def source(self, version: Version, recomputation: Recomputation) -> Source | None:  # noqa: ARG002
+        """Return what reads a version's rows; None where they are those of the input topic.
+
+        Raises
+        ------
+        NotRecomputable
+            If what the version says of its logs does not fit together.
         """
         return None
 

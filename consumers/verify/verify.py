@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
-from consumers.verify.challenges import judge_challenges
+from consumers.verify.judging import judged
 from consumers.verify.replayed import Replayed
 from consumers.verify.verifier import Verifier, verifiers_of
 from streamsvm.build import build
@@ -103,7 +103,7 @@ def verify(
             if progress is not None:
                 progress(done, total)
         input_rows = replayed.input_rows
-    challenge_faults, challenge_notes = judge_challenges(cluster, settings, timeout_s)
+    other_faults, other_notes = judged(cluster, settings, timeout_s)
     return Report(
         name=settings.name,
         models_topic=settings.output.models_topic,
@@ -111,9 +111,9 @@ def verify(
         faults=(
             *survey.faults,
             *alias_faults(before, after.head.number if after.head else 0, survey, at_head, incarnation),
-            *challenge_faults,
+            *other_faults,
         ),
-        notes=(*auditor.notes(), *challenge_notes),
+        notes=(*auditor.notes(), *other_notes),
         input_rows=input_rows,
         seconds=time.monotonic() - begun,
     )

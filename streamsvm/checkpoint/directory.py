@@ -12,7 +12,7 @@ ones as are to be kept are there, each read or written by this process. A checkp
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -21,10 +21,9 @@ from typing import Final, Self
 
 from streamsvm.checkpoint.disk import Disk, LockLost
 from streamsvm.checkpoint.format import decode, encode
-from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.checkpoint.snapshot import Mark, Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.model.left_out import LeftOut
 
 LARGEST_FILE_BYTES: Final = 1 << 34
 _NAME: Final = re.compile(r"checkpoint-(\d{6,})-(\d{12,})-(\d{12,})\.(ssvm|partial)", re.ASCII)
@@ -64,7 +63,7 @@ class CheckpointDirectory:
         self._lost = ""
         self._models: dict[str, str] = {}
         """The model of each file that was read or written, by the file's name; damaged ones are left out."""
-        self._obeyed: dict[str, str] = {}
+        self._marks: dict[str, Mapping[str, Mark]] = {}
         """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
         disk.lock()
         crash_point("start.locked")
@@ -132,15 +131,16 @@ class CheckpointDirectory:
         """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
         self._good[name] = False
 
-    def remove_disobedient(self, left_out: LeftOut, model: str) -> list[str]:
-        """Remove all checkpoints of a model that do not name a record of erased rows: they may hold the rows.
-
-        Files that cannot be read go, too, where they are as old as the erasure; a later one may be another build's.
+    def remove_unless(self, kept: Callable[[Mapping[str, Mark]], bool], model: str, unread_until: int) -> list[str]:
+        """Remove the checkpoints of a model but those that are to be kept.
 
         Parameters
         ----------
-        left_out : LeftOut
+        kept : callable
+            Tells by the marks of a checkpoint.
         model : str
+        unread_until : int
+            Files that cannot be read go, too, up to this incarnation; a later one may be another build's.
 
         Returns
         -------
@@ -156,11 +156,7 @@ class CheckpointDirectory:
         gone = [
             name
             for name in own
-            if (
-                self._obeyed[name] != left_out.sha256
-                if name in self._obeyed
-                else _incarnation(name) <= left_out.incarnation
-            )
+            if (not kept(self._marks[name]) if name in self._marks else _incarnation(name) <= unread_until)
         ]
         for name in gone:
             self._remove(name)
@@ -254,7 +250,7 @@ class CheckpointDirectory:
 
     def _note(self, name: str, snapshot: Snapshot) -> None:
         self._models[name] = snapshot.name
-        self._obeyed[name] = "" if snapshot.erased is None else snapshot.erased.sha256
+        self._marks[name] = snapshot.marks
 
     def _remove(self, name: str) -> None:
         try:

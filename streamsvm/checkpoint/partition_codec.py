@@ -17,12 +17,12 @@ from streamsvm.checkpoint.forms import (
     PlacedPoints,
     describes,
 )
-from streamsvm.checkpoint.parts import classes, join, parts_of, spans
+from streamsvm.checkpoint.parts import parts_of, spans
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION, join.PARTITION)
+PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION)
 
 
 @describes(Bucket, parts=parts_of("bucket", spans.BUCKET))
@@ -51,7 +51,7 @@ class PlacedScreen(Form):
     reach: float
 
 
-@describes(Screened, parts=parts_of("screen", classes.SCREEN))
+@describes(Screened, parts=parts_of("screen"))
 class PlacedScreened(Form):
     """Describes the state of a screen."""
 

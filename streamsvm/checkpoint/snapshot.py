@@ -3,52 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
-from streamsvm.joining.joiner import JoinState
 from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.model.pointers import Head
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position
+
+Kind = TypeVar("Kind")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joining:
-    """What a checkpoint holds of a join.
-
-    Attributes
-    ----------
-    topic, topic_id : str
-        Of the labels.
-    base : mapping of partition to Position
-        Where labels began to count.
-    partitions : mapping of partition to JoinState
-    waiting : mapping of partition to Rows
-        Joined, and not learned yet; partitions in which nothing waits are left out.
-    """
-
-    topic: str
-    topic_id: str
-    base: Mapping[int, Position]
-    partitions: Mapping[int, JoinState]
-    waiting: Mapping[int, Rows]
+class Mark:
+    """A part of a branch that is so small that a directory of checkpoints remembers it of each file."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obeyed:
-    """Which record of erased rows a checkpoint was made under, from the first row that was learned on.
+class ReadAhead:
+    """A part of a branch that reads the input further than what is learned, and holds what lies between."""
 
-    Attributes
-    ----------
-    sha256 : str
-        Of the record `name@erased`.
-    continues : int
-        The incarnation whose newest version this one continues: nothing is published before its cut is reached again.
-        0: there is none.
-    """
-
-    sha256: str
-    continues: int
+    @property
+    def ahead(self) -> Mapping[int, tuple[Position, int]]:
+        """Of each partition the next row to read, and the leader epoch of the newest record read; -1 if unknown."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,10 +52,8 @@ class Snapshot:
     read_to : mapping of partition to int
         Offsets past the positions of some partitions. Between position and offset the log held nothing to learn, only
         transaction markers and aborted records.
-    joining : Joining or None
-        None where labels come with the features.
-    erased : Obeyed or None
-        None where no row was erased of the input.
+    parts : mapping of str to object
+        What branches keep of themselves there, by the name of their part at the socket ``checkpoint_parts``.
     """
 
     name: str
@@ -96,10 +69,30 @@ class Snapshot:
     learner: LearnerState
     pending: Cut | LearnerState | None
     read_to: Mapping[int, int] = field(default_factory=dict)
-    joining: Joining | None = None
-    erased: Obeyed | None = None
+    parts: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[int, Position]:
         """The next row to learn of each partition."""
         return self.learner.positions
+
+    @property
+    def ahead(self) -> Mapping[int, tuple[Position, int]] | None:
+        """See `ReadAhead.ahead`; None where nothing was read further than what is learned."""
+        return next((part.ahead for part in self.parts.values() if isinstance(part, ReadAhead)), None)
+
+    @property
+    def marks(self) -> dict[str, Mark]:
+        """The marks among the parts of branches, by name."""
+        return {name: part for name, part in self.parts.items() if isinstance(part, Mark)}
+
+    def part(self, name: str, kind: type[Kind]) -> Kind | None:
+        """Return what a branch keeps of itself under a name; None where it keeps nothing."""
+        found = self.parts.get(name)
+        assert found is None or isinstance(found, kind)
+        return found
+
+    def with_part(self, name: str, part: object | None) -> Snapshot:
+        """Return the same with another part of that name; None: without it."""
+        others = {other: kept for other, kept in self.parts.items() if other != name}
+        return replace(self, parts=others if part is None else {**others, name: part})

@@ -9,8 +9,10 @@ from pydantic import model_validator
 from streamsvm.config import capacity, sizing, spans
 from streamsvm.config.coreset_options import CoresetOptions
 from streamsvm.config.points import PointsConfig
+from streamsvm.sections import open_to_branches
 
 
+@open_to_branches("coreset")
 class CoresetConfig(CoresetOptions):
     """How a partition's stream is summarised."""
 

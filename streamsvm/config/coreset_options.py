@@ -11,11 +11,11 @@ from streamsvm.algorithms import COUNTER, ReducerName, StructureName, names
 from streamsvm.choices import MemoryName
 from streamsvm.option_texts import none_in_words
 from streamsvm.plugs import said
-from streamsvm.sections import Section
-from streamsvm.supports import HALF_LIFE_LENGTH, WINDOW_LENGTH, require
+from streamsvm.sections import MemoryLength
+from streamsvm.supports import require
 
 
-class CoresetOptions(Section):
+class CoresetOptions(MemoryLength):
     """How a partition's stream is summarised."""
 
     reducer: ReducerName = Field(
@@ -72,25 +72,6 @@ class CoresetOptions(Section):
         "`half_life_points` or `half_life_s`. `adaptive`: of several horizons, by how models of each did on rows that "
         "they had not learned; for a stream that changes, nobody knows how fast. Each partition forgets by its own "
         "rows. An idle stream forgets nothing.",
-    )
-    window_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
-        default=None,
-        description="Rows of the window of each partition, with `memory = window`; at least eight leaves of "
-        "`leaf_rows`. With a memory budget, leaves follow from both.",
-    )
-    window_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
-        default=None,
-        description="Seconds of the window, with `memory = window`, by the timestamps of the records: a leaf is as old "
-        "as the median of its rows.",
-    )
-    half_life_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
-        default=None,
-        description="Rows of a partition after which a row counts half, with `memory = decay`; at least eight leaves "
-        "of `leaf_rows`, or weights are those of leaves, not of rows.",
-    )
-    half_life_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
-        default=None,
-        description="Seconds after which a row counts half, with `memory = decay`, by the timestamps of the records.",
     )
     span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
         default=None,
@@ -210,8 +191,6 @@ class CoresetOptions(Section):
     HORIZON_BUCKETS: ClassVar[int] = 24
     """Most buckets of a partition that never drops one: of 2,000 spans, every one that doubling makes. In a longer
     stream the oldest two become one again and again."""
-    TIMED_BUCKETS: ClassVar[int] = 40
-    """Most buckets of a window of time, where the rows that come in it are not known before."""
     HORIZON_POINTS: ClassVar[int] = 500
     """Points of a bucket with `adaptive` by default, but 15 for each feature: what is gained with more is nearness to
     the optimum of rows of which nobody knows whether they still hold."""
@@ -322,27 +301,14 @@ class CoresetOptions(Section):
         return None if value == type(self).model_fields[option].default else value
 
     @model_validator(mode="after")
-    def _lengths_of_the_memory(self) -> Self:
-        lengths = ("window_points", "window_s", "half_life_points", "half_life_s", "span_rows")
-        require(
-            {
-                "coreset.memory": self.memory,
-                **{f"coreset.{option}": getattr(self, option) for option in lengths},
-                WINDOW_LENGTH: self.window_points or self.window_s,
-                HALF_LIFE_LENGTH: self.half_life_points or self.half_life_s,
-            }
-        )
+    def _length_of_the_memory(self) -> Self:
+        require({"coreset.memory": self.memory, "coreset.span_rows": self.span_rows, **self.length_axes()})
         return self
 
     @property
     def forgets(self) -> bool:
         """Whether rows may lose weight."""
         return self.memory != "all"
-
-    @property
-    def length_rows(self) -> int | None:
-        """Rows of the window or half-life; None if it is one of time, or there is none."""
-        return self.window_points or self.half_life_points
 
     @property
     def screens(self) -> bool:

@@ -29,11 +29,7 @@ def span_of(config: CoresetOptions, leaf: int, screens: Screens) -> int:
 def buckets_of(config: CoresetOptions, leaf: int, screens: Screens) -> int:
     """Return the most buckets of a structure that forgets, with leaves of so many rows."""
     span = config.span_rows or span_of(config, leaf, screens)
-    if config.window_points is not None:
-        return memory.windowed_buckets(config.window_points, span)
-    if config.half_life_points is not None:
-        return memory.doubling_buckets(memory.MOST_HALF_LIVES * config.half_life_points, span)
-    return config.TIMED_BUCKETS if config.window_s is not None else config.HORIZON_BUCKETS
+    return config.most_spans(span) or config.HORIZON_BUCKETS
 
 
 def dyadic_buckets(config: CoresetOptions) -> int:
@@ -66,8 +62,7 @@ def require_grain(config: CoresetOptions, span: int) -> None:
             f"{-(-span // leaf) * leaf}"
         )
     if config.length_rows is not None and config.length_rows < memory.GRAIN * span:
-        option = "window_points" if config.window_points is not None else "half_life_points"
         raise ValueError(
-            f"coreset.{option} = {config.length_rows} is less than eight times the {span} rows of a span: give "
-            f"{memory.GRAIN * span} or more, or lower coreset.leaf_rows, or coreset.span_rows"
+            f"coreset.{config.length_option} = {config.length_rows} is less than eight times the {span} rows of a "
+            f"span: give {memory.GRAIN * span} or more, or lower coreset.leaf_rows, or coreset.span_rows"
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,33 @@ from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points, Weights
 
-if TYPE_CHECKING:
-    from streamsvm.coreset.screening import Screen
+
+class LinearRule(Protocol):
+    """The rule by which a leaf is screened by the margin of a linear machine (`screening.Screen`)."""
+
+    @property
+    def rate(self) -> float:
+        """The rate of the inclusion probabilities."""
+        ...
+
+    @property
+    def scaling(self) -> Float:
+        """Centre and inverse scale, shape (2, d)."""
+        ...
+
+    @property
+    def coefficients(self) -> Float:
+        """Of the machine, over scaled features, shape (d,)."""
+        ...
+
+    @property
+    def intercept(self) -> float:
+        """Of the machine."""
+        ...
+
+    def evaluated(self, points: Points) -> tuple[Float, Float, Float]:
+        """Return (z, 1), shape (n, d + 1), margins and importances of points."""
+        ...
 
 
 class Account(Protocol):
@@ -128,7 +153,9 @@ class Accounting(ABC):
         """
 
     @abstractmethod
-    def of_screen(self, screen: Screen, points: Points, pilot: Pilot, accepted: float, capacity: int) -> ScreenAccount:
+    def of_screen(
+        self, screen: LinearRule, points: Points, pilot: Pilot, accepted: float, capacity: int
+    ) -> ScreenAccount:
         """Return the empty account of a screened leaf; parameters are those that the screen was made with."""
 
     @abstractmethod

@@ -13,8 +13,7 @@ import numpy as np
 from streamsvm.coreset.accounting import Account, Accounting, LeafAccount
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screened, Screener
-from streamsvm.coreset.screens import AnyScreened, AnyScreener, calibrated
+from streamsvm.coreset.screens import LeafScreened, LeafScreener
 from streamsvm.coreset.structure import Extent, time_range
 from streamsvm.points import Points, Position, Rows
 
@@ -60,7 +59,7 @@ class Leaf:
         """Valid points seen."""
         return self._extent.moments.count if self._screener is None else self._screener.state.accepted
 
-    def state(self) -> tuple[Points, Extent, AnyScreened | None]:
+    def state(self) -> tuple[Points, Extent, LeafScreened | None]:
         """Return points, extent and screen as they are now; what is added later does not change them.
 
         The points are views. From here on the leaf lets their memory be: it appends behind them, and takes new memory
@@ -71,7 +70,7 @@ class Leaf:
         return (
             self.points,
             self.extent,
-            state.copy(self._kept) if isinstance(state, Screened) else state and state.copy(),
+            None if state is None else state.copy(self._kept),
         )
 
     def _own(self, kept: int) -> None:
@@ -85,10 +84,10 @@ class Leaf:
         self._own(0)
         self._kept = 0
         self._extent = Extent(start=start, end=start, rows=0, first_time_ms=-1, last_time_ms=-1, moments=self._nothing)
-        self._screener: AnyScreener | None = None
+        self._screener: LeafScreener | None = None
         self._as_came: LeafAccount | None = None
 
-    def screen(self, screener: AnyScreener) -> None:
+    def screen(self, screener: LeafScreener) -> None:
         """Let an empty leaf span what a screen says."""
         # A screen decides for every row of its leaf, so that what is kept depends on the leaf alone.
         assert not self._extent.rows
@@ -121,13 +120,13 @@ class Leaf:
         return self._buffer.take(slice(0, self._kept))
 
     @property
-    def screened(self) -> AnyScreened | None:
+    def screened(self) -> LeafScreened | None:
         """The state of the screen, if there is one; its arrays change with the next `add`."""
         return None if self._screener is None else self._screener.state
 
     def calibrated(self, observed: Observed) -> Points:
         """Return the points held, under weights that meet the exact totals of all rows seen; note how it went."""
-        return self.points if self._screener is None else calibrated(self.points, self._screener.state, observed)
+        return self.points if self._screener is None else self._screener.state.calibrated(self.points, observed)
 
     @property
     def totals(self) -> Account | None:
@@ -167,11 +166,7 @@ class Leaf:
             self._keep(points)
         else:
             self._own(self._kept)  # a screen that is full halves what it holds, in place
-            arguments = rows.points, rows.accepted, self._buffer, self._kept
-            if isinstance(self._screener, Screener):
-                self._kept = self._screener.screen(*arguments, came)
-            else:
-                self._kept = self._screener.screen(*arguments)
+            self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept, came)
 
     def _keep(self, accepted: Points) -> None:
         stop = self._kept + len(accepted)
@@ -182,7 +177,7 @@ class Leaf:
         self._extent = replace(self._extent, moments=self._extent.moments.add(accepted))
 
     def restore(
-        self, points: Points, extent: Extent, screener: AnyScreener | None = None, totals: Account | None = None
+        self, points: Points, extent: Extent, screener: LeafScreener | None = None, totals: Account | None = None
     ) -> None:
         """Put a checkpoint's content in place."""
         self._screener = screener
@@ -206,7 +201,7 @@ class Leaf:
 
 
 def account_of(
-    points: Points, held: Points, screened: AnyScreened | None, known: Account | None, accounting: Accounting
+    points: Points, held: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
 ) -> Account | None:
     """Return the account of an open leaf's rows; None where its screen has none.
 
@@ -216,16 +211,14 @@ def account_of(
         What it holds, as it is learned: outliers of a first leaf are drawn in when it is sealed.
     held : Points
         What it holds.
-    screened : Screened, ClassScreened or None
+    screened : LeafScreened or None
     known : Account or None
         `Leaf.totals`.
     accounting : Accounting
     """
     if screened is None:
         return known or accounting.of_rows(points, held)
-    if not isinstance(screened, Screened) or screened.condensed is None:
-        return None
-    return screened.condensed.account(points)
+    return screened.account(points)
 
 
 def _like(buffer: Points) -> Points:

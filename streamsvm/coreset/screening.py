@@ -44,7 +44,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.accounting import Accounting, ScreenAccount
+from streamsvm.coreset.accounting import Account, Accounting, ScreenAccount
 from streamsvm.coreset.band import DELTA, farthest
 from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
@@ -146,6 +146,13 @@ class Screen:
             return None
         return Landmarks(self.scaling, self.projection, self.coefficients, self.intercept)
 
+    def evaluated(self, points: Points) -> tuple[Float, Float, Float]:
+        """Return (z, 1), shape (n, d + 1), margins and s."""
+        rows = np.ones((len(points), points.dimension + 1))
+        np.subtract(points.X, self.scaling[0], out=rows[:, :-1])
+        rows[:, :-1] *= self.scaling[1]
+        return rows, *_shares(points, self)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screened:
@@ -207,6 +214,27 @@ class Screened:
             totals=self.totals.copy(),
             condensed=None if self.condensed is None else self.condensed.copy(held),
         )
+
+    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> Screener:
+        """Return the screener that goes on from a copy, with room for as many weights as the leaf may hold points."""
+        state = self.copy()
+        if state.condensed is not None:
+            own = np.zeros(capacity)
+            own[: len(state.condensed.own)] = state.condensed.own
+            state.condensed.own = own
+        return Screener(state, *leaf)
+
+    def calibrated(self, points: Points, observed: Observed) -> Points:
+        """See `calibrated`."""
+        return calibrated(points, self, observed)
+
+    def turned(self, buckets: Points) -> bool:
+        """See `turned`."""
+        return turned(self, buckets)
+
+    def account(self, points: Points) -> Account | None:
+        """Return the account of all rows of the leaf, which holds these points; None if none is kept."""
+        return None if self.condensed is None else self.condensed.account(points)
 
 
 class Screener:
@@ -381,7 +409,7 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     if not len(points):
         return points
     observed.reductions += 1
-    rows, margin, share = evaluated(points, state.current)
+    rows, margin, share = state.current.evaluated(points)
     gradient, active = state.totals[2], margin < 1.0
     if state.screen.of_landmarks:
         rows, gradient = rows[:, -1:], gradient[:0]
@@ -434,7 +462,7 @@ def turned(state: Screened, buckets: Points) -> bool:
     if not state.accepted or state.screen.of_landmarks:  # a kernel's hinge gradient is no vector of features
         return False
     class_weight = state.screen.terms[:, 5] / state.screen.terms[:, 5].max()
-    rows, margin, _ = evaluated(buckets, state.screen)
+    rows, margin, _ = state.screen.evaluated(buckets)
     Z, total, of_leaf = rows[:, :-1], float(buckets.weight.sum()), float(state.weight.sum())
     active = buckets.weight * class_weight[(buckets.y > 0).astype(np.intp)] * buckets.y * (margin < 1.0)
     apart = np.einsum("i,ij->j", active, Z) / total - state.totals[2] / (state.screen.terms[:, 5].max() * of_leaf)
@@ -485,7 +513,7 @@ def make_screen(
         projection=np.zeros((d + 1, 0), np.float32),
     )
     raw, points = points, points.class_weighted(pilot.class_weight)
-    Z, margin, _ = evaluated(points, blank)
+    Z, margin, _ = blank.evaluated(points)
     own, mean = np.empty(2), np.empty((2, d))
     label_means(Z, points.y, points.weight, own, mean)
     terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
@@ -611,14 +639,6 @@ def _arrays(screen: Screen) -> tuple[Float, Float, float, Float, Float, NDArray[
 
 def _columns(points: Points) -> tuple[Features, Signs, Weights]:
     return points.X, points.y, points.weight
-
-
-def evaluated(points: Points, screen: Screen) -> tuple[Float, Float, Float]:
-    """Return (z, 1), shape (n, d + 1), margins and s."""
-    rows = np.ones((len(points), points.dimension + 1))
-    np.subtract(points.X, screen.scaling[0], out=rows[:, :-1])
-    rows[:, :-1] *= screen.scaling[1]
-    return rows, *_shares(points, screen)
 
 
 def _shares(points: Points, screen: Screen, accepted: Mask | None = None) -> tuple[Float, Float]:

@@ -1,41 +1,100 @@
-"""A screen of either kind, of two labels or of more, as a leaf and a partition use it."""
+"""What a leaf asks its screen, whatever that screens by.
+
+`streamsvm.coreset.screening` has the screen of two labels.
+"""
 
 from __future__ import annotations
 
-from streamsvm.coreset import class_screening, screening
-from streamsvm.coreset.class_screening import ClassScreen, ClassScreened, ClassScreener
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.coreset.accounting import Account
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screening import Screen, Screened, Screener
 from streamsvm.points import Points
 
-AnyScreen = Screen | ClassScreen
-AnyScreened = Screened | ClassScreened
-AnyScreener = Screener | ClassScreener
+
+class LeafRule(Protocol):
+    """The rule by which the rows of one leaf are screened; it does not change within the leaf."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that the leaf spans."""
+        ...
 
 
-def begun(screen: AnyScreen, seed: int, partition: int, leaf: int) -> AnyScreener:
-    """Return the screener of a new leaf."""
-    if isinstance(screen, ClassScreen):
-        return ClassScreener.begin(screen, seed, partition, leaf)
-    return Screener.begin(screen, seed, partition, leaf)
+class LeafScreened(Protocol):
+    """The state of a screened leaf, except its points and extent."""
+
+    @property
+    def screen(self) -> LeafRule:
+        """The rule."""
+        ...
+
+    @property
+    def accepted(self) -> int:
+        """Valid rows seen."""
+        ...
+
+    @property
+    def moments(self) -> Moments:
+        """Exact moments of all accepted rows, kept or not."""
+        ...
+
+    def copy(self, held: int | None = None) -> LeafScreened:
+        """Return a copy with its own arrays, of a leaf that holds so many points."""
+        ...
+
+    def resumed(self, leaf: tuple[int, int, int], capacity: int) -> LeafScreener:
+        """Return the screener that goes on from a copy of this.
+
+        Parameters
+        ----------
+        leaf : tuple of (seed, partition, number)
+            The key of the leaf's random numbers.
+        capacity : int
+            Most points that the leaf may hold.
+        """
+        ...
+
+    def calibrated(self, points: Points, observed: Observed) -> Points:
+        """Return the leaf's points with weights that meet its exact totals; count the outcome."""
+        ...
+
+    def turned(self, buckets: Points) -> bool:
+        """Tell whether the rule behind the labels clearly differs between the leaf and the buckets before it."""
+        ...
+
+    def account(self, points: Points) -> Account | None:
+        """Return the account of all rows of the leaf, which holds these points; None if none is kept."""
+        ...
 
 
-def resumed(state: AnyScreened, seed: int, partition: int, leaf: int) -> AnyScreener:
-    """Return the screener of a leaf that goes on from a state."""
-    if isinstance(state, ClassScreened):
-        return ClassScreener(state.copy(), seed, partition, leaf)
-    return Screener(state.copy(), seed, partition, leaf)
+class LeafScreener(Protocol):
+    """Screens the rows of one leaf, and writes kept points into a buffer of the caller."""
 
+    @property
+    def state(self) -> LeafScreened:
+        """The state; its arrays change with the next call of `screen`."""
+        ...
 
-def calibrated(points: Points, state: AnyScreened, observed: Observed) -> Points:
-    """Return the points of a screened leaf with weights that meet its exact totals; count the outcome."""
-    if isinstance(state, ClassScreened):
-        return class_screening.calibrated(points, state, observed)
-    return screening.calibrated(points, state, observed)
+    def screen(
+        self, points: Points, accepted: NDArray[np.bool_], buffer: Points, kept: int, came: Points | None = None
+    ) -> int:
+        """Screen rows; return the number of points in the buffer afterwards, which is never full then.
 
-
-def turned(state: AnyScreened, buckets: Points) -> bool:
-    """Tell whether the rule behind the labels clearly differs between a screened leaf and the buckets before it."""
-    if isinstance(state, ClassScreened):
-        return class_screening.turned(state, buckets)
-    return screening.turned(state, buckets)
+        Parameters
+        ----------
+        points : Points
+            One point per row.
+        accepted : ndarray of shape (n,), bool
+            Which rows are valid.
+        buffer : Points
+        kept : int
+            Number of points in the buffer.
+        came : Points, optional
+            The rows as they came, where some of the points are others.
+        """
+        ...

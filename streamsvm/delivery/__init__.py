@@ -11,8 +11,8 @@ trainer. Their callers do the I/O.
 
 from streamsvm.delivery.decision import (
     Begin,
+    Beside,
     Candidate,
-    LabelsPresent,
     Present,
     Resume,
     decide,
@@ -30,11 +30,11 @@ __all__ = [
     "TRANSITIONS",
     "AttemptVerdict",
     "Begin",
+    "Beside",
     "Candidate",
     "Delivery",
     "Event",
     "Judgement",
-    "LabelsPresent",
     "Look",
     "Part",
     "Pipeline",

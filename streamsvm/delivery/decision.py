@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import StateError
@@ -44,8 +44,8 @@ class Present:
         Whether to begin anew automatically if the log no longer holds records that were read or are to be read next.
     checkpoints : str
         The directory that was searched for checkpoints, for messages; empty: the messages do not name it.
-    labels : LabelsPresent or None
-        The log of labels; None where they come with the features.
+    beside : tuple of Beside
+        The logs that branches read beside the input.
     """
 
     name: str
@@ -58,16 +58,17 @@ class Present:
     reset: str = ""
     on_gap: Literal["fail", "reset"] = "fail"
     checkpoints: str = ""
-    labels: LabelsPresent | None = None
+    beside: tuple[Beside, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class LabelsPresent:
-    """A log of labels as a start finds it: topic, id (empty if unknown), and first offset and end of each partition."""
+class Beside(Protocol):
+    """A log beside the input that a branch reads, as a start finds it."""
 
-    topic: str
-    topic_id: str
-    log: Mapping[int, tuple[int, int]]
+    def difference(self, snapshot: Snapshot, present: Present) -> str:
+        """Say in what it, or the input, is another than a checkpoint was made from; empty: in nothing."""
+
+    def gaps(self, snapshot: Snapshot) -> Iterator[str]:
+        """Say where it does not hold what was read, or what is to be read next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +186,7 @@ def decide(candidates: Iterable[Candidate], present: Present) -> Begin | Resume:
     if refusal.changed and _is_empty(newest, present.head):
         return Begin(ended + 1, head, changed=refusal.why)
     other_features = refusal.changed and newest.configuration.get("features") != present.configuration.get("features")
-    return _refuse_or_reset(refusal.why, present, ended, head, _beside(present) if other_features else "")
+    return _refuse_or_reset(refusal.why, present, ended, head, _under_another_name(present) if other_features else "")
 
 
 def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
@@ -229,7 +230,7 @@ def _later(one: Head | None, other: Head | None) -> Head | None:
     return max((head for head in (one, other) if head), key=lambda head: head.number, default=None)
 
 
-def _beside(present: Present) -> str:
+def _under_another_name(present: Present) -> str:
     """Say how other features can learn while readers keep the versions of the old ones."""
     directory = f" --checkpoint-directory {shlex.quote(f'{present.checkpoints}-next')}" if present.checkpoints else ""
     return (
@@ -259,13 +260,13 @@ def _refusal(candidate: Candidate, present: Present) -> _Refusal | None:
     foreign = _foreign(snapshot, continued)
     if foreign:
         return _Refusal(foreign, gap=False)
-    other = _other_labels(snapshot, present)
+    other = next(filter(None, (log.difference(snapshot, present) for log in present.beside)), "")
     if other:
         return _Refusal(other, gap=False, changed=True)
     gap = (
         _recreated(snapshot, present)
         or next(_gaps(candidate, present), "")
-        or next(_label_gaps(candidate, present), "")
+        or next((gap for log in present.beside for gap in log.gaps(snapshot)), "")
     )
     return _Refusal(gap, gap=True) if gap else None
 
@@ -300,50 +301,6 @@ def _foreign(snapshot: Snapshot, present: Present) -> str:
         found = f"ends at {present.name}@{head.number}" if head else f"holds no {present.name}"
         return f"the checkpoint knows {present.name}@{known.number}, but the models topic {found}"
     return ""
-
-
-def _other_labels(snapshot: Snapshot, present: Present) -> str:
-    """Say in what labels, or partitions, differ from those of a checkpoint of a join."""
-    joining, labels = snapshot.joining, present.labels
-    if joining is None or labels is None:  # one of both is a difference of the configuration
-        return ""
-    if joining.topic != labels.topic:
-        return (
-            f"the checkpoint was made with labels of the topic {joining.topic!r}, but labels.topic is {labels.topic!r}"
-        )
-    if len(joining.base) != len(labels.log) or len(snapshot.base) != len(present.log):
-        return (
-            f"the checkpoint was made from {len(joining.base)} partitions, but {present.topic} has {len(present.log)} "
-            f"and {labels.topic} {len(labels.log)}: where partitions are added, keys move, and rows miss their labels"
-        )
-    return ""
-
-
-def _label_gaps(candidate: Candidate, present: Present) -> Iterator[str]:
-    """Say where the log of labels does not hold what was read, or what is to be read next."""
-    joining, labels = candidate.snapshot.joining, present.labels
-    if joining is None or labels is None:
-        return
-    if joining.topic_id != labels.topic_id:
-        yield (
-            f"the checkpoint was made with labels of the topic {joining.topic!r} with id "
-            f"{joining.topic_id or 'unknown'}, but the topic has the id {labels.topic_id or 'unknown'}: it was "
-            "recreated"
-        )
-        return
-    for partition, state in sorted(joining.partitions.items()):
-        (first, end), at = labels.log.get(partition, (0, 0)), state.labels.next
-        where = f"{labels.topic}[{partition}]"
-        if at.offset > end or (at.offset == end and at.row):
-            yield (
-                f"the checkpoint is at offset {at.offset} of {where}, but {where} ends at {end}: the topic was "
-                "truncated or recreated"
-            )
-        if at.offset < first:
-            yield (
-                f"the checkpoint is at offset {at.offset} of {where}, but {where} begins at {first}: retention removed "
-                f"{first - at.offset} unread records"
-            )
 
 
 def _recreated(snapshot: Snapshot, present: Present) -> str:
@@ -383,19 +340,17 @@ def reads_on(snapshot: Snapshot, partition: int, first: int, end: int) -> int:
     because it is not certain that they are the ones that were seen; and a log that ends before `read_to` proves
     nothing.
     """
-    if snapshot.joining is not None:
-        return snapshot.joining.partitions[partition].features.next.offset
+    ahead = snapshot.ahead
+    if ahead is not None:
+        return ahead[partition][0].offset
     read_to, position = snapshot.read_to.get(partition, 0), snapshot.positions[partition]
     return read_to if position.offset < first <= read_to <= end and not position.row else position.offset
 
 
 def _stands(snapshot: Snapshot, head: Head | None, name: str) -> Iterator[_Stand]:
-    if snapshot.joining is not None:
-        for partition, join in snapshot.joining.partitions.items():
-            yield _Stand("the checkpoint", partition, join.features.next, join.features.leader_epoch)
-    else:
-        for partition, state in snapshot.learner.partitions.items():
-            yield _Stand("the checkpoint", partition, state.position, state.leader_epoch)
+    learned = {part: (state.position, state.leader_epoch) for part, state in snapshot.learner.partitions.items()}
+    for partition, (at, leader_epoch) in (learned if snapshot.ahead is None else snapshot.ahead).items():
+        yield _Stand("the checkpoint", partition, at, leader_epoch)
     if head is not None and head.incarnation == snapshot.incarnation:
         cut = positions(head.cut)
         for part in head.cut:

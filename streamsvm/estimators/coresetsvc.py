@@ -652,6 +652,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         goal = self.cost is not None or self.target is not None
         require({"svm.cost": self.cost, "svm.target": self.target, LABELS: len(self.classes_)}, SPELLED)
         # Machines that share a structure have pilots of their own, over all of their support vectors.
+        given = {"window_points": self.window_points, "half_life_points": self.half_life_points}
+        lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
         several: dict[str, Any] = {"landmarks": None} if len(self.classes_) > 2 else {}
         try:
             learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
@@ -662,8 +664,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     memory=self.memory,
-                    window_points=self.window_points,
-                    half_life_points=self.half_life_points,
+                    **lengths,
                     structure=self.structure if self.memory == "all" else None,
                     memory_points=self.memory_points,
                     max_partitions=1,

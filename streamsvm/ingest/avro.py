@@ -29,7 +29,7 @@ from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.ingest import avro_scan
-from streamsvm.ingest.avro_memory import Cost, Examined, most_memory
+from streamsvm.ingest.avro_memory import DatumCost, Examined, most_memory
 from streamsvm.ingest.avro_programs import Program, compile_fields, compile_schema
 from streamsvm.ingest.avro_scan import ScannedAvro
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
@@ -73,7 +73,7 @@ class _AvroSchema:
     row: Any
     many: bool
     features: tuple[str, ...]
-    cost: Cost
+    cost: DatumCost
     program: Program | None = None
     unread: tuple[str, ...] = ()
     decimals: Convert | None = None

@@ -18,7 +18,7 @@ recursion in C, and 8,000 overflow a stack of 8 MB, which ends the process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cost:
+class DatumCost:
     """What a datum of a schema takes: at least so many bytes; of memory at most `fixed`, and so much for each byte.
 
     `depth` is how many levels of other data it holds.
@@ -42,17 +42,17 @@ _FIELD: Final = 64.0
 """A field beyond the fifth."""
 _POINT: Final = 256.0
 """What a row becomes beside its datum."""
-_NUMBER: Final = Cost(1, 64.0)
+_NUMBER: Final = DatumCost(1, 64.0)
 """Also once more as a float."""
 _PRIMITIVES: Final = {
-    "null": Cost(0),
-    "boolean": Cost(1),
+    "null": DatumCost(0),
+    "boolean": DatumCost(1),
     "int": _NUMBER,
     "long": _NUMBER,
-    "float": Cost(4, 64.0),
-    "double": Cost(8, 64.0),
-    "bytes": Cost(1, 64.0, 1.0),
-    "string": Cost(1, 80.0, 4.0),
+    "float": DatumCost(4, 64.0),
+    "double": DatumCost(8, 64.0),
+    "bytes": DatumCost(1, 64.0, 1.0),
+    "string": DatumCost(1, 80.0, 4.0),
 }
 
 
@@ -66,7 +66,7 @@ class Examined:
 
     Attributes
     ----------
-    of_a_row : Cost
+    of_a_row : DatumCost
         What a row takes: of an array an item, else the whole.
 
     Raises
@@ -80,7 +80,7 @@ class Examined:
         whole = self._walk(schema, 0)
         self.of_a_row = self._items if isinstance(schema, dict) and schema["type"] == "array" else whole
 
-    def _walk(self, schema: Any, depth: int) -> Cost:
+    def _walk(self, schema: Any, depth: int) -> DatumCost:
         """Return what a datum takes."""
         if depth > DEEPEST_SCHEMA:
             raise ValueError(f"the schema nests deeper than {DEEPEST_SCHEMA}")
@@ -89,7 +89,7 @@ class Examined:
             raise ValueError(f"the data of the schema nest deeper than {DEEPEST_DATUM}")
         return cost
 
-    def _cost(self, schema: Any, depth: int) -> Cost:
+    def _cost(self, schema: Any, depth: int) -> DatumCost:
         if isinstance(schema, list):
             return self._union([self._walk(branch, depth + 1) for branch in schema])
         if isinstance(schema, str):
@@ -103,28 +103,28 @@ class Examined:
                 raise ValueError(
                     "an array's items take no bytes, so that a few bytes could announce any number of items"
                 )
-            return Cost(1, _LIST, items.repeated(_POINTER), items.depth + 1)
+            return DatumCost(1, _LIST, items.repeated(_POINTER), items.depth + 1)
         if kind == "map":
             values = self._walk(schema["values"], depth + 1)
-            entry = Cost(1 + values.least_bytes, values.fixed + 80.0, max(4.0, values.for_a_byte))
-            return Cost(1, _DICT, entry.repeated(2 * _FIELD), values.depth + 1)
+            entry = DatumCost(1 + values.least_bytes, values.fixed + 80.0, max(4.0, values.for_a_byte))
+            return DatumCost(1, _DICT, entry.repeated(2 * _FIELD), values.depth + 1)
         if kind == "record":
             return self._named(schema, self._record(self._fields(schema, depth)))
         if kind == "fixed":
-            return self._named(schema, Cost(_size(schema["size"]), 64.0, 1.0))
+            return self._named(schema, DatumCost(_size(schema["size"]), 64.0, 1.0))
         if kind == "enum":
-            return self._named(schema, Cost(1))
+            return self._named(schema, DatumCost(1))
         return self._walk(kind, depth + 1)
 
-    def _fields(self, schema: Mapping[str, Any], depth: int) -> list[Cost]:
+    def _fields(self, schema: Mapping[str, Any], depth: int) -> list[DatumCost]:
         self._open.add(schema["name"])
         costs = [self._walk(field["type"], depth + 1) for field in schema["fields"]]
         self._open.discard(schema["name"])
         return costs
 
     @staticmethod
-    def _union(branches: list[Cost]) -> Cost:
-        return Cost(
+    def _union(branches: list[DatumCost]) -> DatumCost:
+        return DatumCost(
             1 + min((branch.least_bytes for branch in branches), default=0),
             max((branch.fixed for branch in branches), default=0.0),
             max((branch.for_a_byte for branch in branches), default=0.0),
@@ -132,19 +132,19 @@ class Examined:
         )
 
     @staticmethod
-    def _record(fields: list[Cost]) -> Cost:
-        return Cost(
+    def _record(fields: list[DatumCost]) -> DatumCost:
+        return DatumCost(
             sum(field.least_bytes for field in fields),
             _DICT + _FIELD * max(0, len(fields) - 5) + sum(field.fixed for field in fields),
             max((field.for_a_byte for field in fields), default=0.0),
             _deepest(fields),
         )
 
-    def _named(self, schema: Mapping[str, Any], cost: Cost) -> Cost:
+    def _named(self, schema: Mapping[str, Any], cost: DatumCost) -> DatumCost:
         return self._known.setdefault(schema["name"], cost)
 
 
-def _deepest(parts: list[Cost]) -> int:
+def _deepest(parts: list[DatumCost]) -> int:
     return 1 + max((part.depth for part in parts), default=0)
 
 
@@ -155,19 +155,21 @@ def _size(size: Any) -> int:
     return size
 
 
-def _largest(cost: Cost, value_bytes: int, rows: int) -> float:
+def _largest(cost: DatumCost, value_bytes: int, rows: int) -> float:
     """Return the most memory that at most so many rows of a value take, the first of which may be cut off."""
     if cost.least_bytes:
         rows = min(rows, max(1, value_bytes // cost.least_bytes))
     return rows * (cost.fixed + _POINT) + cost.for_a_byte * value_bytes
 
 
-def most_memory(cost: Cost, value_bytes: int, most_rows: int, most_bytes: int, *, many: bool) -> tuple[bool, float]:
+def most_memory(
+    cost: DatumCost, value_bytes: int, most_rows: int, most_bytes: int, *, many: bool
+) -> tuple[bool, float]:
     """Return whether a value's rows must be counted as they are read, and the most memory that it then takes.
 
     Parameters
     ----------
-    cost : Cost
+    cost : DatumCost
         Of a row.
     value_bytes : int
     most_rows : int

@@ -71,20 +71,10 @@ class SourceRecord(RawRecord, Protocol):
         ...
 
 
-class Shadow(msgspec.Struct, frozen=True, kw_only=True):
-    """What another version says of the same row, which nobody is served."""
-
-    model: str
-    version: int
-    score: float | list[float]
-    label: bool | int | str
-    probability: float | list[float] | msgspec.UnsetType = msgspec.UNSET
-
-
 class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
 
-    `shadow` only where another version is scored beside it.
+    What is scored beside it has fields of its own, behind these: `Beside`.
     """
 
     id: str | int | None
@@ -97,7 +87,19 @@ class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     passed: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     reasons: Reasons | msgspec.UnsetType = msgspec.UNSET
     row: int | msgspec.UnsetType = msgspec.UNSET
-    shadow: Shadow | msgspec.UnsetType = msgspec.UNSET
+
+
+class Beside(Protocol):
+    """Says something else of the rows that are scored, in fields of its own."""
+
+    @property
+    def shape(self) -> type[WrittenScore]:
+        """A score with these fields."""
+        ...
+
+    def fields(self, rows: Rows) -> Sequence[Mapping[str, Any]]:
+        """Return them of each row; meaningless where the row was rejected."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +191,7 @@ def points_config(
 class _Extra:
     """What is said of the rows of a record beside their scores, if it is asked for."""
 
-    shadows: Sequence[Decided] | None
+    beside: Sequence[Mapping[str, Any]] | None
     reasons: Sequence[Reasons] | None
 
 
@@ -213,8 +215,8 @@ class BatchScorer:
         Of the records.
     envelope : Envelope, optional
         What is around an event. Default: what the version's recipe says.
-    shadow : Version, optional
-        Another version that is scored on the same rows; see `shadow_fault`.
+    beside : Beside, optional
+        What else is said of the same rows.
     reasons : int
         How many reasons a score has; 0: it says nothing of them.
 
@@ -239,10 +241,11 @@ class BatchScorer:
         passed: Sequence[str] = (),
         format_: PointsFormat = "auto",
         envelope: Envelope | None = None,
-        shadow: Version | None = None,
+        beside: Beside | None = None,
         reasons: int = 0,
     ) -> None:
-        self._shadow = shadow
+        self._beside = beside
+        self._shape = WrittenScore if beside is None else beside.shape
         self._reasons = reasons
         self._explainer = Explainer(version) if reasons else None
         self._passed = {written: path_of(written) for written in passed}
@@ -285,8 +288,8 @@ class BatchScorer:
         )
         base = 0
         for rows in decoded.rows:
-            decided = _decide(self._version, rows)
-            beside = None if self._shadow is None else _decide(self._shadow, rows)
+            decided = decide(self._version, rows)
+            beside = None if self._beside is None else self._beside.fields(rows)
             why = None if self._explainer is None else _explain(self._explainer, rows, self._reasons)
             for start, end in _records(rows):
                 at = rows.partition, int(rows.offset[start])
@@ -313,7 +316,7 @@ class BatchScorer:
         """Add one record's output and dead letter to `scored`."""
         bad = {rejection.row: rejection for rejection in known}
         for row, (score, _) in enumerate(decided):
-            if accepted[row] and not math.isfinite(_greatest(score)):
+            if accepted[row] and not math.isfinite(greatest(score)):
                 bad[row] = Rejection(row, "not_finite", f"x is so large that its score is {score}")
         good = [row for row in range(len(decided)) if accepted[row] and row not in bad]
         record = self._encode(source, [(row, ids[row], decided[row]) for row in good], extra) if good else None
@@ -325,7 +328,7 @@ class BatchScorer:
             scored.records.append(record)
             for row in good:
                 score = decided[row][0]
-                scored.values.append(_greatest(score))
+                scored.values.append(greatest(score))
                 scored.answers[index_of(score, scored.border)] += 1
         if bad:
             scored.rejected.append(RejectedRecord(source, len(decided), tuple(bad[row] for row in sorted(bad))))
@@ -345,7 +348,7 @@ class BatchScorer:
                 row if many else None,
                 passed[row] if passed else msgspec.UNSET,
                 msgspec.UNSET if extra.reasons is None else extra.reasons[row],
-                msgspec.UNSET if extra.shadows is None else self._shadow_of(extra.shadows[row]),
+                {} if extra.beside is None else extra.beside[row],
             )
             for row, identity, decided in rows
         ]
@@ -363,19 +366,6 @@ class BatchScorer:
             return None
         return [dict(zip(self._passed, row, strict=True)) for row in zip(*columns, strict=True)]
 
-    def _shadow_of(self, decided: Decided) -> Shadow | msgspec.UnsetType:
-        """Return what the version in the shadow says; unset where that is not finite, for JSON knows no such number."""
-        version, (score, probability) = self._shadow, decided
-        if version is None or not math.isfinite(_greatest(score)):
-            return msgspec.UNSET
-        return Shadow(
-            model=version.name,
-            version=version.number,
-            score=score,
-            label=label_of(score, version.labels, version.model.border),
-            probability=msgspec.UNSET if probability is None else probability,
-        )
-
     def _score(
         self,
         identity: str | int | None,
@@ -383,10 +373,10 @@ class BatchScorer:
         row: int | None,
         passed: dict[str, Any] | msgspec.UnsetType,
         reasons: Reasons | msgspec.UnsetType,
-        shadow: Shadow | msgspec.UnsetType,
+        beside: Mapping[str, Any],
     ) -> WrittenScore:
         version, (score, probability) = self._version, decided
-        return WrittenScore(
+        return self._shape(
             id=identity,
             score=score,
             label=label_of(score, version.labels, version.model.border),
@@ -397,7 +387,7 @@ class BatchScorer:
             passed=passed,
             reasons=reasons,
             row=msgspec.UNSET if row is None else row,
-            shadow=shadow,
+            **beside,
         )
 
 
@@ -405,17 +395,6 @@ def _explain(explainer: Explainer, rows: Rows, most: int) -> list[Reasons]:
     """Return the reasons of each row; meaningless where the row was rejected."""
     with np.errstate(all="ignore"):
         return explainer.reasons(np.asarray(rows.points.X), most)
-
-
-def shadow_fault(serving: Version, shadow: Version) -> str:
-    """Say why a version cannot be scored on the rows of another one; empty if it can."""
-    if shadow.model.dimension != serving.model.dimension:
-        return f"{shadow.key} has {shadow.model.dimension} features, {serving.key} has {serving.model.dimension}"
-    if shadow.labels != serving.labels:
-        return f"{shadow.key} and {serving.key} have different labels"
-    if shadow.recipe != serving.recipe:
-        return f"{shadow.key} and {serving.key} make different features of an event"
-    return ""
 
 
 def source_of(source: SourceRecord) -> bytes:
@@ -463,14 +442,14 @@ def index_of(score: float | list[float], border: float = 0.0) -> int:
     return int(score > border)
 
 
-def _greatest(score: float | list[float]) -> float:
+def greatest(score: float | list[float]) -> float:
     """Return the decision value of the answer; not finite if one of several is not."""
     if not isinstance(score, list):
         return score
     return max(score) if all(map(math.isfinite, score)) else math.nan
 
 
-def _decide(version: Version, rows: Rows) -> list[Decided]:
+def decide(version: Version, rows: Rows) -> list[Decided]:
     """Return the decision value and the probability of each row; meaningless where the row was rejected."""
     with np.errstate(all="ignore"):
         scores, probabilities = _decisions(version.model, rows.points.X)

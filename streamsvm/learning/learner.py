@@ -11,12 +11,11 @@ import numpy as np
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import audit_sample as audit
-from streamsvm.coreset import class_screening, screening
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.structure import Learned, time_range
-from streamsvm.learning import pilots, training
+from streamsvm.learning import leaf_screens, pilots, training
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.partition import Witness
 from streamsvm.learning.partitions import Partitions
@@ -52,15 +51,7 @@ class Learner(Partitions):
             self._partitions[partition].begin_after(learned)
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
-        """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
-
-        Rows before the partition's position are passed over: they are learned already.
-
-        Returns
-        -------
-        int
-            How many of `rows` are done with; the rest must be offered again.
-        """
+        """See `Partitions.learn`."""
         held = self._partitions[rows.partition]
         done = rows.index_of(held.position)
         stop = len(rows) if until is None else rows.index_of(until)
@@ -102,12 +93,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
     audit.warm_up(config.points.numpy_dtype)
     time_range(np.empty(0, np.int64))
-    if config.coreset.screens:
-        say("preparing the screening")
-        screening.warm_up(config.points.numpy_dtype, accounting_of(config, task_of(config)))
-    if config.coreset.class_screening:
-        say("preparing the screening of several labels")
-        class_screening.warm_up(config.points.numpy_dtype)
+    leaf_screens.warm_up(config, accounting_of(config, task_of(config)), say)
     say("preparing the pilots")
     pilots.warm_up(config, say)
     say("preparing trainings")

@@ -17,23 +17,20 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.class_screening import least_capacity, make_class_screen, span_share
 from streamsvm.coreset.leaf import Leaf, account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
-from streamsvm.coreset.reducers.base import Observed, Purpose, generator
-from streamsvm.coreset.screening import TARGET, Screen, Screener, make_landmark_screen, make_screen
-from streamsvm.coreset.screens import AnyScreen, AnyScreened, AnyScreener, begun, resumed, turned
+from streamsvm.coreset.reducers.base import Observed
+from streamsvm.coreset.screens import LeafRule, LeafScreener
 from streamsvm.coreset.shift import HeldWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf, joined
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
 from streamsvm.learning.bounding import Bounding, first_bounds
-from streamsvm.learning.landmark_pilots import again, seals_a_pilot
+from streamsvm.learning.leaf_screens import Sealed, screens_of
 from streamsvm.learning.memories import PartitionMemory, memory_of
 from streamsvm.learning.partition_at_cut import PartitionAtCut
 from streamsvm.learning.partition_state import OpenLeaf, PartitionState
-from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
@@ -65,6 +62,7 @@ class Partition:
         self._witness: Witness | None = None
         self._band = 0.0
         self._accounting = accounting_of(config, task)
+        self._screens = screens_of(config, task, self._accounting)
         self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
         self.leader_epoch = -1
         self.labels_offset = -1
@@ -175,19 +173,18 @@ class Partition:
         return tuple(replace(held, points=bounds.draw_in(held.points)[0]) for held in states)
 
     def _pilots(
-        self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, screen: AnyScreen | None = None
+        self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
     ) -> PilotOf:
         """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only.
 
-        The landmarks of the leaf's own screen serve `seals_a_pilot` seals.
+        The rule by which the full leaf was screened may have pilots that need not be solved.
         """
-        of_landmarks = screen if isinstance(screen, Screen) and screen.of_landmarks else None
-        keeps = self.structure.sealed % seals_a_pilot(self._config.coreset) > 0
+        kept = None if self._screens is None else self._screens.kept_pilot(rule, self.structure.sealed)
 
         def pilot_of(points: Points, extent: Extent) -> Any:
             known = seen or extent.moments
-            if keeps and of_landmarks is not None:
-                found: Any = again(of_landmarks.landmarks, points, extent.moments.weight, known, self._config)
+            if kept is not None:
+                found: Any = kept(points, extent.moments.weight, known)
             else:
                 found = self._task.pilot(points, extent.moments.weight, known, self._config).with_band(self._band)
             solved[extent.start, extent.end] = found
@@ -217,63 +214,31 @@ class Partition:
     def _leaf_name(self) -> tuple[int, int, int]:
         return self._config.seed, self._partition, self.memory.leaf_number
 
-    def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> AnyScreener | None:
+    def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> LeafScreener | None:
         """Make the next leaf's screen from the sealed buckets; None if the leaf is to be short, or a label is missing.
 
         `solved` holds the pilots that sealing has just solved, by the rows that their points represent. If one of them
         covers all rows, it is used instead of solving the same pilot again.
         """
-        coreset, buckets = self._config.coreset, self.structure.known
-        if not buckets:
+        screens, buckets = self._screens, self.structure.known
+        if screens is None or not buckets:
             return None
         whole = joined([bucket.extent for bucket in buckets])
-        span = self._rows_to_screen(whole.rows)
-        least = coreset.leaf_rows * (2 if coreset.landmarks is None else 1)
-        if not self._screens or span < least or np.count_nonzero(whole.moments.class_weight) < 2:
+        span = self.memory.rows_to_screen(whole.rows, screens.share(self.structure.points_held))
+        least = self._config.coreset.leaf_rows * screens.least_leaves
+        if span < least or np.count_nonzero(whole.moments.class_weight) < 2:
             return None
-        points, moments = Points.union([bucket.points for bucket in buckets]), whole.moments
-        pilot = solved.get((whole.start, whole.end))
-        accepted = span * moments.count / whole.rows
-        if coreset.landmarks is not None:
-            if pilot is None:
-                pilot = self._task.pilot(points, moments.weight, moments, self._config)
-            if pilot.landmarks is None and not pilot.crowded:
-                return None
-            landmarks = make_landmark_screen(points, pilot, moments, span, accepted, coreset.leaf_rows)
-            return begun(landmarks, *self._leaf_name)
-        random = generator(self._config.seed, Purpose.SKETCH, (self._partition, self._leaf_name[2], 0))
-        if self._task.classes > 2:
-            shared = pilot or self._task.pilot(points, moments.weight, moments, self._config)
-            several = make_class_screen(points, shared, moments, span, accepted, coreset.leaf_rows, random)
-            return None if several is None else begun(several, *self._leaf_name)
-        if pilot is None:
-            pilot = linear_pilot(points, moments.weight, moments, self._config.svm).with_band(self._band)
-        if pilot.lower_bound <= 0.0:
-            return None
-        screen = make_screen(points, pilot, moments, span, accepted, coreset.leaf_rows, random)
-        of_screen = None if self._accounting is None else self._accounting.of_screen
-        condensed = None if of_screen is None else of_screen(screen, points, pilot, accepted, coreset.leaf_rows)
-        return Screener.begin(screen, *self._leaf_name, condensed)
-
-    def _rows_to_screen(self, known: int) -> int:
-        """Return how many rows the next leaf may span, given the rows that are known to it."""
-        coreset, share = self._config.coreset, self._config.coreset.screening
-        if coreset.landmarks is not None:
-            if self.structure.points_held + coreset.leaf_rows <= coreset.bucket_points:
-                return 0  # there is room for a whole leaf
-            # Not longer than until its points stand for as many rows as those of the bucket do.
-            share = min(share, TARGET * coreset.leaf_rows / max(1, self.structure.points_held))
-        if self._task.classes > 2:
-            share *= span_share(self._task.classes, self._config.points.dimension, coreset.leaf_rows)
-        return self.memory.rows_to_screen(known, share)
-
-    @property
-    def _screens(self) -> bool:
-        coreset = self._config.coreset
-        classes = self._task.classes
-        enough = (classes == 2 or coreset.class_screening) and coreset.leaf_rows >= least_capacity(classes)
-        has_pilot = self._config.svm.kernel == "linear" or coreset.landmarks is not None
-        return coreset.screens and has_pilot and enough
+        return screens.begun(
+            Sealed(
+                points=Points.union([bucket.points for bucket in buckets]),
+                extent=whole,
+                pilot=solved.get((whole.start, whole.end)),
+                span=span,
+                accepted=span * whole.moments.count / whole.rows,
+                leaf=self._leaf_name,
+                band=self._band,
+            )
+        )
 
     def state(self) -> PartitionState:
         """Return everything that a checkpoint needs; later rows do not change it."""
@@ -326,22 +291,13 @@ class Partition:
         self.labels_offset = saved.labels_offset
         self.memory.restore(saved.memory)
         self.structure.restore(saved.sealed, saved.buckets)
-        screener = None if saved.screened is None else self._reopened(saved.screened)
+        leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
+        screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
         self.bounding.reopen(len(saved.leaf_points), self.structure.known)
         # Formats 1 and 2 held no sample.
         for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(held)
-
-    def _reopened(self, screened: AnyScreened) -> AnyScreener:
-        """Return the screener to go on with, with room for as many weights as the leaf may hold points."""
-        opened = resumed(screened, *self._leaf_name)
-        condensed = opened.state.condensed if isinstance(opened, Screener) else None
-        if condensed is not None:
-            own = np.zeros(self._config.coreset.leaf_rows)
-            own[: len(condensed.own)] = condensed.own
-            condensed.own = own
-        return opened
 
     def _is_steady(self) -> bool:
         """Tell whether the full leaf is like everything that is held: only then may a band be trusted.
@@ -362,7 +318,7 @@ class Partition:
             return False
         if self._turned is None:
             known = Points.union([bucket.points for bucket in self.structure.known])
-            self._turned = turned(self.leaf.screened, known)
+            self._turned = self.leaf.screened.turned(known)
         return self._turned
 
     def _look_for_shift(self) -> None:

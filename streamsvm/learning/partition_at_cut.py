@@ -19,7 +19,6 @@ from streamsvm.coreset.leaf import account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, OutlierBounds
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.coreset.screens import calibrated
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import audit_shares
 from streamsvm.learning.bounding import Places, first_bounds
@@ -112,7 +111,7 @@ class PartitionAtCut:
         bounds = self._first_bounds(config)
         if bounds is None:
             points = state.leaf_points
-            calm = points if state.screened is None else calibrated(points, state.screened, Observed())
+            calm = points if state.screened is None else state.screened.calibrated(points, Observed())
             return calm, state.leaf_extent.moments, None
         points, found = bounds.draw_in(state.leaf_points)
         if found is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.screens import AnyScreened
+from streamsvm.coreset.screens import LeafScreened
 from streamsvm.coreset.structure import Bucket, Extent, Learned
 from streamsvm.learning.memories import MemoryState, learned
 from streamsvm.points import Points, Position
@@ -26,7 +26,7 @@ class PartitionState:
     leaf_points : Points
     leaf_extent : Extent
         Its `end` is the partition's position.
-    screened : Screened, ClassScreened or None
+    screened : LeafScreened or None
         The state of the open leaf's screen, if it is screened.
     audit : tuple of Held
         The audit sample, or that of each label; none if `audit_points` is 0. Where buckets have their own: that of the
@@ -45,7 +45,7 @@ class PartitionState:
     buckets: tuple[Bucket, ...]
     leaf_points: Points
     leaf_extent: Extent
-    screened: AnyScreened | None = None
+    screened: LeafScreened | None = None
     audit: tuple[Held, ...] = ()
     memory: MemoryState | None = None
     labels_offset: int = -1

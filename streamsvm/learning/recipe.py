@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import msgspec
 
@@ -39,8 +40,8 @@ from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.machine import LinearMachine
-from streamsvm.model.version import LabelsLog, Lineage, Version, partition_cuts
-from streamsvm.points import Points, Position, Positions
+from streamsvm.model.version import Lineage, Version, partition_cuts
+from streamsvm.points import Points, Positions
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
 """What solves one problem of two classes; tests put something slow or broken in its place."""
@@ -109,26 +110,11 @@ class Made:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelsOrigin:
-    """A log of labels: its topic, the topic's id (empty if unknown), and where labels began to count."""
+class CutFact(Protocol):
+    """What a branch says of versions, by the cut that each is of."""
 
-    topic: str
-    topic_id: str
-    base: Positions
-
-    def at(self, offsets: Mapping[int, int]) -> LabelsLog:
-        """Return what a lineage says of it, where labels counted up to these offsets; -1: none did."""
-        cut = {
-            partition: at if offsets.get(partition, -1) < 0 else Position(offsets[partition])
-            for partition, at in self.base.items()
-        }
-        return LabelsLog(
-            topic=self.topic,
-            topic_id=self.topic_id,
-            cut=partition_cuts(cut, {}),
-            base=partition_cuts(self.base, {}),
-        )
+    def fact(self, cut: Cut) -> msgspec.Struct:
+        """Return it, as of `Lineage.facts`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +135,10 @@ class Origin:
         Where learning began, in every partition of the cut and perhaps in later ones.
     build : mapping of str to str
         Of the program that published it.
-    labels : LabelsOrigin or None
-        The log that the labels come from; None where they come with the features.
     facts : tuple of Struct
         What branches say of it, as of `Lineage`.
+    of_cut : tuple of CutFact
+        What branches say of it by its cut.
     """
 
     name: str
@@ -163,8 +149,8 @@ class Origin:
     topic_id: str
     base: Positions
     build: Mapping[str, str]
-    labels: LabelsOrigin | None = None
     facts: tuple[msgspec.Struct, ...] = ()
+    of_cut: tuple[CutFact, ...] = ()
 
 
 def make(
@@ -273,8 +259,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         build=dict(origin.build),
         links=origin.links,
         memory=memory_of(cut, config),
-        labels=None if origin.labels is None else origin.labels.at(cut.labels_offsets),
-        facts=origin.facts,
+        facts=(*(one.fact(cut) for one in origin.of_cut), *origin.facts),
     )
     return Version(
         name=origin.name,

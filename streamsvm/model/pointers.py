@@ -59,8 +59,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     Attributes
     ----------
     outcome : "passed", "refused", "unscored" or "waits"
-        "refused" leaves the alias `current` unchanged, and so does "waits", of a version that has to win a challenge
-        first (`streamsvm.model.challenge`).
+        "refused" leaves the alias `current` unchanged, and so does "waits", of a version that has to win first,
+        by the rule of a branch.
     why : str
         Why the version could not be scored, or why it does not become the first current one; else empty.
     scored_on : "window", "audit", "training" or ""

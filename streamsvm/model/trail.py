@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from streamsvm.model.challenge import Challenge
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.pointers import Gate
 from streamsvm.model.skill import Skill
@@ -144,27 +143,9 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
     time: str
 
 
-class Challenged(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="challenge"):
-    """A challenge began, or ended: then `challenge.ended` says how.
-
-    Attributes
-    ----------
-    name : str
-        The model.
-    challenge : Challenge
-    by, time : str
-        Time as ISO 8601.
-    """
-
-    name: str
-    challenge: Challenge
-    by: str
-    time: str
+Entry = CurrentMoved | GateRefused | VersionRefused | VersionsRetired | RowsErased | Moved
 
 
-Entry = CurrentMoved | GateRefused | VersionRefused | VersionsRetired | RowsErased | Moved | Challenged
-
-
-def encode(entry: Entry) -> bytes:
-    """Encode an entry's value."""
+def encode(entry: msgspec.Struct) -> bytes:
+    """Encode an entry's value; a branch has entries of its own."""
     return msgspec.json.encode(entry)

@@ -74,23 +74,6 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     partitions: tuple[HeldOfPartition, ...]
 
 
-class LabelsLog(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The log that a version's labels come from, where that is not the one of the features.
-
-    Attributes
-    ----------
-    topic, topic_id : str
-        The id is empty if the broker does not report topic ids.
-    cut, base : tuple of PartitionCut
-        Positions up to which, and from which, labels counted; leader epochs are not told (-1).
-    """
-
-    topic: str
-    topic_id: str
-    cut: tuple[PartitionCut, ...]
-    base: tuple[PartitionCut, ...]
-
-
 class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which data and which configuration made a version: what every version says of it.
 
@@ -136,16 +119,12 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ----------
     memory : Memory or None
         What the version is of; None where nothing is forgotten.
-    labels : LabelsLog or None
-        Where the labels come from; None where they come with the features. With it, a position in `cut` is the offset
-        of the newest features record merged, and how many points were joined since.
     facts : tuple of Struct
         What the parts of branches say of it, each of a class of its own; empty of what a plain trainer publishes.
     """
 
     links: tuple[Ancestor, ...] = ()
     memory: Memory | None = None
-    labels: LabelsLog | None = None
     facts: tuple[msgspec.Struct, ...] = ()
 
     def fact(self, kind: type[Fact]) -> Fact | None:

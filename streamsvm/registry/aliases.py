@@ -13,7 +13,6 @@ from typing import Final
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Cluster, Record
-from streamsvm.model.challenge import challenge_key
 from streamsvm.model.left_out import LeftOut, Unread, decode_left_out, left_out_key
 from streamsvm.model.pointers import (
     Alias,
@@ -24,6 +23,7 @@ from streamsvm.model.pointers import (
     decode_retired,
     head_key,
     owner_key,
+    pin_key,
     retired_key,
 )
 
@@ -31,6 +31,8 @@ PARTITION: Final = 0
 MOST_MODELS: Final = 100
 """Names of other models that are remembered, for messages that say what there is."""
 MOST_LISTED: Final = 20
+BESIDE: Final = "#"
+"""Stands in the key of a record beside an alias, which no alias has in its name."""
 
 
 def models_there(name: str, others: Collection[str]) -> str:
@@ -109,7 +111,6 @@ class AliasTable:
     def __init__(self, name: str) -> None:
         self._name = name
         self._prefix = f"{name}@".encode()
-        self._no_aliases = (owner_key(name), challenge_key(name))
         self._models: frozenset[str] = frozenset()
         self.forget()
 
@@ -145,8 +146,14 @@ class AliasTable:
             self._left_out = None if value is None else decode_left_out(value)
         elif value is None:
             self._named.pop(key, None)
-        elif key not in self._no_aliases:
+        elif self._is_alias(key):
             self._named[key] = _alias(value)
+
+    def _is_alias(self, key: str) -> bool:
+        """Tell whether a key is that of an alias or of the pin, and not of a record that stands beside an alias."""
+        if BESIDE in key.removeprefix(self._name):
+            return key == pin_key(self._name)
+        return key != owner_key(self._name)
 
     def _hear_of(self, record: Record) -> None:
         name = (record.key or b"").split(b"@", 1)[0].decode(errors="replace")

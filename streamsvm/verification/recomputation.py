@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Protocol
 
 import msgspec
 from pydantic import ValidationError
@@ -17,7 +18,7 @@ from streamsvm.coreset.structure import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
 from streamsvm.learning.learner import Learner
-from streamsvm.learning.recipe import LabelsOrigin, Made, Origin, make, version_of
+from streamsvm.learning.recipe import CutFact, Made, Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, tune
 from streamsvm.model import message as model_codec
 from streamsvm.model.classes import ClassModel
@@ -32,6 +33,17 @@ class NotRecomputable(StateError):
 
 class RowsLeftOut(NotRecomputable):
     """A version is of rows that must be left out since, so nobody may make it again."""
+
+
+class OtherLog(CutFact, Protocol):
+    """A log beside the input that versions are made from; equal ones are of versions that follow one another."""
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+
+    def missing(self, version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
+        """Say what it no longer holds of what a version was made from, or nothing; parameters as of `missing_input`."""
 
 
 def tuned_before(lineage: Lineage) -> bool:
@@ -60,6 +72,8 @@ class Recomputation:
         oldest row that it depends on; what was learned before that row is then taken from its lineage.
     certifier : Certifier, optional
         Looks at what is learned.
+    others : sequence of OtherLog
+        The logs beside the input.
 
     Raises
     ------
@@ -73,15 +87,14 @@ class Recomputation:
         topic_id: str,
         log: Mapping[int, tuple[int, int]] = MappingProxyType({}),
         certifier: Certifier | None = None,
+        others: Sequence[OtherLog] = (),
     ) -> None:
         lineage = version.lineage
         self.config = configuration_of(lineage)
-        if (self.config.label_rule is None) != (lineage.labels is None):
-            raise NotRecomputable("the version's configuration and lineage.labels do not fit together")
         self.topic = lineage.topic
         self._topic_id = topic_id
         self._of = _input_of(lineage)
-        self.labels = _labels_of(lineage)
+        self.others = tuple(others)
         self._certifier = certifier
         base = positions(lineage.base)
         first = positions(lineage.tuned_at or ()) if tuned_before(lineage) else base
@@ -101,12 +114,13 @@ class Recomputation:
         """The next row to learn of each partition."""
         return self._learner.positions
 
-    def admits(self, version: Version) -> bool:
-        """Tell whether a version can be reached from here: of the same input and base, and not behind."""
+    def admits(self, version: Version, others: Sequence[OtherLog] = ()) -> bool:
+        """Tell whether a version can be reached from here: of the same logs and base, and not behind."""
         lineage = version.lineage
         base, cut = positions(lineage.base), positions(lineage.cut)
         return (
             self._of == _input_of(lineage)
+            and self.others == tuple(others)
             and base.keys() == cut.keys()
             and all(base.get(partition) == at for partition, at in self._base.items())
             and precedes(self.positions, cut)
@@ -211,7 +225,7 @@ class Recomputation:
             base=self._base,
             build=version.lineage.build,
             facts=facts,
-            labels=self.labels,
+            of_cut=self.others,
         )
         return model_codec.encode(version_of(made, self.config, origin))
 
@@ -243,17 +257,7 @@ class Recomputation:
 
 def _input_of(lineage: Lineage) -> tuple[object, ...]:
     """Return what two versions have in common that can be recomputed one after the other."""
-    labels = lineage.labels
-    of_labels = None if labels is None else (labels.topic, labels.topic_id, labels.base)
-    return lineage.topic, lineage.topic_id, lineage.configuration_sha256, of_labels
-
-
-def _labels_of(lineage: Lineage) -> LabelsOrigin | None:
-    """Return the log of a version's labels; None where they come with the features."""
-    labels = lineage.labels
-    if labels is None:
-        return None
-    return LabelsOrigin(topic=labels.topic, topic_id=labels.topic_id, base=positions(labels.base))
+    return lineage.topic, lineage.topic_id, lineage.configuration_sha256
 
 
 def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certifier | None:
@@ -320,33 +324,6 @@ def configuration_of(lineage: Lineage) -> ModelConfig:
         raise NotRecomputable(f"this build cannot run the version's configuration: {where}: {first['msg']}") from None
     except ValueError as error:
         raise NotRecomputable(f"this build cannot run the version's configuration: {error}") from None
-
-
-def missing_labels(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:
-    """Say which part of a version's labels their log does not hold, or nothing; parameters as of `missing_input`."""
-    labels = version.lineage.labels
-    if labels is None:
-        return ""
-    if topic_id is None:
-        return f"the topic {labels.topic} of the labels no longer exists"
-    if topic_id != labels.topic_id:
-        return (
-            f"the topic {labels.topic} of the labels was recreated: its id is {topic_id or 'unknown'}, but the version "
-            f"was made from the id {labels.topic_id or 'unknown'}"
-        )
-    base, cut, cut_of_rows = positions(labels.base), positions(labels.cut), positions(version.lineage.cut)
-    if not base.keys() == cut.keys() == cut_of_rows.keys() or not all(
-        Position(0) <= base[partition] <= cut[partition] for partition in cut
-    ):
-        return "base and cut of the version's lineage.labels do not fit together"
-    gone = []
-    for partition, at in sorted(cut.items()):
-        first, end = log.get(partition, (0, -1))
-        if first > base[partition].offset and at != base[partition]:
-            gone.append(f"partition {partition}: offsets {base[partition].offset:,}-{first - 1:,} were removed")
-        if at.offset > end:
-            gone.append(f"partition {partition} ends at offset {end:,}: the topic was truncated")
-    return f"{labels.topic}: {'; '.join(gone)}" if gone else ""
 
 
 def missing_input(version: Version, topic_id: str | None, log: Mapping[int, tuple[int, int]]) -> str:

@@ -34,8 +34,8 @@ from numba import njit
 from scipy.special import expit, ndtri
 from scipy.stats import beta
 
-from streamsvm.quality.betting import BETS, BLOCK, Float, alpha_of, block_differences
-from streamsvm.quality.challenge import LEAST_PROBABILITY, MOST_LOSS
+from streamsvm.branches.challenges.betting import BETS, BLOCK, Float, alpha_of, block_differences
+from streamsvm.branches.challenges.rule import LEAST_PROBABILITY, MOST_LOSS
 
 TRUTHS: Final = {"equal": 1.0, "5 % worse": 1.05, "7 % worse": 1.07, "15 % worse": 1.15, "15 % better": 0.85}
 COSTS: Final = {"cost_1": 1.0, "cost_50": 50.0, "cost_100": 100.0, "accuracy": 1.0}

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.joining.served import COLUMNS, Served
-from streamsvm.quality.betting import BETS
-from streamsvm.quality.challenge import Rule, compare
+from streamsvm.branches.challenges.betting import BETS
+from streamsvm.branches.challenges.rule import Rule, compare
+from streamsvm.branches.challenges.served import COLUMNS, Served
 from tests.benchmarks.promotion import TRUTHS, Row, decide, main, of_answers, of_orders, of_probabilities
 
 

@@ -23,8 +23,8 @@ from consumers.page.site import Site
 from consumers.page.status import ScorerStatus, TrainerStatus
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
+from streamsvm.branches.classes.class_screening import ClassScreened
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.class_screening import ClassScreened
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import arrow
 from streamsvm.ingest.decoder import PointDecoder, encode

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 import consumers.scorer.scorer as scorer_module
+from consumers.branches.challenges.following import Follower
+from consumers.branches.challenges.reading import logs_of, read_served
 from consumers.branches.history.finding import found_by
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.branches.workers.backfill import backfill
 from consumers.branches.workers.settings import coresets_topic
-from consumers.served.following import Follower
-from consumers.served.reading import logs_of, read_served
 from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
@@ -28,8 +28,8 @@ from streamsvm.errors import LogGap, TransientError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.verification.report import Outcome
+from tests.branches.workers.group_workers import WorkerRunning
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.group_workers import WorkerRunning
 from tests.consumers.test_labels import joined_settings, stream, topics, write
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.test_scorer import scores

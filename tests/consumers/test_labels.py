@@ -21,6 +21,7 @@ from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.refined_part import Refined
+from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.ingest.dead_letter import decode as decode_letter
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.log_time import ENOUGH
@@ -148,7 +149,7 @@ def test_models_of_late_labels_are_the_same_in_any_order_of_reading_and_verify_r
     assert running.value("streamsvm_labels_total", outcome="joined") == in_time
     assert running.value("streamsvm_labels_total", outcome="absent") == N - in_time
     assert found[-1].stream.rows > N - 60  # the last leaves may be open
-    assert found[-1].lineage.labels
+    assert found[-1].lineage.fact(LabelsLog)
     assert verify(Cluster(connection), settings).clean
     monkeypatch.setattr(joined_source, "MOST_WAITING", 60)
     other = elsewhere(settings, 2, tmp_path / "two")
@@ -176,7 +177,7 @@ def test_a_version_of_late_labels_is_certified_and_refined_and_both_join_the_log
     loaded, value = load_record(connection, settings.name, models_topic=settings.output.models_topic)
     asked = Request(name="m-refined", within=1e-6, reads=12, keep=100, by="tester")
     made = refine(connection, settings, loaded, value, asked, lambda _: None).version
-    assert made.lineage.labels == newest.lineage.labels
+    assert made.lineage.fact(LabelsLog) == newest.lineage.fact(LabelsLog)
     refined = made.lineage.fact(Refined)
     assert refined is not None
     proven = gap(refined)

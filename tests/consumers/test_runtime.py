@@ -18,10 +18,9 @@ from typing import Literal
 import pytest
 import structlog
 
-from consumers.cli.app import log_start
 from consumers.host import runtime
 from consumers.host.exit_codes import exit_code
-from consumers.host.runtime import Health, configure_logging
+from consumers.host.runtime import Health, configure_logging, log_start
 from consumers.host.web.server import HttpServer
 from consumers.loader import load
 from consumers.metrics import SCORER, TRAINER, Metrics

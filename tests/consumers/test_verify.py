@@ -862,8 +862,8 @@ def test_partitions_that_wait_for_another_are_dropped_and_read_again(
     for partition in (0, 1):
         produce(connection, settings.input.topic, records(300, seed=partition), partition)
     run_until(settings, connection, 600)
-    monkeypatch.setattr("consumers.verify.replayed.BACKLOG_BYTES", 1_000)
-    monkeypatch.setattr("consumers.verify.replayed.BATCH_RECORDS", 50)
+    monkeypatch.setattr("consumers.verify.source.BACKLOG_BYTES", 1_000)
+    monkeypatch.setattr("consumers.verify.source.BATCH_RECORDS", 50)
     report = verify(Cluster(connection), settings)
     assert report.clean, list(report.lines())
     assert report.input_rows == 600

@@ -23,13 +23,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from consumers.branches.challenges.judging import challenges_in
 from consumers.settings import ScoringConfig, Settings
-from consumers.verify.challenges import challenges_in
 from consumers.verify.verify import verify
+from streamsvm.branches.challenges.betting import alpha_of, spent_before
+from streamsvm.branches.challenges.record import Challenge
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, TopicSpec
-from streamsvm.model.challenge import Challenge
-from streamsvm.quality.betting import alpha_of, spent_before
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import settings_for, versions
 from tests.faults.daemon import Daemon, arguments

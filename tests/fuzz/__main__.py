@@ -16,9 +16,11 @@ import types
 from pathlib import Path
 from typing import Any
 
+BRANCHES = ("bounds.checkpoint_parts", "classes.checkpoint_part", "memories.checkpoint_parts")
 READERS = (
     *(f"ingest.{name}" for name in ("json_rows", "arrow", "avro", "decoder", "dead_letter")),
     *(f"model.{name}" for name in ("message", "pointers", "probes")),
+    *(f"branches.{name}" for name in BRANCHES),
     *(
         f"checkpoint.{name}"
         for name in (
@@ -29,7 +31,6 @@ READERS = (
             "records",
             "parts.spans",
             "parts.join",
-            "parts.classes",
         )
     ),
 )

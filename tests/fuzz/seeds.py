@@ -12,12 +12,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from streamsvm.branches.challenges.record import Challenge, Ended, Span, encode_challenge
 from streamsvm.branches.history.erased import Erased, encode_erased
 from streamsvm.branches.history.forgotten import Listed
 from streamsvm.branches.history.forgotten import encode as encode_forgotten
 from streamsvm.branches.history.store import Identity
 from streamsvm.branches.history.stretches import archived
-from streamsvm.checkpoint.coreset_log import FORMAT, Manifest, Opening, Part, place
+from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, Part, place
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import dead_letter as deadletter
@@ -25,7 +26,6 @@ from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.learning.learner import Learner
 from streamsvm.model import message as model_codec
-from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model, Scaler
 from streamsvm.model.pointers import (

@@ -29,6 +29,7 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
+from consumers.branches.challenges.reading import runs_of
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
@@ -36,16 +37,18 @@ from consumers.host.web.connections import HttpConnection, Phase
 from consumers.host.web.head import HttpRequest
 from consumers.host.web.server import _listen, _Loop, _Routes
 from consumers.page.past import _offset_of_parent
-from consumers.served.reading import runs_of
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
 from streamsvm import places
+from streamsvm.branches.challenges.record import decode_challenge
+from streamsvm.branches.challenges.score_records import ScoreDecoder
+from streamsvm.branches.challenges.served import ServedLabels, served
 from streamsvm.branches.history import forgotten
 from streamsvm.branches.history.erased import decode_erased
 from streamsvm.branches.history.store import Identity
+from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
-from streamsvm.checkpoint.coreset_log import PartitionLog
 from streamsvm.config import PointsConfig, PointsFormat, points_of
 from streamsvm.delivery import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
@@ -63,14 +66,11 @@ from streamsvm.ingest.decoder import (
 from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.framed import FRAME
 from streamsvm.ingest.label_records import LabelDecoder
-from streamsvm.ingest.score_records import ScoreDecoder
 from streamsvm.ingest.scored import scores_of
-from streamsvm.joining.served import ServedLabels, served
 from streamsvm.kafka import Record
 from streamsvm.kafka.attempts import Stamp
 from streamsvm.model import certified, deciles_header, skill_header
 from streamsvm.model import message as model_codec
-from streamsvm.model.challenge import decode_challenge
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from streamsvm.model.version import version_number
 from streamsvm.points import Position

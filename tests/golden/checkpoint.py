@@ -18,12 +18,14 @@ import numpy as np
 
 from streamsvm.branches.bounds.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
 from streamsvm.branches.bounds.totals_kernels import STRATA
+from streamsvm.branches.classes.class_screening import ClassScreen, ClassScreened
+from streamsvm.branches.history.erased_part import Obeyed, obeying
+from streamsvm.branches.late_labels.joining import Joining, with_joining
 from streamsvm.branches.memories.shares import Shares
 from streamsvm.branches.memories.voting import Expert, Voting
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Joining, Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
-from streamsvm.coreset.class_screening import ClassScreen, ClassScreened
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent, Learned
@@ -189,7 +191,7 @@ def handmade_joined() -> Snapshot:
 
 def handmade_erased() -> Snapshot:
     """Return the same, made under a record of erased rows."""
-    return replace(handmade(), erased=Obeyed(sha256="0e" * 32, continues=1))
+    return obeying(handmade(), Obeyed(sha256="0e" * 32, continues=1))
 
 
 def with_join(saved: Snapshot) -> Snapshot:
@@ -234,7 +236,8 @@ def with_join(saved: Snapshot) -> Snapshot:
     joining = Joining(
         topic="labels", topic_id="id", base={0: Position(2)}, partitions={0: joiner.state()}, waiting={0: joined}
     )
-    return replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}), joining=joining)
+    with_offsets = replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}))
+    return with_joining(with_offsets, joining)
 
 
 def screened() -> Screened:

@@ -15,6 +15,7 @@ import numpy as np
 
 from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.refined_part import Refined
+from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.choices import Multiclass
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
@@ -28,7 +29,6 @@ from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
     HeldOfPartition,
-    LabelsLog,
     Lineage,
     Memory,
     PartitionCut,
@@ -151,7 +151,6 @@ def _whole(version: Version) -> Lineage:
                 HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
             ),
         ),
-        labels=LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
         facts=(
             Built(
                 model="clicks",
@@ -166,6 +165,7 @@ def _whole(version: Version) -> Lineage:
                 exact=False,
                 forgotten=((0, 12, 0),),
             ),
+            LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
             Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2),
         ),
     )

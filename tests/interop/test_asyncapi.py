@@ -15,12 +15,13 @@ import yaml
 
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
+from streamsvm.branches.challenges.betting import alpha_of, spent_before
+from streamsvm.branches.challenges.record import Challenge, Ended, Span, encode_challenge
 from streamsvm.branches.history.erased import Erased, encode_erased
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Record
-from streamsvm.model.challenge import Challenge, Ended, Span, encode_challenge
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -32,7 +33,6 @@ from streamsvm.model.pointers import (
     encode_retired,
 )
 from streamsvm.model.version import PartitionCut
-from streamsvm.quality.betting import alpha_of, spent_before
 from streamsvm.registry import cloud_events as events
 from streamsvm.registry import onnx_copy as onnx_codec
 from tests.brokers.jvm import CannotRun

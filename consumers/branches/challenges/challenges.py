@@ -2,11 +2,11 @@
 
 A version that passes the quality gate is published as one that *waits*. Where no challenge is open the newest of these
 becomes the challenger: the alias `challenger` names it, scorers with `scoring.shadow = @challenger` score it beside the
-current version, and the trainer joins the scores with the labels. `streamsvm.quality.challenge` has the rule. The
-trainer alone moves `current`.
+current version, and the trainer joins the scores with the labels. The rule is in `streamsvm.branches.challenges.rule`.
+The trainer alone moves `current`.
 
 Each challenge has a number, which the record of the newest one holds and the next one goes on from: it says what part
-of one error for life a challenge may spend (`streamsvm.quality.betting`). Nothing gives a part back.
+of one error for life a challenge may spend (`streamsvm.branches.challenges.betting`). Nothing gives a part back.
 
 What is decided depends on how much had been read, so a decision is a record, which names the ranges read; it is
 committed, with `current` where the challenger won, in one transaction of the trainer. So after a kill it either stands
@@ -32,22 +32,19 @@ import msgspec
 import numpy as np
 import structlog
 
+from consumers.branches.challenges.following import Follower
+from consumers.branches.challenges.reading import Logs, Ranges, logs_of
 from consumers.branches.challenges.settings import ChallengeOptions
 from consumers.metrics import Metrics
-from consumers.served.following import Follower
-from consumers.served.reading import Logs, Ranges, logs_of
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
 from consumers.trainer.session import InDoubt, Session
 from consumers.trainer.stream_quality import QualityWatch
-from streamsvm.errors import InvalidMessage, StreamsvmError, TopicMissing, TransientError
-from streamsvm.joining.served import Served
-from streamsvm.kafka import Cluster, Message, OffsetOutOfRange, PublishRefused, Recreated
-from streamsvm.learning.cutting import Cut
-from streamsvm.model import trail
-from streamsvm.model.challenge import (
+from streamsvm.branches.challenges.betting import alpha_of, spent_before
+from streamsvm.branches.challenges.record import (
     WON,
     Challenge,
+    Challenged,
     Ended,
     Outcome,
     Span,
@@ -56,11 +53,15 @@ from streamsvm.model.challenge import (
     decode_challenge,
     encode_challenge,
 )
+from streamsvm.branches.challenges.rule import GAIN, Compared, Rule, compare, labels_needed
+from streamsvm.branches.challenges.served import Served
+from streamsvm.errors import InvalidMessage, StreamsvmError, TopicMissing, TransientError
+from streamsvm.kafka import Cluster, Message, OffsetOutOfRange, PublishRefused, Recreated
+from streamsvm.learning.cutting import Cut
+from streamsvm.model import trail
 from streamsvm.model.pointers import Alias, Gate, Head, current_key, encode_alias
 from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
-from streamsvm.quality.betting import alpha_of, spent_before
-from streamsvm.quality.challenge import GAIN, Compared, Rule, compare, labels_needed
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -534,7 +535,7 @@ class Challenges:
 
     def _publish(self, challenge: Challenge, messages: list[Message]) -> None:
         name = self._settings.name
-        said = trail.Challenged(name=name, challenge=challenge, by="trainer", time=self._now().isoformat())
+        said = Challenged(name=name, challenge=challenge, by="trainer", time=self._now().isoformat())
         record = self._alias(challenge_key(name), encode_challenge(challenge))
         # In doubt until it is known to be committed: then the topic is asked what became of it.
         self._known = False
@@ -555,8 +556,8 @@ class Challenges:
     def _alias(self, key: str, value: bytes | None) -> Message:
         return Message(self._settings.output.aliases_topic, value, key.encode(), partition=0)
 
-    def _entry(self, entry: trail.Entry) -> Message:
-        key = self._key(entry.challenge.challenger) if isinstance(entry, trail.Challenged) else entry.name  # type: ignore[union-attr]
+    def _entry(self, entry: trail.CurrentMoved | Challenged) -> Message:
+        key = self._key(entry.challenge.challenger) if isinstance(entry, Challenged) else entry.name
         return Message(self._settings.output.audit_topic, trail.encode(entry), key.encode(), partition=0)
 
     def _key(self, alias: Alias) -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from consumers.settings_sockets import SettingsOptions
+from streamsvm.branches.challenges.combinations import TOPICS_APART
 from streamsvm.option_texts import Duration
 from streamsvm.sections import Section, section
-from streamsvm.supports import LABELS, TOPICS_APART
+from streamsvm.supports import LABELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,10 @@ from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, World
-from streamsvm.branches.history.erasure import emptied, obeys
+from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
+from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.delivery import Begin, Present, Resume
 from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
@@ -77,7 +77,7 @@ class History(Attachment):
         if self._erased is None:
             self._obeyed = None
         elif isinstance(begun, Resume):
-            self._obeyed = begun.snapshot.erased
+            self._obeyed = obeyed_of(begun.snapshot)
         else:
             self._obeyed = Obeyed(sha256=self._erased.sha256, continues=0)
 
@@ -93,7 +93,7 @@ class History(Attachment):
 
     def saved(self, snapshot: Snapshot) -> Snapshot:
         """Say under which record the checkpoint was made."""
-        return replace(snapshot, erased=self._obeyed)
+        return obeying(snapshot, self._obeyed)
 
     def part(self, making: Making) -> Part | None:
         """Return what archives; None where nothing is archived or was erased."""
@@ -129,7 +129,7 @@ class _Kept(Part):
 
     def began(self, checkpoints: CheckpointDirectory) -> None:
         if self._erased is not None:  # what an older checkpoint holds of erased rows goes, too
-            checkpoints.remove_disobedient(self._erased, self._name)
+            remove_disobedient(checkpoints, self._erased, self._name)
 
     def learned(self, rows: Rows) -> None:
         if self._archivist is not None:
@@ -149,7 +149,7 @@ def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut
     ------
     StateError
     """
-    own = snapshot.erased
+    own = obeyed_of(snapshot)
     if own is None or erased is not None or (snapshot.topic, snapshot.topic_id) != (present.topic, present.topic_id):
         return
     raise StateError(

@@ -30,7 +30,7 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
-from streamsvm.branches.history.erasure import emptied, obeys
+from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
@@ -369,7 +369,7 @@ class _Erasure:
         snapshot = emptied(self._snapshot, self._known, self._head)
         if snapshot is not self._snapshot:
             self._directory.save(replace(snapshot, sequence=snapshot.sequence + 1))
-        self._directory.remove_disobedient(self._known, self._settings.name)
+        remove_disobedient(self._directory, self._known, self._settings.name)
         left = {each.name for each in self._directory.generations()}
         self._report.checkpoints = [one for one in self._report.checkpoints if one.name not in left]
         for each in self._directory.generations():

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from consumers.branches.history import beside
-from consumers.branches.history.verifying import PastVerifier, require_of_all
+from consumers.branches.history.verifying import require_of_all
 from consumers.host.runtime import schemas_of
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from consumers.verify.replayed import Replayed
+from consumers.verify.verifier import verifiers_of
 from streamsvm.branches.history.refined_part import Refined
 from streamsvm.build import build
 from streamsvm.certificate.certifying import Certificate, Certifier
@@ -102,8 +103,8 @@ def refine(
     beside.require_own_name(connection, target)
     with ExitStack() as stack:
         schemas = stack.enter_context(schemas_of(settings))
-        verifier = PastVerifier(cluster, settings.output.aliases_topic, READ_TIMEOUT_S, schemas)
-        replayed = stack.enter_context(Replayed(cluster, READ_TIMEOUT_S, schemas, [verifier]))
+        verifiers = verifiers_of(cluster, settings.output.aliases_topic, READ_TIMEOUT_S, schemas)
+        replayed = stack.enter_context(Replayed(cluster, READ_TIMEOUT_S, schemas, verifiers))
         say(_memory(version, asked))
         recomputation, made = replayed.made(version)
         _compare(recomputation, made, version, value, say)
@@ -207,7 +208,7 @@ def _publish(
             base=positions(version.lineage.base),
             build=build(),
             facts=(refined,),
-            labels=recomputation.labels,
+            of_cut=recomputation.others,
         )
         return version_of(again, recomputation.config, origin), again
 

@@ -8,8 +8,7 @@ import msgspec
 
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import rebuilt
-from consumers.verify.replayed import Replayed
-from consumers.verify.verifier import Verifier, Verifies
+from consumers.verify.verifier import Replays, Verifier, Verifies
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.refined_part import Refined
 from streamsvm.errors import ConfigurationError
@@ -42,7 +41,7 @@ class PastVerifier(Verifier):
         """Return the rows that were erased before a version was published; raises `RowsLeftOut`."""
         return self._erased.left_out(version)
 
-    def value(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes | None:
+    def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:
         """Return the value that a refined version, or one of a stretch, must have; raises `NotRecomputable`."""
         if (refined := version.lineage.fact(Refined)) is not None:
             return _refined(version, refined, lineage, replayed)
@@ -54,7 +53,7 @@ class PastVerifier(Verifier):
         """Return if a version is of no stretch; raises `ConfigurationError`."""
         require_of_all(version)
 
-    def _built(self, version: Version, lineage: Lineage, replayed: Replayed) -> bytes:
+    def _built(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes:
         self._erased.require_built_without(version)
         topic_id, log = replayed.log_of(version.lineage.topic)
         value, rows = rebuilt(self._cluster, version, lineage, topic_id, log, self._timeout_s, self._schemas)
@@ -73,7 +72,7 @@ def require_of_all(version: Version) -> None:
     require({CERTIFICATE: True, STRETCH: is_stretch}, {STRETCH: version.key})
 
 
-def _refined(version: Version, refined: Refined, lineage: Lineage, replayed: Replayed) -> bytes:
+def _refined(version: Version, refined: Refined, lineage: Lineage, replayed: Replays) -> bytes:
     """Return the value of a refined version: that of its cut, and so many reads after it."""
     recomputation, made = replayed.made(version)
     try:

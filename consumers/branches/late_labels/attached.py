@@ -14,11 +14,13 @@ from consumers.streams.topics import check_input
 from consumers.trainer.attachment import Attachment, Making, World
 from consumers.trainer.source import Source
 from consumers.trainer.topic_watch import Surveyor
-from streamsvm.checkpoint.snapshot import Joining
-from streamsvm.delivery import Begin, LabelsPresent, Present, Resume
+from streamsvm.branches.late_labels.joining import Joining, joining_of
+from streamsvm.branches.late_labels.lineage import LabelsOrigin
+from streamsvm.branches.late_labels.present import LabelsPresent
+from streamsvm.delivery import Begin, Present, Resume
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicInfo
-from streamsvm.learning.recipe import LabelsOrigin, Origin
+from streamsvm.learning.recipe import Origin
 from streamsvm.points import Position, Rows
 from streamsvm.sections import section
 
@@ -61,11 +63,12 @@ class LateLabels(Attachment):
         """Add the log of the labels."""
         labels = self._labels(topic)
         ranges = {partition: self._cluster.log_range(labels.name, partition) for partition in labels.partitions}
-        return replace(present, labels=LabelsPresent(labels.name, labels.topic_id or "", ranges))
+        own = LabelsPresent(labels.name, labels.topic_id or "", ranges)
+        return replace(present, beside=(*present.beside, own))
 
     def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:
         """Go on with the join of a checkpoint, or begin one."""
-        self._joining = begun.snapshot.joining if isinstance(begun, Resume) else self._first(topic)
+        self._joining = joining_of(begun.snapshot) if isinstance(begun, Resume) else self._first(topic)
 
     def waiting(self) -> Mapping[int, Rows]:
         """Return what is joined and not learned yet."""
@@ -105,7 +108,8 @@ class LateLabels(Attachment):
     def origin(self, origin: Origin) -> Origin:
         """Add the log that the labels come from."""
         own = self.joining
-        return replace(origin, labels=LabelsOrigin(topic=own.topic, topic_id=own.topic_id, base=own.base))
+        log = LabelsOrigin(topic=own.topic, topic_id=own.topic_id, base=own.base)
+        return replace(origin, of_cut=(*origin.of_cut, log))
 
     def _labels(self, source: TopicInfo) -> TopicInfo:
         """Describe the labels' topic.

@@ -27,7 +27,8 @@ from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
 from consumers.trainer.topic_watch import Surveyor
-from streamsvm.checkpoint.snapshot import Joining, Snapshot
+from streamsvm.branches.late_labels.joining import Joining, with_joining
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends
@@ -173,7 +174,7 @@ class JoinedIntake(OneProcess):
     def saved(self, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot with the join as it is now."""
         now = replace(self._joining, partitions=self._source.state(), waiting=self._pipeline.waiting_rows())
-        return replace(snapshot, joining=now)
+        return with_joining(snapshot, now)
 
     # -------------------------------------------------------------- two topics
 

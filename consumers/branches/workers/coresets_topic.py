@@ -1,6 +1,6 @@
 """The coresets topic on a broker: what it must be like, how it is read to its end, and how it is written.
 
-What its records mean is `streamsvm.checkpoint.coreset_log`.
+What its records mean is `streamsvm.branches.workers.coreset_records`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,20 @@ from typing import Final
 
 import structlog
 
-from consumers.branches.workers.settings import coresets_topic
+from consumers.branches.workers.settings import TrainingByWorkers, coresets_topic
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from streamsvm.checkpoint.coreset_log import PIECE_BYTES, Opening, PartitionLog, Publication
+from consumers.streams.topics import OwnTopics
+from streamsvm.branches.workers.coreset_log import PartitionLog
+from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
+from streamsvm.branches.workers.coreset_writer import Publication
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Message, Outbox, Record, TopicInfo, TopicSpec
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.places import MOST_DIGITS, whole_number
+from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.coresets")
 
@@ -44,7 +48,12 @@ def topic_spec(settings: Settings, partitions: int) -> TopicSpec:
 
 
 def coresets_of(settings: Settings, cluster: Cluster) -> list[TopicSpec]:
-    """Return the coresets topic to be made, with as many partitions as the input; nothing where there is no input."""
+    """Return the coresets topic to be made, with as many partitions as the input; nothing where there is no input.
+
+    Nothing, too, where no trainer reads it.
+    """
+    if not section(settings, TrainingByWorkers).from_coresets:
+        return []
     try:
         return [topic_spec(settings, len(cluster.describe(settings.input.topic).partitions))]
     except TopicMissing:
@@ -234,3 +243,6 @@ class CoresetsWriter:
 def is_opening(record: Record, name: str) -> bool:
     """Tell whether a record is an opening of a model, or takes one back."""
     return record.key is not None and record.key.startswith(f"{name}/o/".encode())
+
+
+TOPICS: Final = OwnTopics(specs=coresets_of)

@@ -6,6 +6,12 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "commands": (
+        "consumers.branches.workers.commands:WORKER",
+        "consumers.branches.workers.commands:BACKFILL",
+    ),
+    "train_flags": ("consumers.branches.workers.commands:FROM_CORESETS",),
+    "topics": ("consumers.branches.workers.coresets_topic:TOPICS",),
     "settings": (
         "consumers.branches.workers.settings:TRAINING",
         "consumers.branches.workers.settings:WORKER",

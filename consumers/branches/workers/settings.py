@@ -113,5 +113,18 @@ def _uses(settings: Settings) -> Mapping[str, str]:
     return {"the coresets": coresets_topic(settings)} if adopts else {}
 
 
-TRAINING: Final = SettingsOptions(section="training", mixin=TrainingByWorkers, after="share", axes=_axes, uses=_uses)
-WORKER: Final = settings_section("worker", WorkerConfig, "What a worker owns and leaves for a trainer.", after="output")
+TRAINING: Final = SettingsOptions(
+    section="training",
+    mixin=TrainingByWorkers,
+    after="share",
+    axes=_axes,
+    uses=_uses,
+    short={"training__workers": "--workers"},
+)
+WORKER: Final = settings_section(
+    "worker",
+    WorkerConfig,
+    "What a worker owns and leaves for a trainer.",
+    after="output",
+    short={"worker__ordinal": "--ordinal", "worker__of": "--of"},
+)

@@ -19,9 +19,8 @@ from streamsvm.branches.bounds.totals import (
     distances,
     frame_of_rows,
 )
-from streamsvm.coreset.accounting import Account, Accounting, AllRows, LeafAccount, differing
+from streamsvm.coreset.accounting import Account, Accounting, AllRows, LeafAccount, LinearRule, differing
 from streamsvm.coreset.reducers.base import Pilot
-from streamsvm.coreset.screening import Screen, evaluated
 from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
@@ -43,7 +42,7 @@ class TotalsAccounting(Accounting):
         before = known if isinstance(known, ChangedRows) else ChangedRows.none(came.dimension)
         return before.add(learned.take(at), came.take(at), kept + at)
 
-    def of_screen(self, screen: Screen, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
+    def of_screen(self, screen: LinearRule, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
         """See `Accounting`; not of a screen of landmarks."""
         return condensing(screen, points, pilot, accepted, capacity)
 
@@ -59,12 +58,12 @@ class TotalsAccounting(Accounting):
         return proving.certified(rows, scaler, machine, fit, count, audit)
 
 
-def condensing(screen: Screen, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
+def condensing(screen: LinearRule, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
     """Return the empty totals of a screened leaf, under the screen's machine.
 
     Parameters are those of `streamsvm.coreset.screening.make_screen`, which made the screen, of no landmarks.
     """
-    rows, margin, share = evaluated(points, screen)
+    rows, margin, share = screen.evaluated(points)
     weight = points.class_weighted(pilot.class_weight).weight
     frame = Frame(
         scaling=screen.scaling,

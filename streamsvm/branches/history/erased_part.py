@@ -7,18 +7,47 @@ that it may be passed over.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from streamsvm.checkpoint.forms import Form, Part
 from streamsvm.checkpoint.parts import PartOf
-from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Mark, Snapshot
 from streamsvm.errors import CorruptCheckpoint
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+PART: Final = "erased"
+"""The name of the part."""
 
 
-class SnapshotErased(Form, tag_field="part", tag="erased"):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obeyed(Mark):
+    """Which record of erased rows a checkpoint was made under, from the first row that was learned on.
+
+    Attributes
+    ----------
+    sha256 : str
+        Of the record `name@erased`.
+    continues : int
+        The incarnation whose newest version this one continues: nothing is published before its cut is reached again.
+        0: there is none.
+    """
+
+    sha256: str
+    continues: int
+
+
+def obeyed_of(snapshot: Snapshot) -> Obeyed | None:
+    """Return what a checkpoint was made under; None where no row was erased of the input."""
+    return snapshot.part(PART, Obeyed)
+
+
+def obeying(snapshot: Snapshot, obeyed: Obeyed | None) -> Snapshot:
+    """Return a checkpoint that says what it was made under."""
+    return snapshot.with_part(PART, obeyed)
+
+
+class SnapshotErased(Form, tag_field="part", tag=PART):
     """Of a snapshot: the SHA-256 of the record, and the incarnation that is continued."""
 
     sha256: str
@@ -31,13 +60,13 @@ def _joined(snapshot: Snapshot, sha256: str, continues: int) -> Snapshot:
             f"incarnation {snapshot.incarnation} is described as made under the record of erased rows {sha256[:64]!r}, "
             f"and as what continues incarnation {continues}"
         )
-    return replace(snapshot, erased=Obeyed(sha256=sha256, continues=continues))
+    return obeying(snapshot, Obeyed(sha256=sha256, continues=continues))
 
 
 SNAPSHOT: Final = Part(
     form=SnapshotErased,
-    has=lambda snapshot: snapshot.erased is not None,
-    of=lambda snapshot: {"sha256": snapshot.erased.sha256, "continues": snapshot.erased.continues},
+    has=lambda snapshot: obeyed_of(snapshot) is not None,
+    of=lambda snapshot: asdict(snapshot.parts[PART]),
     joined=_joined,
 )
 PLUGGED: Final = PartOf("snapshot", SNAPSHOT)

@@ -9,10 +9,13 @@ incarnation does not: a build that does not know the record learns on under the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from streamsvm.branches.history.erased import Erased
-from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
+from streamsvm.branches.history.erased_part import PART, Obeyed, obeyed_of, obeying
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.checkpoint.snapshot import Mark, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.model.left_out import LeftOut
@@ -23,7 +26,8 @@ def obeys(snapshot: Snapshot, erased: LeftOut) -> bool:
     """Tell whether a checkpoint was made without the erased rows: it names their record, or is of another input."""
     if not erased.is_of(snapshot.topic, snapshot.topic_id):
         return True
-    return snapshot.erased is not None and snapshot.erased.sha256 == erased.sha256
+    own = obeyed_of(snapshot)
+    return own is not None and own.sha256 == erased.sha256
 
 
 def emptied(snapshot: Snapshot, erased: LeftOut, head: Head | None) -> Snapshot:
@@ -52,11 +56,34 @@ def emptied(snapshot: Snapshot, erased: LeftOut, head: Head | None) -> Snapshot:
         published = head.incarnation if head is not None else 0
         is_continued = published in {snapshot.incarnation, erased.continues} and config.svm.tune is None
         continues = published if is_continued else 0
-    return replace(
+    empty = replace(
         snapshot,
         incarnation=incarnation,
         learner=Learner(config, snapshot.base, 1).state(),
         pending=None,
         read_to={},
-        erased=Obeyed(sha256=erased.sha256, continues=continues),
     )
+    return obeying(empty, Obeyed(sha256=erased.sha256, continues=continues))
+
+
+def remove_disobedient(checkpoints: CheckpointDirectory, erased: LeftOut, model: str) -> list[str]:
+    """Remove all checkpoints of a model that do not name a record of erased rows: they may hold the rows.
+
+    Files that cannot be read go, too, where they are as old as the erasure.
+
+    Returns
+    -------
+    list of str
+        Their names.
+
+    Raises
+    ------
+    TransientError
+        If the disk refuses.
+    """
+
+    def obeys_it(marks: Mapping[str, Mark]) -> bool:
+        own = marks.get(PART)
+        return isinstance(own, Obeyed) and own.sha256 == erased.sha256
+
+    return checkpoints.remove_unless(obeys_it, model, erased.incarnation)

@@ -22,6 +22,7 @@ from streamsvm.branches.memories.forgetting import (
     Window,
     latest,
 )
+from streamsvm.branches.memories.options import ForgettingOptions
 from streamsvm.branches.memories.voting import Voting
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.accounting import Account
@@ -35,6 +36,7 @@ from streamsvm.learning.memories import Horizon, MemoryState
 from streamsvm.learning.span_memory import SpanMemory, SpansState, span_times
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
+from streamsvm.sections import section
 
 LATEST_MS: Final = (1 << 53) - 1
 """Milliseconds since the epoch: the year 287,396."""
@@ -44,13 +46,14 @@ LEAST_TIMES: Final = 5
 
 def forgetting_of(config: CoresetConfig) -> Forgetting:
     """Return the rule of a configuration that forgets."""
-    if config.window_points is not None:
-        return Window(config.window_points)
-    if config.window_s is not None:
-        return TimeWindow(config.window_s * 1e3)
-    if config.half_life_points is not None:
-        return Decay(config.half_life_points)
-    return Everything() if config.half_life_s is None else TimeDecay(config.half_life_s * 1e3)
+    length = section(config, ForgettingOptions)
+    if length.window_points is not None:
+        return Window(length.window_points)
+    if length.window_s is not None:
+        return TimeWindow(length.window_s * 1e3)
+    if length.half_life_points is not None:
+        return Decay(length.half_life_points)
+    return Everything() if length.half_life_s is None else TimeDecay(length.half_life_s * 1e3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from typing import Final
 
 PLUGS: Final = {
+    "model_options": ("streamsvm.branches.memories.options:OPTIONS",),
     "memories": (
         "streamsvm.branches.memories.kinds:WINDOW",
         "streamsvm.branches.memories.kinds:DECAY",

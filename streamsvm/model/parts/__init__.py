@@ -6,7 +6,6 @@ part               stands in a version
 `classes`          of more than two labels: what each machine tells apart, and how each was fitted
 `half_precision`   whose support vectors are float16 and whose dual coefficients are float32 values
 `info_audit`       whose objective over the whole stream is estimated
-`info_labels`      whose labels come from a log of their own
 `info_memory`      that is not of everything that was learned
 `probability`      that has probabilities
 `recipe`           of raw events: what becomes of an event
@@ -32,7 +31,6 @@ from streamsvm.model.parts import (
     audit,
     classes,
     half_precision,
-    labels_log,
     memory,
     probability,
     recipe,
@@ -50,7 +48,6 @@ FIRST: Final[tuple[Part, ...]] = (
 )
 OWN: Final[tuple[Part, ...]] = (
     audit.PART,
-    labels_log.PART,
     memory.PART,
     probability.PART,
     recipe.PART,

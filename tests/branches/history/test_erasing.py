@@ -26,11 +26,12 @@ from consumers.settings import Settings
 from consumers.verify.verify import verify
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
+from streamsvm.branches.history.erased_part import Obeyed, obeyed_of
 from streamsvm.branches.history.forgotten import Listed
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.checkpoint.format import encode
-from streamsvm.checkpoint.snapshot import Obeyed, Snapshot
+from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, SvmConfig
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
@@ -88,7 +89,7 @@ def newest(settings: Settings) -> Snapshot:
 def plain(snapshot: Snapshot) -> bytes:
     """Return the bytes of a checkpoint but for the names of its topics and the count of its files and heads."""
     assert snapshot.pending is None
-    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1, erased=None))
+    return encode(replace(snapshot, topic="t", topic_id="", head=None, incarnation=1, sequence=1, parts={}))
 
 
 def content(version: Version) -> bytes:
@@ -460,14 +461,14 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
         produce(connection, own, encoded(rows)[FIRST:190], FIRST)
         run_until(own, connection, 190 - FIRST)
     learned = newest(own)
-    assert (learned.incarnation, learned.erased, learned.learner.partitions[0].rows_accepted) == (2, None, 190)
+    assert (learned.incarnation, obeyed_of(learned), learned.learner.partitions[0].rows_accepted) == (2, None, 190)
     before = versions(connection, own)
     produce(connection, own, encoded(rows)[190:], 190)
     run_until(own, connection, ROWS)
     produce(connection, clean, encoded(rejected(rows, PLACES)))
     run_until(clean, connection, ROWS)
     assert plain(newest(own)) == plain(newest(clean))
-    assert newest(own).erased == Obeyed(sha256=record_of(connection, own).sha256, continues=2)
+    assert obeyed_of(newest(own)) == Obeyed(sha256=record_of(connection, own).sha256, continues=2)
     with CheckpointDirectory(FileSystem(own.checkpoint.directory), 2) as directory:
         assert {each.snapshot.incarnation for each in directory.generations() if each.snapshot} == {3}
     every = versions(connection, own)

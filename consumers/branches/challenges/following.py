@@ -1,0 +1,236 @@
+"""Follows a scorer's output and the labels, and joins what was read so far: what a challenge is decided by.
+
+Invariant: the join is that of `consumers.branches.challenges.reading.join_ranges`, of settled rows, over the ranges
+that `spans` names, whatever was read when. What is held is bounded by `MOST_HELD`, and what is passed over to find it
+by `MOST_PASSED`, whatever scores name.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from consumers.branches.challenges.reading import (
+    PORTION,
+    LabelsDecoder,
+    Logs,
+    Ranges,
+    Run,
+    joined_labels,
+    joined_with,
+    read_run,
+    runs_of,
+)
+from streamsvm.branches.challenges.score_records import Unreadable
+from streamsvm.branches.challenges.served import Served, ServedLabels, ServedScores, gathered
+from streamsvm.kafka import Cluster, Input
+
+MOST_HELD: Final = 2_000_000
+"""Scores and labels of one challenge; some 200 bytes each. A score by place counts twice: its label will be held."""
+MOST_PASSED: Final = 20_000_000
+"""Records of the input that are passed over for labels by place. Going on elsewhere counts as `PORTION` records."""
+AT_ONCE: Final = 100_000
+"""Records of the input after which a look for labels by place goes on in the next one; less than a second of work."""
+
+
+class Follower:
+    """Reads both logs on from where a challenge began.
+
+    Blocks at construction at most the connection's request timeout.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    logs : Logs
+    scores, told : mapping of int to int
+        First offset of each partition of the scores, and of the labels; `told` is empty where labels come with the
+        points: then they are read where scores need them.
+
+    Attributes
+    ----------
+    held : int
+        Scores and labels.
+    unreadable : int
+        Records of the scores' topic that are no scores.
+    named : Unreadable or None
+        The first of them.
+
+    Raises
+    ------
+    TopicMissing, BrokerUnavailable
+        As of `Input.assign`.
+    """
+
+    def __init__(self, cluster: Cluster, logs: Logs, scores: Mapping[int, int], told: Mapping[int, int]) -> None:
+        self._cluster, self._logs = cluster, logs
+        self._decoder, self._labels_decoder = logs.decoder, LabelsDecoder(logs.models)
+        self._scores: list[ServedScores] = []
+        self._labels: dict[int, list[ServedLabels]] = {}
+        self._scores_spans = {p: (at, at) for p, at in scores.items()}
+        self._told_spans = {p: (at, at) for p, at in told.items()}
+        self._inputs: list[Input] = []
+        self._by_place = logs.key == "place"
+        self._planned, self._taken, self._passed = 0, 0, 0
+        self._planned_spans = self._taken_spans = dict(self._scores_spans)
+        self._runs: deque[Run] = deque()
+        self._read: list[tuple[Run, ServedLabels]] = []
+        self._known: dict[int, set[bytes]] = {}
+        self._nowhere: list[ServedScores] = []
+        self.held, self.unreadable = 0, 0
+        self.named: Unreadable | None = None
+        self._scores_topic, self._labels_topic = logs.identities(cluster)
+        try:
+            self._scores_input = self._opened(logs.scores, scores)
+            self._labels_input = self._opened(logs.labels, told) if told else None
+        except BaseException:
+            self.close()
+            raise
+
+    def _opened(self, topic: str, positions: Mapping[int, int]) -> Input:
+        opened = self._cluster.input(topic, None)
+        self._inputs.append(opened)
+        opened.assign(positions)
+        return opened
+
+    def close(self) -> None:
+        """Let go of the broker."""
+        for opened in self._inputs:
+            opened.close()
+        self._inputs.clear()
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is held, or was passed over, that nothing more is read."""
+        return self.held >= MOST_HELD or self._passed >= MOST_PASSED
+
+    def read(self, most: int) -> int:
+        """Read at most so many records of each log that are at hand; return how many came.
+
+        Raises
+        ------
+        OffsetOutOfRange, TopicMissing, ConfigurationError, FatalError
+            As of `Input.poll`.
+        """
+        if self.full:
+            return 0
+        scores = self._scores_input.poll(most, 0.0)
+        if scores:
+            found = self._decoder.decode(scores)
+            self._scores.append(found.scores)
+            self.held += (2 if self._by_place else 1) * len(found.scores)
+            self.unreadable += found.unreadable
+            self.named = self.named or next(iter(found.named), None)
+            _move(self._scores_spans, scores.ends())
+        if self._labels_input is None:
+            return len(scores)
+        records = self._labels_input.poll(most, 0.0)
+        if records:
+            for partition, told in self._labels_decoder.decode(records):
+                self._labels.setdefault(partition, []).append(told)
+                self.held += len(told.keys)
+            _move(self._told_spans, records.ends())
+        return len(scores) + len(records)
+
+    def reached(self, scores: Mapping[int, int], told: Mapping[int, int]) -> bool:
+        """Tell whether all was read before these ends, as far as their partitions are followed."""
+        followed = [(self._scores_input, self._scores_spans, scores)]
+        if self._labels_input is not None:
+            followed.append((self._labels_input, self._told_spans, told))
+        return all(
+            max(end, opened.seen_end(p) or 0) >= ends.get(p, 0)
+            for opened, spans, ends in followed
+            for p, (_, end) in spans.items()
+        )
+
+    @property
+    def scored(self) -> int:
+        """How many scores were read."""
+        return sum(map(len, self._scores))
+
+    def read_labels(self) -> bool:
+        """Read labels that come with the points, of all scores that were read; return whether that is done.
+
+        About `AT_ONCE` records of the input are looked at in one call. A score counts once the labels of all scores
+        that were read by then were read, too: so the ranges name exactly what was joined.
+
+        Raises
+        ------
+        TopicMissing, TransientError, OffsetOutOfRange
+            If labels cannot be read.
+        """
+        if not self._by_place:
+            return True
+        limit = min(self._passed + AT_ONCE, MOST_PASSED)
+        with self._cluster.keeping():
+            while self._runs or self._planned < len(self._scores):
+                if self._passed >= limit:
+                    return self._passed >= MOST_PASSED
+                if not self._runs:
+                    self._plan()
+                if self._runs:
+                    run = self._runs.popleft()
+                    self._passed += run.end - run.begin + PORTION
+                    self._read += [(run, told) for _, told in read_run(self._cluster, self._logs, run)]
+                if not self._runs:
+                    self._take_over()
+        return True
+
+    def _plan(self) -> None:
+        """Look up where the rows of the scores stand that came since, as far as the input has such places."""
+        parts, self._planned = [*self._nowhere, *self._scores[self._planned :]], len(self._scores)
+        self._planned_spans = dict(self._scores_spans)
+        topic = self._logs.labels
+        named = {partition for part in parts for partition in np.unique(part.partition).tolist()}
+        existing = sorted(named & set(self._cluster.describe(topic).partitions))
+        there = {partition: self._cluster.log_range(topic, partition) for partition in existing}
+        runs, self._nowhere = runs_of(parts, there)
+        for run in runs:
+            # The same row may be scored again.
+            known = self._known.setdefault(run.partition, set())
+            fresh = {at: new for at, keys in run.keys.items() if (new := [key for key in keys if key not in known])}
+            known.update(key for keys in fresh.values() for key in keys)
+            if fresh:
+                self._runs.append(Run(run.partition, min(fresh), max(fresh) + 1, fresh))
+
+    def _take_over(self) -> None:
+        """Let count what was read as planned."""
+        for run, told in self._read:
+            self._labels.setdefault(run.partition, []).append(told)
+            begin, end = self._told_spans.get(run.partition, (run.begin, run.end))
+            self._told_spans[run.partition] = (min(begin, run.begin), max(end, run.end))
+        self._read.clear()
+        self._taken, self._taken_spans = self._planned, self._planned_spans
+
+    def joined(self) -> Served:
+        """Return the settled rows of what was read.
+
+        Raises
+        ------
+        TopicMissing, TransientError
+            If the broker does not say whether both topics are still the same.
+        Recreated
+            If a topic is not the one that was read.
+        """
+        scores = gathered(self._scores[: self._taken] if self._by_place else self._scores)
+        labels = {partition: joined_labels(parts) for partition, parts in self._labels.items()}
+        # Only now, after the newest record of both was fetched.
+        for topic, spans in zip((self._scores_topic, self._labels_topic), self.spans(), strict=True):
+            topic.confirm({partition: end for partition, (_, end) in spans.items()})
+        return joined_with(scores, labels, self._logs.models, settled=True)
+
+    def spans(self) -> tuple[Ranges, Ranges]:
+        """Return what was read of the scores, and of the labels, and counts."""
+        return dict(self._taken_spans if self._by_place else self._scores_spans), dict(self._told_spans)
+
+    @property
+    def nowhere(self) -> int:
+        """Scores that name a place which the input has not."""
+        return sum(map(len, self._nowhere))
+
+
+def _move(spans: dict[int, tuple[int, int]], ends: Mapping[int, int]) -> None:
+    for partition, end in ends.items():
+        spans[partition] = (spans[partition][0], end)

@@ -1,0 +1,83 @@
+"""`streamsvm worker`, `streamsvm backfill`, and the flag of `streamsvm train` that adopts what they learn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from consumers.help_texts import Command
+from consumers.on_demand import OptionsOnDemand, SettingsFlag, with_settings
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
+
+SECTIONS: Final = ("input", "events", "points", "registry", "coreset", "svm", "training", "worker")
+
+
+@with_settings(*SECTIONS)
+def worker_command(settings: Settings) -> None:
+    """Learn partitions of a topic for a trainer with --from-coresets, as one of several processes, until stopped."""
+    from consumers.host.runtime import (
+        Health,
+        configure_logging,
+        connect,
+        log_start,
+        spare_the_collector,
+        stop_on_signals,
+    )
+
+    stop = stop_on_signals()  # before the imports that take seconds
+    from consumers.branches.workers.group_worker import GroupWorker
+    from consumers.branches.workers.metrics import WORKER as METRICS
+    from consumers.host.supervision import Supervision
+    from consumers.host.web.server import HttpServer
+    from consumers.metrics import Metrics
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    settings.models()
+    connection = connect(settings, "worker")
+    metrics, health = Metrics(METRICS).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    spare_the_collector()
+    with HttpServer(settings.http, health, metrics.registry) as http, Supervision(health, stop), health.failing():
+        log_start(settings, http.url)
+        GroupWorker(settings, Cluster(connection), metrics, health, stop).run()
+
+
+@with_settings(*SECTIONS)
+def backfill_command(
+    settings: Settings,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=1024, help="Workers on this machine, each with partitions of its own. Default: one a processor."
+        ),
+    ] = None,
+) -> None:
+    """Learn what the input holds now for a trainer with --from-coresets, by several processes, and end."""
+    from consumers.branches.workers.backfill import backfill, processors
+    from consumers.host.runtime import configure_logging, connect, stop_on_signals
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    settings.models()
+    connection = connect(settings, "backfill")
+    status = backfill(settings, Cluster(connection), processes or processors(), stop_on_signals())
+    if status:
+        raise typer.Exit(status)
+
+
+def _from_coresets(settings: Settings) -> Settings:
+    from consumers.branches.workers.settings import from_coresets
+
+    return from_coresets(settings)
+
+
+WORKER: Final = Command(name="worker", run=worker_command, cls=OptionsOnDemand, after="config")
+BACKFILL: Final = Command(name="backfill", run=backfill_command, cls=OptionsOnDemand, after="worker")
+FROM_CORESETS: Final = SettingsFlag(
+    name="from_coresets",
+    help="Train on what `streamsvm worker` learned: training.from_coresets.",
+    settle=_from_coresets,
+)

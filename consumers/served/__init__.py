@@ -1,1 +1,0 @@
-"""Quality as served: scores joined with the labels that came later."""

@@ -1,0 +1,1 @@
+"""Several labels share one screened leaf (`coreset.class_screening`)."""

@@ -1,0 +1,140 @@
+"""The part ``join``: what a checkpoint has besides where labels come from a log of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.branches.late_labels.joining import PART, Joining, joining_of, with_joining
+from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedPoints, describes
+from streamsvm.checkpoint.parts import PartOf
+from streamsvm.checkpoint.snapshot import Snapshot
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.joining.joiner import JoinState, LogState
+from streamsvm.learning.cutting import Cut
+from streamsvm.points import Points, Position, Rows
+
+_DTYPES: Final = (np.uint64, np.int64, np.int64, np.int32, np.int8)
+
+
+def _require_columns(what: str, length: int, columns: Mapping[str, NDArray[Any]], dtypes: tuple[type, ...]) -> None:
+    """Refuse columns that are not of one length, each of its type."""
+    for (name, column), dtype in zip(columns.items(), dtypes, strict=True):
+        if column.shape != (length,) or column.dtype != dtype:
+            raise CorruptCheckpoint(f"{name} of {what} is described as {column.dtype} {column.shape}")
+
+
+@describes(LogState)
+class PlacedJoinLog(Form):
+    """Describes how far a log is merged."""
+
+    next: Position
+    time_ms: int
+    leader_epoch: int
+
+
+def _check_join(state: JoinState) -> None:
+    for kind, length in (("row", len(state.row_points)), ("early", state.early_key.size)):
+        names = (f"{kind}_{name}" for name in ("key", "time", "offset", "row", "sign"))
+        _require_columns("a join", length, {name: getattr(state, name) for name in names}, _DTYPES)
+
+
+@describes(JoinState, check=_check_join)
+class PlacedJoin(Form):
+    """Describes the join of a partition."""
+
+    features: PlacedJoinLog
+    labels: PlacedJoinLog
+    scalars: tuple[int, int, int, int]
+    counts: tuple[int, ...]
+    row_key: PlacedArray
+    row_time: PlacedArray
+    row_offset: PlacedArray
+    row_row: PlacedArray
+    row_sign: PlacedArray
+    row_points: PlacedPoints
+    early_key: PlacedArray
+    early_time: PlacedArray
+    early_offset: PlacedArray
+    early_row: PlacedArray
+    early_sign: PlacedArray
+
+
+def _waiting(points: Points, **columns: Any) -> Rows:
+    n = len(points)
+    _require_columns("rows that wait", n, columns, (np.int64,) * len(columns))
+    every = np.ones(n, np.bool_)
+    return Rows(partition=-1, last=~every, accepted=every, points=points, **columns)
+
+
+@describes(Rows, make=_waiting)
+class PlacedWaiting(Form):
+    """Describes rows that are joined and wait to be learned."""
+
+    offset: PlacedArray
+    row: PlacedArray
+    time_ms: PlacedArray
+    leader_epoch: PlacedArray
+    labels_offset: PlacedArray
+    points: PlacedPoints
+
+
+class SnapshotJoin(Form, tag_field="part", tag=PART):
+    """Of a snapshot: the log of the labels, and the joins of partitions."""
+
+    topic: str
+    topic_id: str
+    base: Pairs[Position]
+    partitions: Pairs[PlacedJoin]
+    waiting: Pairs[PlacedWaiting]
+
+
+class PartitionJoin(Form, tag_field="part", tag=PART):
+    """Of a partition: the offset after the newest record of the labels log that counted."""
+
+    labels_offset: int
+
+
+class CutJoin(Form, tag_field="part", tag=PART):
+    """Of a cut: the same of each partition."""
+
+    labels_offsets: Pairs[int]
+
+
+def _of_snapshot(snapshot: Snapshot) -> Mapping[str, Any]:
+    own = joining_of(snapshot)
+    assert own is not None
+    return {name: getattr(own, name) for name in SnapshotJoin.__struct_fields__}
+
+
+def _with_snapshot(
+    snapshot: Snapshot, base: Pairs[Position], partitions: Pairs[JoinState], waiting: Pairs[Rows], **fields: str
+) -> Snapshot:
+    joining = Joining(
+        base=dict(base),
+        partitions=dict(partitions),
+        waiting={partition: replace(rows, partition=partition) for partition, rows in waiting},
+        **fields,
+    )
+    return with_joining(snapshot, joining)
+
+
+def _with_cut(cut: Cut, labels_offsets: Pairs[int]) -> Cut:
+    return replace(cut, labels_offsets=dict(labels_offsets))
+
+
+SNAPSHOT: Final = PartOf(
+    "snapshot",
+    Part(
+        form=SnapshotJoin,
+        has=lambda snapshot: joining_of(snapshot) is not None,
+        of=_of_snapshot,
+        joined=_with_snapshot,
+    ),
+)
+PARTITION: Final = PartOf("partition", Part(form=PartitionJoin, has=lambda state: state.labels_offset >= 0))
+CUT: Final = PartOf("cut", Part(form=CutJoin, has=lambda cut: bool(cut.labels_offsets), joined=_with_cut))

@@ -1,0 +1,52 @@
+"""What a checkpoint holds of a join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
+from streamsvm.joining.joiner import JoinState
+from streamsvm.points import Position, Rows
+
+PART: Final = "join"
+"""The name of the part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joining(ReadAhead):
+    """A log of labels, and how far it is joined with the features.
+
+    Attributes
+    ----------
+    topic, topic_id : str
+        Of the labels.
+    base : mapping of partition to Position
+        Where labels began to count.
+    partitions : mapping of partition to JoinState
+    waiting : mapping of partition to Rows
+        Joined, and not learned yet; partitions in which nothing waits are left out.
+    """
+
+    topic: str
+    topic_id: str
+    base: Mapping[int, Position]
+    partitions: Mapping[int, JoinState]
+    waiting: Mapping[int, Rows]
+
+    @property
+    def ahead(self) -> Mapping[int, tuple[Position, int]]:
+        """How far the features are merged."""
+        logs = {partition: state.features for partition, state in self.partitions.items()}
+        return {partition: (log.next, log.leader_epoch) for partition, log in logs.items()}
+
+
+def joining_of(snapshot: Snapshot) -> Joining | None:
+    """Return the join of a checkpoint; None where labels come with the features."""
+    return snapshot.part(PART, Joining)
+
+
+def with_joining(snapshot: Snapshot, joining: Joining | None) -> Snapshot:
+    """Return a checkpoint with this join."""
+    return snapshot.with_part(PART, joining)

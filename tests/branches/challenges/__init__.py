@@ -1,0 +1,1 @@
+"""Tests of challenges, and of the quality as served."""

@@ -29,7 +29,7 @@ from consumers.settings import ScoringConfig
 from consumers.verify.verify import verify
 from streamsvm.kafka import Cluster, EmbeddedBroker
 from streamsvm.supports import markdown
-from tests.consumers.trainers import produce, records, run_until, settings_for, topic
+from tests.consumers.trainers import produce, records, run_until, settings_for
 
 with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
     settings, connection = settings_for("v", Path(directory)), broker.connection
@@ -49,8 +49,10 @@ with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
         stop.wait(0.1)
     stop.set()
     scorer.join(60.0)
-    report = verify(Cluster(connection), settings)
-    print(len(report.rows), report.clean, len(topic(connection, "v-scores")), app.__file__)
+    cluster = Cluster(connection)
+    report, partitions = verify(cluster, settings), cluster.describe("v-scores").partitions
+    scores = sum(len(list(cluster.read_to_end("v-scores", one, timeout_s=30.0))) for one in partitions)
+    print(len(report.rows), report.clean, scores, app.__file__)
 assert markdown()
 print(*sorted(name for name in sys.modules if name.startswith(BRANCH)))
 """

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from streamsvm.sockets import DAEMONS, LIBRARY, branches
+
 ROOT = Path(__file__).parents[2]
-REMOVABLE = ("challenges", "history")
-"""Branches of which nothing is left in the trunk that needs them."""
+BRANCHES = sorted({*branches(LIBRARY), *branches(DAEMONS)})
 OF_TESTS = ("__init__.py", "streams.py", "consumers/__init__.py", "consumers/trainers.py")
 
 LIVED = """
 import sys, tempfile, threading
-from datetime import UTC, datetime
 from pathlib import Path
 from consumers.cli import app
 from consumers.host.runtime import Health
@@ -91,10 +91,9 @@ def tree_without(branch: str, place: Path) -> Path:
     return place
 
 
-@pytest.mark.parametrize("branch", REMOVABLE)
+@pytest.mark.parametrize("branch", BRANCHES)
 def test_all_daemons_work_without_a_branch(branch: str, tmp_path: Path) -> None:
     """One version for each 40 rows is verified, each row is scored, and nothing looks for what was deleted."""
-    assert any((ROOT / package / "branches" / branch / "plug.py").exists() for package in ("streamsvm", "consumers"))
     tree = tree_without(branch, tmp_path)
     *_, lived, loaded = run_in(tree, branch, LIVED)
     assert lived == f"2 True 90 {tree / 'consumers' / 'cli' / 'app.py'}"

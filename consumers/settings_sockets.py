@@ -7,33 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 
 from streamsvm.sections import Options, Section, extended
 from streamsvm.sockets import DAEMONS, plugged
 
-if TYPE_CHECKING:
-    from consumers.settings import Settings
-
 SOCKET: Final = "settings"
 Kind = TypeVar("Kind", bound=BaseModel)
+Whole: TypeAlias = Any
+"""The `Settings`, whose class is made with what stands here, so that it has no name yet."""
 
 
-def _nothing(_: Settings) -> None:
+def _nothing(_: Whole) -> None:
     pass
 
 
-def _no_values(_: Settings) -> Mapping[str, Any]:
+def _no_values(_: Whole) -> Mapping[str, Any]:
     return {}
 
 
-def _no_topic(_: Settings) -> str:
+def _no_topic(_: Whole) -> str:
     return ""
 
 
-def _no_topics(_: Settings) -> tuple[str, ...]:
+def _no_topics(_: Whole) -> tuple[str, ...]:
     return ()
 
 
@@ -61,13 +60,13 @@ class SettingsOptions(Options):
         Shorter flags, by ``section__option``, of options that are given by hand.
     """
 
-    check: Callable[[Settings], None] = _nothing
-    settle: Callable[[Settings], None] = _nothing
-    axes: Callable[[Settings], Mapping[str, object]] = _no_values
-    models: Callable[[Settings], Mapping[str, object]] = _no_values
-    labels_topic: Callable[[Settings], str] = _no_topic
-    uses: Callable[[Settings], Mapping[str, str]] = _no_values
-    dead_letters: Callable[[Settings], tuple[str, ...]] = _no_topics
+    check: Callable[[Whole], None] = _nothing
+    settle: Callable[[Whole], None] = _nothing
+    axes: Callable[[Whole], Mapping[str, object]] = _no_values
+    models: Callable[[Whole], Mapping[str, object]] = _no_values
+    labels_topic: Callable[[Whole], str] = _no_topic
+    uses: Callable[[Whole], Mapping[str, str]] = _no_values
+    dead_letters: Callable[[Whole], tuple[str, ...]] = _no_topics
     short: Mapping[str, str] = field(default_factory=dict)
 
 

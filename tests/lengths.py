@@ -25,6 +25,8 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
         "1 a pending cut is kept as positions only",
     ),
     # A stretch on borders of spans, off them, and of everything; each further test has a trainer of its own.
+    # The trunk without a branch: on a real broker as on the embedded one.
+    "tests/branches/test_removed.py::test_a_stream_goes_through_without_it": ("*-embedded",),
     "tests/branches/history/test_building.py::test_a_model_of_a_stretch_is_of_exactly_its_rows": ("100-500", "0-640"),
     "tests/branches/history/test_building.py::test_where_a_bucket_cannot_be_made_again_nothing_is_changed": (),
     # The memory that keeps everything; those that forget are read again by the same code.
@@ -121,25 +123,25 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_cli.py::test_an_unreachable_broker_is_retryable": (),
     "tests/consumers/test_cli.py::test_replay_train_show_and_score_by_command_line": (),
     "tests/consumers/test_demo.py::test_the_demo_gives_the_same_models_every_time": (),
-    "tests/consumers/test_backfill.py::test_a_backfill_that_was_stopped_goes_on": (),
-    "tests/consumers/test_backfill.py::test_half_backfilled_and_half_streamed_is_all_streamed": (),
-    "tests/consumers/test_group_workers.py::test_a_group_of_workers_shares_partitions_out": (),
-    "tests/consumers/test_group_workers.py::test_a_reset_begins_anew_for_workers_too": (),
-    "tests/consumers/test_group_workers.py::test_a_stream_goes_on_from_one_process_to_workers_and_back": (),
-    "tests/consumers/test_group_workers.py::test_a_trainer_that_was_away_goes_on_past_what_retention_took": (),
-    "tests/consumers/test_group_workers.py::test_a_trainer_without_its_newest_checkpoints_adopts_what_is_there": (),
-    "tests/consumers/test_group_workers.py::test_foreign_records_are_passed_over_by_name": (),
-    "tests/consumers/test_group_workers.py::test_split_brain_for_a_whole_run_changes_nothing": (),
+    "tests/branches/workers/test_backfill.py::test_a_backfill_that_was_stopped_goes_on": (),
+    "tests/branches/workers/test_backfill.py::test_half_backfilled_and_half_streamed_is_all_streamed": (),
+    "tests/branches/workers/test_group_workers.py::test_a_group_of_workers_shares_partitions_out": (),
+    "tests/branches/workers/test_group_workers.py::test_a_reset_begins_anew_for_workers_too": (),
+    "tests/branches/workers/test_group_workers.py::test_a_stream_goes_on_from_one_process_to_workers_and_back": (),
+    "tests/branches/workers/test_group_workers.py::test_a_trainer_that_was_away_goes_on_past_what_retention_took": (),
+    "tests/branches/workers/test_group_workers.py::test_a_trainer_without_newest_checkpoints_adopts_what_is_there": (),
+    "tests/branches/workers/test_group_workers.py::test_foreign_records_are_passed_over_by_name": (),
+    "tests/branches/workers/test_group_workers.py::test_split_brain_for_a_whole_run_changes_nothing": (),
     "tests/consumers/test_models.py::test_the_commands_do_and_show_it": (),
     "tests/consumers/test_scorer.py::test_a_broker_that_restarts_costs_no_point": (),
     "tests/consumers/test_scorer.py::test_scorers_that_come_and_go_score_each_point_once": (),
     "tests/consumers/test_verify.py::test_the_command_says_what_it_found": (),
-    "tests/consumers/test_workers.py::test_a_replay_ends_exactly_at_the_newest_version": (),
-    "tests/consumers/test_workers.py::test_a_stream_goes_on_through_restarts_and_changes_of_the_number_of_workers": (),
-    "tests/consumers/test_workers.py::test_a_worker_ends_with_its_trainer": (),
-    "tests/consumers/test_workers.py::test_a_wrong_stream_is_refused_by_the_worker_that_reads_it": (),
-    "tests/consumers/test_workers.py::test_new_partitions_are_taken_up": (),
-    "tests/consumers/test_workers.py::test_workers_write_dead_letters": (),
+    "tests/branches/workers/test_workers.py::test_a_replay_ends_exactly_at_the_newest_version": (),
+    "tests/branches/workers/test_workers.py::test_a_stream_goes_on_through_restarts_and_other_numbers_of_workers": (),
+    "tests/branches/workers/test_workers.py::test_a_worker_ends_with_its_trainer": (),
+    "tests/branches/workers/test_workers.py::test_a_wrong_stream_is_refused_by_the_worker_that_reads_it": (),
+    "tests/branches/workers/test_workers.py::test_new_partitions_are_taken_up": (),
+    "tests/branches/workers/test_workers.py::test_workers_write_dead_letters": (),
     "tests/faults/test_group_workers.py::test_a_kill_at_a_named_point_of_a_trainer_changes_nothing": (),
     "tests/faults/test_group_workers.py::test_a_kill_at_a_named_point_of_a_worker_changes_nothing": (
         "coresets.parts:3",
@@ -147,7 +149,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/faults/test_group_workers.py::test_kills_and_a_stop_of_workers_change_nothing": (),
     "tests/faults/test_group_workers.py::test_two_groups_that_own_everything_change_nothing": (),
     "tests/faults/test_workers.py::test_kills_and_stops_of_workers_change_nothing": (),
-    "tests/learning/test_coreset_log.py::test_at_every_prefix_the_highest_manifest_is_complete": (
+    "tests/branches/workers/test_coreset_log.py::test_at_every_prefix_the_highest_manifest_is_complete": (
         "coreset0",
         "coreset7",
     ),
@@ -199,15 +201,15 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # scikit-learn's checks: one linear and one kernel machine of each estimator, each by itself.
     "tests/estimators/test_coresetsvc.py::test_scikit_learns_checks": ("CoresetSVC(C=1.0,tol=1e-08)-*",),
     "tests/estimators/test_coresetsvc.py::test_what_reduction_breaks_is_listed": ("smallest0",),
-    "tests/estimators/test_stdasvc.py::test_scikit_learns_checks": (
+    "tests/drop_in/test_stdasvc.py::test_scikit_learns_checks": (
         "STDASVC(gamma=0.1,tol=1e-10)-*",
         "STDASVC(kernel='sigmoid')-*",
     ),
-    "tests/estimators/test_single.py::test_scikit_learns_checks": (
+    "tests/drop_in/test_single.py::test_scikit_learns_checks": (
         "STDASVR(gamma=0.1,tol=1e-10)-*",
         "STDAOneClassSVM(gamma=0.1,tol=1e-10)-*",
     ),
-    "tests/estimators/test_linear.py::test_scikit_learns_checks": (
+    "tests/drop_in/test_linear.py::test_scikit_learns_checks": (
         "STDALinearSVC(loss='hinge',max_iter=1000000,tol=1e-10)-*",
     ),
     # Hostile bytes: the first quarter of the same sequence.

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from streamsvm.delivery import Begin, Delivery, Present, Resume
     from streamsvm.delivery.pipeline import Pipeline
     from streamsvm.kafka import TopicInfo
-    from streamsvm.learning.combiner import Combiner
-    from streamsvm.learning.learner import Learner
+    from streamsvm.learning.partitions import Partitions
     from streamsvm.learning.recipe import Origin
     from streamsvm.model.version import Version
     from streamsvm.points import Position, Positions, Rows
@@ -161,7 +160,7 @@ class Attachment:
         """The incarnation whose newest version this one continues; 0: there is none."""
         return 0
 
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner | None:
+    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """Return what takes the place of the learner; None: nothing does."""
 
     def prepare(self) -> None:
@@ -264,7 +263,7 @@ class Attachments:
         """See `Attachment.continues`."""
         return max((one.continues for one in self.all), default=0)
 
-    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner | None:
+    def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """See `Attachment.learner`; the first answer counts."""
         for one in self.all:
             learner = one.learner(config, base)

@@ -27,9 +27,9 @@ from streamsvm.crashpoints import crash_point
 from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
-from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut, LearnerState
 from streamsvm.learning.learner import Learner
+from streamsvm.learning.partitions import Partitions
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
 from streamsvm.registry.onnx_copy import require_onnx
@@ -54,7 +54,7 @@ class Started:
         The input.
     base : dict of partition to Position
         Where the incarnation began in each partition; new partitions are added.
-    learner : Learner or Combiner
+    learner : Partitions
     waiting : Cut, TakenCut or None
         The checkpoint's cut, if it is still to be published.
     sequence : int
@@ -70,7 +70,7 @@ class Started:
 
     topic: TopicInfo
     base: dict[int, Position]
-    learner: Learner | Combiner
+    learner: Partitions
     waiting: DueCut | None
     sequence: int
     settings: Settings
@@ -168,8 +168,8 @@ class Startup:
         """Return a checkpoint of this model with what others have learned since."""
         return self._attachments.recalled(snapshot) if snapshot.name == self._settings.name else snapshot
 
-    def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Learner | Combiner:
-        """Return who learns, or adopts what others learned."""
+    def _learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions:
+        """Return who learns, or stands in the place of who does."""
         other = self._attachments.learner(config, base)
         return Learner(config, base, self._settings.training.every_leaves) if other is None else other
 

@@ -19,10 +19,8 @@ from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.reading import Ends, Reading, Step
 from streamsvm.errors import StateError
-from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import DueCut
-from streamsvm.learning.learner import Learner
-from streamsvm.learning.partition_state import PartitionState
+from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
 from streamsvm.points import Position, Rows
 
@@ -33,7 +31,7 @@ class Pipeline(Reading):
     Parameters
     ----------
     delivery : Delivery
-    learner : Learner or Combiner
+    learner : Partitions
     config : ModelConfig
     name, topic, topic_id : str
         Of the model and of its input; the id is empty where the broker tells none.
@@ -55,7 +53,7 @@ class Pipeline(Reading):
     def __init__(
         self,
         delivery: Delivery,
-        learner: Learner | Combiner,
+        learner: Partitions,
         config: ModelConfig,
         *,
         name: str,
@@ -112,23 +110,6 @@ class Pipeline(Reading):
             if not self.backlog:
                 return
             yield self._learn_rows(self.backlog.popleft())
-
-    def adopt(self, states: Mapping[int, PartitionState], leaves: int, read_to: Mapping[int, int]) -> None:
-        """Take over what others have learned of some partitions; only where the learner is a combiner.
-
-        Parameters
-        ----------
-        states : mapping of partition to PartitionState
-        leaves : int
-            Leaves completed since the states before.
-        read_to : mapping of partition to int
-            As of `Reading.read_to`, of those who learned.
-        """
-        assert isinstance(self.learner, Combiner)
-        self.learner.adopt(states, leaves)
-        positions = self.learner.positions
-        told = {**self._read_to, **read_to}
-        self._read_to = {p: offset for p, offset in told.items() if offset > positions[p].offset}
 
     def _compared(self) -> str:
         """Compare the training set at exactly the newest version's cut with the one that it was trained on.

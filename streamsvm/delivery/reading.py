@@ -16,8 +16,7 @@ from typing import Final, Protocol
 
 from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, Learned
 from streamsvm.errors import StateError
-from streamsvm.learning.combiner import Combiner
-from streamsvm.learning.learner import Learner
+from streamsvm.learning.partitions import Partitions
 from streamsvm.points import Position, Positions, Rows
 
 Ends = Mapping[int, int | None]
@@ -67,8 +66,8 @@ class Reading:
     Parameters
     ----------
     goal : Goal
-    learner : Learner or Combiner
-        Of a combiner nothing is read here: no rows are ever offered.
+    learner : Partitions
+        Whoever takes over what others learned is offered no rows.
     name, topic : str
         Of the model and of its input.
     read_to : mapping of partition to int
@@ -81,7 +80,7 @@ class Reading:
     def __init__(
         self,
         goal: Goal,
-        learner: Learner | Combiner,
+        learner: Partitions,
         *,
         name: str,
         topic: str,
@@ -172,15 +171,20 @@ class Reading:
         """Note where reading goes on although no position does: past markers of transactions and aborted records."""
         if self._keeps_rows:  # who makes the rows knows how far it has read
             return
-        positions = self.learner.positions
+        positions, passed = self.learner.positions, {}
         for partition, fetched in self._fetched.items():
             end = ends.get(partition)
             learned = max(positions[partition], Position(self._read_to.get(partition, 0)))
             # Only where everything fetched is learned: else the end would step over rows that still wait.
             if end is not None and learned >= Position(fetched):
-                self._read_to[partition] = end
+                passed[partition] = end
+        self.read_on_at(passed)
+
+    def read_on_at(self, read_to: Mapping[int, int]) -> None:
+        """Note offsets at which to read on, since nothing to learn lies between them and the positions."""
+        positions = self.learner.positions
         # Where a position has passed the note, the note says nothing any more.
-        self._read_to = {p: offset for p, offset in self._read_to.items() if offset > positions[p].offset}
+        self._read_to = {p: at for p, at in {**self._read_to, **read_to}.items() if at > positions[p].offset}
 
     @property
     def ahead(self) -> dict[int, int]:
@@ -219,7 +223,6 @@ class Reading:
         # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
         # be learned.
         known = rows.index_of(self.learner.position(rows.partition))
-        assert isinstance(self.learner, Learner), "rows are offered where they are learned"
         published = self._goal.published_cut if self._again else {}
         done = self.learner.learn(rows, until=published.get(rows.partition))
         rest = rows.slice(done, len(rows))

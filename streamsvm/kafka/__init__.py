@@ -12,10 +12,10 @@ from streamsvm.kafka.connection import RESERVED, Connection, Option
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
+from streamsvm.kafka.group_member import GroupMember, GroupProtocol
 from streamsvm.kafka.log import Mark, Marks, Place
 from streamsvm.kafka.membership import MemberProgress, Subscription
 from streamsvm.kafka.outbox import Outbox
-from streamsvm.kafka.ownership import FixedShare, GroupMember, GroupProtocol, Ownership
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
@@ -33,7 +33,6 @@ __all__ = [
     "Connection",
     "DamagedBatch",
     "EmbeddedBroker",
-    "FixedShare",
     "GroupMember",
     "GroupProtocol",
     "GroupSlots",
@@ -47,7 +46,6 @@ __all__ = [
     "Option",
     "Outbox",
     "OutcomeUnknown",
-    "Ownership",
     "Place",
     "Process",
     "PublishRefused",

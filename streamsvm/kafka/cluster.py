@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager
 
 from streamsvm.kafka.connection import Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
+from streamsvm.kafka.group_member import GroupMember, GroupProtocol
 from streamsvm.kafka.log import Mark, Marks, Place, Start, log_range, start_positions
 from streamsvm.kafka.membership import Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
-from streamsvm.kafka.ownership import FixedShare, GroupMember, GroupProtocol
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
@@ -357,10 +357,6 @@ class Cluster:
     def member(self, topic: str, *, group: str, protocol: GroupProtocol = "classic") -> GroupMember:
         """Make a member of a group that says whose partitions are whose, and reads nothing."""
         return GroupMember(self._connection, topic, group=group, protocol=protocol)
-
-    def fixed_share(self, topic: str, *, ordinal: int, of: int, look_every_s: float) -> FixedShare:
-        """Make the share of one of so many workers; blocks and raises as `describe`."""
-        return FixedShare(self._connection, topic, ordinal=ordinal, of=of, look_every_s=look_every_s)
 
     # ------------------------------------------------------------------ writers
 

@@ -51,15 +51,7 @@ class Learner(Partitions):
             self._partitions[partition].begin_after(learned)
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
-        """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
-
-        Rows before the partition's position are passed over: they are learned already.
-
-        Returns
-        -------
-        int
-            How many of `rows` are done with; the rest must be offered again.
-        """
+        """See `Partitions.learn`."""
         held = self._partitions[rows.partition]
         done = rows.index_of(held.position)
         stop = len(rows) if until is None else rows.index_of(until)

@@ -1,13 +1,14 @@
 """The structures of all partitions: what they hold, and cuts of them, whoever learns the rows.
 
-`streamsvm.learning.learner` learns rows itself; `streamsvm.learning.combiner` adopts what others learned. Neither knows
-I/O, clock or threads.
+`streamsvm.learning.learner` learns them itself; a branch may take over what others learned. Neither knows I/O, clock or
+threads.
 
 Invariant: what a cut is made from is fixed when it is taken, and is never a promise about a later state.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Final
 
 from streamsvm.config import ModelConfig
@@ -19,14 +20,14 @@ from streamsvm.learning.memories import Horizon
 from streamsvm.learning.partition import Partition
 from streamsvm.learning.partition_state import OpenLeaf
 from streamsvm.learning.tasks import Task, task_of
-from streamsvm.points import Position, Positions
+from streamsvm.points import Position, Positions, Rows
 
 SHORT: Final = 10
 """A horizon is short if it has less than one part in so many of its partition's rows."""
 
 
-class Partitions:
-    """The structures of all partitions, and when a cut of them is due.
+class Partitions(ABC):
+    """The structures of all partitions, and when a cut of them is due: what a pipeline needs of who learns.
 
     Parameters
     ----------
@@ -45,6 +46,18 @@ class Partitions:
         self._cutter = Cutter(config, self._task, every_leaves)
         self._of_cuts = Observed()
         self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
+
+    @abstractmethod
+    def learn(self, rows: Rows, until: Position | None = None) -> int:
+        """Learn rows of one partition until they end, a cut falls due, or `until` is reached.
+
+        Rows before the partition's position are passed over: they are learned already.
+
+        Returns
+        -------
+        int
+            How many of `rows` are done with; the rest must be offered again.
+        """
 
     def _begun(self, partition: int, base: Positions) -> Partition:
         return Partition(partition, base[partition], self._config, self._task)

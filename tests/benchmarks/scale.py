@@ -46,9 +46,9 @@ from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
+from streamsvm.branches.workers.handing import Sender
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.records import Sender
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.cutting import LearnerState

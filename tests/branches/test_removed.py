@@ -1,115 +1,97 @@
-"""A branch whose folders are deleted is missed by nobody: trainer, scorer, page and `verify` work without it."""
+"""The trunk without a branch: each in `REMOVABLE` is deleted from a copy of the tree, and everything else goes on."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import pytest
 
-from streamsvm.sockets import DAEMONS, LIBRARY, branches
+from consumers.help_texts import Command
+from streamsvm.sockets import DAEMONS, branches, import_name, plugs
+from tests.branches.removed import IMPORTS, PACKAGES, copy_without, run_in, stream_in
+from tests.brokers.fixtures import TestBroker
+from tests.forked import ROOT
 
-ROOT = Path(__file__).parents[2]
-BRANCHES = sorted({*branches(LIBRARY), *branches(DAEMONS)})
-OF_TESTS = ("__init__.py", "streams.py", "consumers/__init__.py", "consumers/trainers.py")
-
-LIVED = """
-import sys, tempfile, threading
-from pathlib import Path
-from consumers.cli import app
-from consumers.host.runtime import Health
-from consumers.metrics import SCORER, Metrics
-from consumers.page.site import site_of
-from consumers.scorer.components import ScorerComponents
-from consumers.scorer.scorer import Scorer
-from consumers.settings import ScoringConfig
-from consumers.verify.verify import verify
-from streamsvm.kafka import Cluster, EmbeddedBroker
-from streamsvm.supports import markdown
-from tests.consumers.trainers import produce, records, run_until, settings_for
-
-with EmbeddedBroker() as broker, tempfile.TemporaryDirectory() as directory:
-    settings, connection = settings_for("v", Path(directory)), broker.connection
-    scoring = ScoringConfig(topic=settings.input.topic, output_topic="v-scores", group="v-scorer")
-    settings = settings.model_copy(update={"scoring": scoring})
-    produce(connection, settings.input.topic, records(90))
-    trained = run_until(settings, connection, 90)
-    answer = site_of(settings, trained.board, trained.metrics, trained.health)
-    assert answer("/").body and answer("/status.json").body
-    stop, metrics = threading.Event(), Metrics(SCORER)
-    parts = ScorerComponents(connection=connection, metrics=metrics, health=Health(stuck_after_s=60.0), stop=stop)
-    scorer = threading.Thread(target=Scorer(settings, parts).run, daemon=True)
-    scorer.start()
-    for _ in range(600):
-        if metrics.registry.get_sample_value("streamsvm_scored_points_total") == 90:
-            break
-        stop.wait(0.1)
-    stop.set()
-    scorer.join(60.0)
-    cluster = Cluster(connection)
-    report, partitions = verify(cluster, settings), cluster.describe("v-scores").partitions
-    scores = sum(len(list(cluster.read_to_end("v-scores", one, timeout_s=30.0))) for one in partitions)
-    print(len(report.rows), report.clean, scores, app.__file__)
-assert markdown()
-print(*sorted(name for name in sys.modules if name.startswith(BRANCH)))
-"""
-"""A small stream that a trainer learns, a scorer scores and `verify` recomputes; then the branch's modules."""
-GATED = """
-from consumers.loader import load
-try:
-    load({"points": {"dimension": 3}, "output": {"gate": "shadow"}})
-except Exception as error:
-    print(error)
-"""
+REMOVABLE: Final = tuple(sorted({*branches(), *branches(DAEMONS)}))
+OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
+    "challenges": ("output.gate", {"output": {"gate": "shadow"}}),
+    "history": ("archive", {"archive": {"directory": "/nowhere"}}),
+    "late_labels": ("labels", {"labels": {"topic": "labels"}}),
+    "memories": ("coreset.window_points", {"coreset": {"window_points": 1_000}}),
+    "workers": ("training.workers", {"training": {"workers": 2}}),
+}
+"""An option that only exists with a branch, and settings that give it; the others have none of their own."""
 
 
-def run_in(tree: Path, branch: str, program: str) -> list[str]:
-    """Run a program over the modules of a tree; return the lines that it prints."""
-    begins = tuple(f"{root}.branches.{branch}" for root in ("streamsvm", "consumers"))
-    where = {**os.environ, "PYTHONPATH": str(tree)}
-    text = f"BRANCH = {begins}\n{program}"
-    ran = subprocess.run([sys.executable, "-c", text], cwd=tree, env=where, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout.splitlines()
+@pytest.fixture(scope="module", params=REMOVABLE)
+def branch(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
 
 
-def tree_without(branch: str, place: Path) -> Path:
-    """Copy the packages without a branch, and of the tests only what makes a small stream."""
-    folders = {ROOT / package / "branches" / branch for package in ("streamsvm", "consumers")}
-
-    def left_out(folder: str, names: list[str]) -> set[str]:
-        return {name for name in names if Path(folder) / name in folders}
-
-    for package in ("streamsvm", "consumers"):
-        shutil.copytree(ROOT / package, place / package, ignore=left_out)
-    for name in OF_TESTS:
-        (place / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / "tests" / name, place / "tests" / name)
-    return place
+@pytest.fixture(scope="module")
+def tree(branch: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy without the branch."""
+    return copy_without(branch, tmp_path_factory.mktemp(f"without-{branch}"))
 
 
-@pytest.mark.parametrize("branch", BRANCHES)
-def test_all_daemons_work_without_a_branch(branch: str, tmp_path: Path) -> None:
-    """One version for each 40 rows is verified, each row is scored, and nothing looks for what was deleted."""
-    tree = tree_without(branch, tmp_path)
-    *_, lived, loaded = run_in(tree, branch, LIVED)
-    assert lived == f"2 True 90 {tree / 'consumers' / 'cli' / 'app.py'}"
-    assert loaded == ""
+def test_nothing_of_it_is_left(branch: str, tree: Path) -> None:
+    """The branch is in the tree, and not in the copy, which has all other modules."""
+    begun = 0
+    for package in PACKAGES:
+        names = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
+        left = {str(path.relative_to(tree)) for path in (tree / package).rglob("*.py")}
+        assert names >= left
+        assert all(name.startswith(f"{package}/branches/{branch}/") for name in names - left)
+        begun += f"{package}/branches/{branch}/__init__.py" in names - left
+    assert begun  # on one side at least
 
 
-def test_options_of_a_removed_branch_are_unknown(tmp_path: Path) -> None:
+def test_every_other_module_can_be_imported(tree: Path) -> None:
+    """None of the trunk, and none of another branch, needs it."""
+    assert run_in(tree, "-c", IMPORTS, str(tree)).strip() == ""
+
+
+def test_a_module_that_needs_it_would_be_found(branch: str, tree: Path) -> None:
+    """The check can fail: planted in the copy, for as long as this takes."""
+    planted = tree / "consumers" / "planted.py"
+    package = next(one for one in PACKAGES if (ROOT / one / "branches" / branch).exists())
+    planted.write_text(f"import {package}.branches.{branch}\n")
+    try:
+        assert "consumers.planted: ModuleNotFoundError" in run_in(tree, "-c", IMPORTS, str(tree))
+    finally:
+        planted.unlink()
+
+
+def test_help_lists_what_is_left(branch: str, tree: Path) -> None:
+    """All commands but those of the branch."""
+    commands = {where: import_name(where) for where in plugs("commands", DAEMONS)}
+    top = {where: one.name for where, one in commands.items() if isinstance(one, Command) and not one.group}
+    listed = {line.split()[1] for line in run_in(tree, "-m", "consumers", "--help").splitlines() if line[:2] == "│ "}
+    gone = {name for where, name in top.items() if where.startswith(f"{DAEMONS}.{branch}.")}
+    assert {"train", "score", "verify"} | set(top.values()) - gone <= listed
+    assert not gone & listed
+
+
+def test_its_options_are_unknown(branch: str, tree: Path) -> None:
     """They are refused as any other name that there is not."""
-    said = "\n".join(run_in(tree_without("challenges", tmp_path), "challenges", GATED))
-    assert "output.gate: there is no such option" in said
+    if branch not in OPTIONS:
+        pytest.skip(f"no option exists only with {branch}")
+    option, given = OPTIONS[branch]
+    program = "import json, sys\nfrom consumers.loader import load\ntry: load(json.loads(sys.argv[1]))\n"
+    program += "except Exception as error: print(error)"
+    said = run_in(tree, "-c", program, json.dumps({"points": {"dimension": 3}, **given}))
+    assert option in said
+    assert "there is no such option" in said
 
 
-def test_what_is_missed_would_be_found(tmp_path: Path) -> None:
-    """The check can fail: a trunk that needs the branch ends with an error."""
-    tree = tree_without("challenges", tmp_path)
-    loader = tree / "consumers" / "verify" / "verify.py"
-    loader.write_text(loader.read_text() + "\nfrom consumers.branches.challenges import judging\n")
-    with pytest.raises(AssertionError, match=r"consumers\.branches\.challenges"):
-        run_in(tree, "challenges", LIVED)
+def test_a_stream_goes_through_without_it(broker: TestBroker, tree: Path) -> None:
+    """Versions are published, points are scored, pages answer, and `verify` makes every version again."""
+    servers = str(broker.connection.options["bootstrap.servers"])
+    found = stream_in(tree, *([] if broker.kind == "embedded" else ["--bootstrap-servers", servers]))
+    assert found["outcomes"]
+    assert set(found["outcomes"]) == {"identical"}
+    assert (found["status"], found["scores"]) == (0, 50)

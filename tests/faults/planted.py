@@ -35,6 +35,7 @@ from consumers.host.web.connections import Connections
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
 from consumers.streams.dead_letters import DeadLetters
+from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.ingest.decoder import Decoded, PointDecoder
@@ -50,7 +51,6 @@ from streamsvm.kafka import (
     TopicInfo,
 )
 from streamsvm.kafka.failures import Fault
-from streamsvm.learning.combiner import Combiner
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key

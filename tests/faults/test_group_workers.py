@@ -18,7 +18,7 @@ import pytest
 
 from consumers.settings import Settings
 from streamsvm.kafka import Connection
-from tests.consumers.group_workers import check_topic
+from tests.branches.workers.group_workers import check_topic
 from tests.consumers.trainers import records
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import check_counts, check_promise

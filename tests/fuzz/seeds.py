@@ -18,7 +18,7 @@ from streamsvm.branches.history.forgotten import Listed
 from streamsvm.branches.history.forgotten import encode as encode_forgotten
 from streamsvm.branches.history.store import Identity
 from streamsvm.branches.history.stretches import archived
-from streamsvm.checkpoint.coreset_log import FORMAT, Manifest, Opening, Part, place
+from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, Part, place
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import dead_letter as deadletter

@@ -46,9 +46,9 @@ from streamsvm.branches.challenges.served import ServedLabels, served
 from streamsvm.branches.history import forgotten
 from streamsvm.branches.history.erased import decode_erased
 from streamsvm.branches.history.store import Identity
+from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
-from streamsvm.checkpoint.coreset_log import PartitionLog
 from streamsvm.config import PointsConfig, PointsFormat, points_of
 from streamsvm.delivery import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage

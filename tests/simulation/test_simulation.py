@@ -32,7 +32,6 @@ from tests.simulation.world import IDLE_TURNS, LONGEST_DOUBT_S, Life, Profile, V
 
 NOT_SIMULATED = {
     "member",
-    "fixed_share",
     "connection",
     "tail",
     "subscription",

@@ -41,7 +41,10 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.trainer.source import InputOnly
-from streamsvm.checkpoint.coreset_log import FORMAT, Complete, Opening, PartitionLog, PartitionWriter
+from streamsvm.branches.workers.combiner import adopt
+from streamsvm.branches.workers.coreset_log import PartitionLog
+from streamsvm.branches.workers.coreset_records import FORMAT, Complete, Opening
+from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends
@@ -358,7 +361,7 @@ class Adopting(InputOnly):
         if again:
             self._note_read_to(partition, one, again)
         if again and one.read_to is not None:
-            self._pipeline.adopt({}, 0, {partition: one.read_to})
+            adopt(self._pipeline, {}, 0, {partition: one.read_to})
 
     def _note_read_to(self, partition: int, one: _Followed, told: Mapping[str, bytes]) -> None:
         read_to, watermark = number_of(told, READ_TO), number_of(told, WATERMARK)
@@ -390,7 +393,7 @@ class Adopting(InputOnly):
                 read_to[partition] = one.read_to
             self._metrics.increase("streamsvm_coresets_adopted")
         if states:
-            self._pipeline.adopt(states, leaves, read_to)
+            adopt(self._pipeline, states, leaves, read_to)
 
     def _score(self, one: _Followed, complete: Complete, *, again: bool) -> None:
         """Let rows be scored that no manifest brought before; while reading again the newest version knows them."""

@@ -12,11 +12,11 @@ from consumers.branches.workers.settings import TrainingByWorkers, coresets_topi
 from consumers.streams.abandonable import Stopped
 from consumers.trainer.attachment import Attachment, Making, World
 from consumers.trainer.source import Source
+from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import TopicInfo
-from streamsvm.learning.combiner import Combiner
 from streamsvm.points import Position
 from streamsvm.sections import section
 

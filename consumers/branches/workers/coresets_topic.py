@@ -1,6 +1,6 @@
 """The coresets topic on a broker: what it must be like, how it is read to its end, and how it is written.
 
-What its records mean is `streamsvm.checkpoint.coreset_log`.
+What its records mean is `streamsvm.branches.workers.coreset_records`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from consumers.branches.workers.settings import TrainingByWorkers, coresets_topi
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import OwnTopics
-from streamsvm.checkpoint.coreset_log import PIECE_BYTES, Opening, PartitionLog, Publication
+from streamsvm.branches.workers.coreset_log import PartitionLog
+from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
+from streamsvm.branches.workers.coreset_writer import Publication
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing

@@ -52,13 +52,13 @@ from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.trainer.intake import NothingValid
 from consumers.trainer.source import InputOnly
-from streamsvm.checkpoint.records import Receiver, Sender
+from streamsvm.branches.workers.combiner import Told, adopt, combiner_of
+from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends, Goal
 from streamsvm.errors import TransientError
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection
 from streamsvm.kafka import Connection, Record
-from streamsvm.learning.combiner import Combiner, Told
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Position, Positions, Rows
 from streamsvm.sections import section
@@ -275,7 +275,7 @@ class Crew(InputOnly):
         monotonic: Callable[[], float],
     ) -> None:
         self._settings = settings
-        self._pipeline = pipeline
+        self._pipeline, self._combiner = pipeline, combiner_of(pipeline)
         self._goal = goal
         self._hands = hands
         self._note = note
@@ -311,11 +311,6 @@ class Crew(InputOnly):
     def _valid(self) -> bool:
         told = [one.progress for one in self._told if one.progress is not None]
         return any(one.valid for one in told)
-
-    @property
-    def _combiner(self) -> Combiner:
-        assert isinstance(self._pipeline.learner, Combiner)
-        return self._pipeline.learner
 
     @property
     def ends(self) -> Ends:
@@ -563,7 +558,7 @@ class Crew(InputOnly):
         answers, self._answers, self._asked_at = self._answers, {}, None
         for number, (message, states) in answers.items():
             leaves, self._told[number].handed = self._told[number].handed, 0
-            self._pipeline.adopt(states, leaves, message.read_to)
+            adopt(self._pipeline, states, leaves, message.read_to)
 
 
 def plain(settings: Settings) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     tell_faults,
 )
+from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
@@ -43,14 +44,15 @@ from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
 from consumers.trainer import kernels
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
-from streamsvm.checkpoint.coreset_log import Opening, PartitionWriter, newest_rows
+from streamsvm.branches.workers.coreset_records import Opening, newest_rows
+from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
 from streamsvm.delivery.events import Learned
 from streamsvm.delivery.reading import Reach, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.kafka import Cluster, OffsetOutOfRange, Ownership, TopicInfo
+from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
@@ -254,8 +256,8 @@ class GroupWorker:
         settings, worker = self._settings, section(self._settings, WorkerConfig)
         if worker.ordinal is not None and worker.of is not None:
             every_s = settings.input.watch_interval_s
-            return self._cluster.fixed_share(
-                settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
+            return FixedShare(
+                self._cluster, settings.input.topic, ordinal=worker.ordinal, of=worker.of, look_every_s=every_s
             )
         group = worker.group or f"streamsvm-{settings.name}-workers"
         return self._cluster.member(settings.input.topic, group=group, protocol=worker.group_protocol)

@@ -53,7 +53,7 @@ from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.trainer import kernels
 from consumers.trainer.intake import Intake
-from streamsvm.checkpoint.records import Receiver, Sender
+from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.delivery.events import CaughtUp, Learned
 from streamsvm.delivery.reading import Reach, Reading
 from streamsvm.errors import StateError, StreamsvmError, TransientError

@@ -1,0 +1,251 @@
+"""Records of the coresets topic: their keys and their bytes.
+
+A partition of the topic holds what was learned of the input's partition of the same number:
+
+- an *opening*, written by the trainer: which incarnation of which model begins where, under which configuration;
+- *parts*: a bucket; the *rest* of a partition (open leaf, screen, audit sample); its *newest rows*. A part is named by
+  its place in the input and the SHA-256 of its bytes, and lies in the log as pieces of at most `PIECE_BYTES`;
+- *manifests*: a position, and the names of all parts that make up the partition there.
+
+In which order they are written is `streamsvm.branches.workers.coreset_writer`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from streamsvm.checkpoint.forms import Form, Parts, PlacedArray, PlacedParts, PlacedPoints, StateWriter, describes
+from streamsvm.checkpoint.forms import Part as NamedPart
+from streamsvm.checkpoint.framing import Frame
+from streamsvm.config import ModelConfig
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.learning.partition_state import PartitionState
+from streamsvm.places import Count, Incarnation, Offset, Partition, Row
+from streamsvm.points import Position, Rows
+
+FORMAT: Final = 1
+"""Of openings, manifests and keys; it is part of every key, so another format's records are another incarnation's."""
+PIECE_BYTES: Final = 768 * 1024
+"""Most bytes of a record: below 1 MB, which brokers and clients take by default."""
+NEWEST_ROWS: Final = 1_000
+"""Newest rows that manifests of all `coreset.max_partitions` partitions carry together: a gate's window."""
+LEAST_NEWEST_ROWS: Final = 16
+ROWS: Final = Frame(b"SSVMROWS")
+
+POSITION: Final = r"(\d{20})\.(\d{10})"
+KEY: Final = re.compile(
+    rf"(?:m/(?P<manifest>{POSITION})"
+    rf"|(?P<part>(?:b/(?P<start>{POSITION})-(?P<end>{POSITION})/\d+\.\d+|[ln]/(?P<at>{POSITION}))"
+    r"#(?P<sha256>[0-9a-f]{64}))/(?P<piece>\d{1,9}))",
+    re.ASCII,
+)
+
+
+def place(position: Position) -> str:
+    """Return a position as keys have it, which sorts as positions do."""
+    return f"{position.offset:020d}.{position.row:010d}"
+
+
+def placed(text: str) -> Position:
+    """Return the position that a key's text has."""
+    offset, row = text.split(".")
+    return Position(int(offset), int(row))
+
+
+class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Says what is to be learned of a partition: written by a trainer when it begins, under a key of its incarnation.
+
+    Attributes
+    ----------
+    format : int
+    name : str
+        The model's.
+    incarnation : int
+        The highest one in a partition counts.
+    topic, topic_id : str
+        The input; the id is empty where the broker tells none.
+    partition : int
+    base : (offset, row)
+        Where the incarnation begins in it.
+    configuration : dict
+        Canonical, as it goes on from the trainer's checkpoint.
+    configuration_sha256 : str
+    """
+
+    format: int
+    name: str
+    incarnation: Incarnation
+    topic: str
+    topic_id: str
+    partition: Partition
+    base: tuple[Offset, Row]
+    configuration: dict[str, Any]
+    configuration_sha256: str
+
+    @property
+    def key(self) -> bytes:
+        """Its own key."""
+        return f"{self.name}/o/{self.incarnation:08d}".encode()
+
+    @property
+    def prefix(self) -> str:
+        """What the keys of its parts and manifests begin with: whatever decides their bytes is in it."""
+        decided = msgspec.json.encode(
+            [FORMAT, self.topic, self.topic_id, self.partition, self.base, self.configuration_sha256]
+        )
+        return f"{self.name}/{self.incarnation:08d}-{hashlib.sha256(decided).hexdigest()[:16]}/"
+
+    def encode(self) -> bytes:
+        """Return it as a record's value."""
+        return msgspec.json.encode(self, order="deterministic")
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part as a manifest names it: its key without prefix and piece, and its length in bytes."""
+
+    name: str
+    size: int
+
+    @property
+    def pieces(self) -> int:
+        """Records that it takes."""
+        return max(1, -(-self.size // PIECE_BYTES))
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a partition is at a position.
+
+    Attributes
+    ----------
+    position : (offset, row)
+        The next row to learn.
+    rows : int
+        Learned since the base.
+    buckets : tuple of Part
+        The oldest first.
+    rest : Part
+        The partition record of `streamsvm.checkpoint.records`.
+    newest : Part or None
+        The newest rows before the position; None where there are none.
+    """
+
+    position: tuple[Offset, Row]
+    rows: Count
+    buckets: tuple[Part, ...]
+    rest: Part
+    newest: Part | None
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """All of its parts."""
+        return (*self.buckets, self.rest, *(() if self.newest is None else (self.newest,)))
+
+    @property
+    def at(self) -> Position:
+        """Its position."""
+        return Position(*self.position)
+
+    @property
+    def key(self) -> str:
+        """Its key without prefix."""
+        return f"m/{place(self.at)}"
+
+    def encode(self) -> bytes:
+        """Return it as a record's value."""
+        return msgspec.json.encode(self, order="deterministic")
+
+
+class _PassedOver(Form, tag_field="part", tag="passed_over"):
+    passed_over: PlacedArray
+
+
+_PASSED_OVER: Final = NamedPart(
+    form=_PassedOver,
+    has=lambda rows: rows.passed_over is not None and rows.passed_over.any(),
+    of=lambda rows: {"passed_over": rows.passed_over.astype(np.int8)},
+    joined=lambda rows, passed_over: replace(rows, passed_over=passed_over.astype(np.bool_)),
+)
+
+
+@describes(None, make=Rows, parts=Parts(_PASSED_OVER))
+class _NewestHeader(Form):
+    last: PlacedArray
+    accepted: PlacedArray
+    partition: int
+    offset: PlacedArray
+    row: PlacedArray
+    time_ms: PlacedArray
+    leader_epoch: PlacedArray
+    points: PlacedPoints
+    parts: PlacedParts
+
+
+def newest_rows(config: ModelConfig) -> int:
+    """Return how many newest rows a manifest carries: a function of the configuration, so that bytes are."""
+    return max(LEAST_NEWEST_ROWS, -(-NEWEST_ROWS // config.coreset.max_partitions))
+
+
+def encode_rows(rows: Rows) -> bytes:
+    """Encode rows of one partition. What stands for a rejected row's point is replaced by zeros: it may be anything."""
+    writer, points = StateWriter(), rows.points
+    X, y, weight = points.X.copy(), np.asarray(points.y, np.int8).copy(), np.asarray(points.weight, np.float64).copy()
+    for array in (X, y, weight):
+        array[~rows.accepted] = 0
+    header = writer.described(
+        _NewestHeader,
+        replace(rows, points=type(points)(X, y, weight)),
+        last=writer.array(rows.last.astype(np.int8)),
+        accepted=writer.array(rows.accepted.astype(np.int8)),
+    )
+    return ROWS.framed(header, writer)
+
+
+def decode_rows(value: bytes) -> Rows:
+    """Decode rows.
+
+    Raises
+    ------
+    CorruptCheckpoint
+        If a byte is damaged or missing, or arrays differ in length.
+    """
+    header, reader = ROWS.opened(value, _NewestHeader)
+    rows = reader.made(header)
+    assert isinstance(rows, Rows)
+    reader.end()
+    columns = [rows.offset, rows.row, rows.last, rows.time_ms, rows.accepted, rows.leader_epoch]
+    columns += [] if rows.passed_over is None else [rows.passed_over]
+    if any(column.shape != (len(rows.points),) for column in columns):
+        raise CorruptCheckpoint("the newest rows have arrays of different lengths")
+    return replace(rows, last=rows.last.astype(np.bool_), accepted=rows.accepted.astype(np.bool_))
+
+
+def keys_of(parts: Iterable[Part]) -> Iterator[str]:
+    """Yield the keys of all pieces of parts, without prefix."""
+    for part in parts:
+        yield from (f"{part.name}/{piece}" for piece in range(part.pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """A manifest with all that it names.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    state : PartitionState
+    newest : Rows or None
+    told : mapping of str to bytes
+        Headers of its record: what is not a function of the input.
+    """
+
+    manifest: Manifest
+    state: PartitionState
+    newest: Rows | None
+    told: Mapping[str, bytes]

@@ -1,0 +1,218 @@
+"""Partitions that others learned: what travels between them, and cuts of it, are those of one learner."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamsvm.branches.workers.combiner import Combiner, Told
+from streamsvm.branches.workers.handing import Receiver, Sender
+from streamsvm.checkpoint import records
+from streamsvm.checkpoint.records import BUCKET, PARTITION
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.coreset.outliers import Tally
+from streamsvm.coreset.reducers.base import Observed
+from streamsvm.errors import CorruptCheckpoint
+from streamsvm.learning.cutting import LearnerState
+from streamsvm.learning.learner import Learner
+from streamsvm.points import Position, Rows
+from tests.branches.memories.test_forgetful import MEMORIES
+from tests.streams import DIMENSION, gaussian, rows_of
+from tests.test_learner import audit_bytes, state_bytes
+
+NEVER = 1 << 30
+PARTITIONS = 3
+MEMORIES_AND_SHAPES: list[dict[str, Any]] = [
+    {"structure": "tree"},
+    {"structure": "chain"},
+    {"structure": "chain", "max_leverage": 0.01},
+    {"structure": "tree", "clip_sd": 6.0},
+    {"reducer": "sensitivity"},
+    *MEMORIES,
+]
+
+
+def config_of(**coreset: Any) -> ModelConfig:
+    sizes = {"leaf_rows": 16, "bucket_points": 12, "audit_points": 20, "train_points": 90, **coreset}
+    return ModelConfig(
+        points=PointsConfig(dimension=DIMENSION), coreset=CoresetConfig(**sizes), svm=SvmConfig(), seed=5
+    )
+
+
+def base_of(partitions: Any) -> dict[int, Position]:
+    return dict.fromkeys(partitions, Position(0))
+
+
+def stream(partition: int, n: int) -> Rows:
+    accepted = np.random.default_rng(partition).random(n) > 0.1
+    return rows_of(gaussian(n, seed=partition), partition, accepted=accepted)
+
+
+@pytest.mark.parametrize("coreset", MEMORIES_AND_SHAPES)
+@settings(max_examples=3, deadline=None)
+@given(data=st.data(), workers=st.integers(1, PARTITIONS))
+def test_a_cut_of_adopted_partitions_is_that_of_one_learner(
+    coreset: dict[str, Any], workers: int, data: st.DataObject
+) -> None:
+    """However many learn, whenever they hand over, and with a worker begun anew from what it had handed over."""
+    config = config_of(**coreset)
+    lengths = [data.draw(st.integers(1, 700)) for _ in range(PARTITIONS)]
+    streams = {partition: stream(partition, n) for partition, n in enumerate(lengths)}
+    one = Learner(config, base_of(streams), NEVER)
+    for rows in streams.values():
+        one.learn(rows)
+    combiner, receiver = Combiner(config, base_of(streams), 1), Receiver()
+    for worker in range(workers):
+        own = {partition: rows for partition, rows in streams.items() if partition % workers == worker}
+        learner, sender = Learner(config, base_of(own), NEVER), Sender()
+        for share in (0.4, 0.7, 1.0):
+            for rows in own.values():
+                learner.learn(rows.slice(0, int(len(rows) * share)))
+            states = {}
+            for partition, state in learner.state().partitions.items():
+                states[partition] = receiver.decode(partition, *sender.encode(partition, state))
+            combiner.adopt(states, 1)
+            if share == 0.4:
+                learner = Learner(config, base_of(own), NEVER)
+                learner.restore(LearnerState(states, 0))
+    expected, found = one.cut(), combiner.cut()
+    assert found.positions == expected.positions
+    assert found.points.sha256() == expected.points.sha256()
+    assert audit_bytes(found) == audit_bytes(expected)
+    assert found.moments.square.tobytes() == expected.moments.square.tobytes()
+    one.decline_cut()
+    combiner.decline_cut()
+    assert state_bytes(combiner) == state_bytes(one)
+
+
+def test_a_bucket_travels_once() -> None:
+    """What was sent is named; only what is new is sent again."""
+    learner, sender, receiver = Learner(config_of(), base_of([0]), NEVER), Sender(), Receiver()
+    rows = stream(0, 900)
+    learner.learn(rows.slice(0, 600))
+    first, value = sender.encode(0, learner.state().partitions[0])
+    assert first
+    receiver.decode(0, first, value)
+    again, same = sender.encode(0, learner.state().partitions[0])
+    assert not again
+    assert same == value
+    learner.learn(rows)
+    later, value = sender.encode(0, learner.state().partitions[0])
+    held = learner.state().partitions[0].buckets
+    assert len(later) <= len(held)
+    found = receiver.decode(0, later, value)
+    assert [bucket.points.sha256() for bucket in found.buckets] == [bucket.points.sha256() for bucket in held]
+
+
+def test_two_who_learn_the_same_write_the_same_bytes() -> None:
+    """Names and records are a pure function of the log: batches and who learned do not matter."""
+    rows = stream(0, 800)
+    one, other = (Learner(config_of(), base_of([0]), NEVER) for _ in range(2))
+    one.learn(rows)
+    for start in range(0, 800, 37):
+        other.learn(rows.slice(start, min(800, start + 37)))
+    assert Sender().encode(0, one.state().partitions[0]) == Sender().encode(0, other.state().partitions[0])
+
+
+def test_a_partition_without_one_of_its_buckets_is_refused() -> None:
+    """By name, and never taken for a smaller one."""
+    learner = Learner(config_of(), base_of([0]), NEVER)
+    learner.learn(stream(0, 600))
+    buckets, value = Sender().encode(0, learner.state().partitions[0])
+    with pytest.raises(CorruptCheckpoint, match="1 of them are not there, such as b/"):
+        Receiver().decode(0, buckets[1:], value)
+    with pytest.raises(CorruptCheckpoint, match="is of partition 0, not of partition 4"):
+        Receiver().decode(4, buckets, value)
+
+
+@pytest.mark.parametrize("kind", ["bucket", "partition"])
+def test_a_damaged_record_is_refused(kind: str) -> None:
+    """Every single byte counts; so does a format of the future."""
+    learner = Learner(config_of(), base_of([0]), NEVER)
+    learner.learn(stream(0, 200))
+    buckets, value = Sender().encode(0, learner.state().partitions[0])
+    known = dict(map(records.decode_bucket, buckets))
+    record = buckets[0] if kind == "bucket" else value
+
+    def decode(content: bytes) -> object:
+        return records.decode_bucket(content) if kind == "bucket" else records.decode_partition(content, known)
+
+    decode(record)
+    for at in range(0, len(record), max(1, len(record) // 200)):
+        damaged = record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
+        with pytest.raises(CorruptCheckpoint):
+            decode(damaged)
+    with pytest.raises(CorruptCheckpoint, match="has only 7 bytes"):
+        decode(record[:7])
+    other = value if kind == "bucket" else buckets[0]
+    with pytest.raises(
+        CorruptCheckpoint, match="does not begin with " + (BUCKET if kind == "bucket" else PARTITION).magic.decode()
+    ):
+        decode(other)
+
+
+@pytest.mark.parametrize("kind", ["bucket", "partition"])
+def test_an_unknown_part_of_a_record_is_refused_by_its_name(kind: str) -> None:
+    """Under a valid checksum; one that may be passed over is."""
+    learner = Learner(config_of(), base_of([0]), NEVER)
+    learner.learn(stream(0, 200))
+    buckets, value = Sender().encode(0, learner.state().partitions[0])
+
+    def decode(name: str) -> object:
+        record = buckets[0] if kind == "bucket" else value
+        header = json.loads(record[20 : 20 + int.from_bytes(record[12:20], "little")])
+        arrays = record[20 + int.from_bytes(record[12:20], "little") : -32]
+        header["parts"].insert(0, {"part": name})
+        described = json.dumps(header).encode()
+        changed = record[:12] + len(described).to_bytes(8, "little") + described + arrays
+        changed += hashlib.sha256(changed).digest()
+        if kind == "bucket":
+            return records.decode_bucket(changed)
+        return records.decode_partition(changed, dict(map(records.decode_bucket, buckets)))
+
+    decode("info_remark")
+    with pytest.raises(CorruptCheckpoint, match="the record has the part 'secret', which this build does not know"):
+        decode("secret")
+
+
+def test_an_older_state_is_passed_over() -> None:
+    """A partition never goes back."""
+    learner, combiner = Learner(config_of(), base_of([0]), NEVER), Combiner(config_of(), base_of([0]), 1)
+    rows = stream(0, 400)
+    learner.learn(rows.slice(0, 100))
+    early = learner.state().partitions
+    learner.learn(rows)
+    combiner.adopt(learner.state().partitions, 0)
+    combiner.adopt(early, 0)
+    assert combiner.position(0) == Position(400)
+
+
+def test_a_cut_falls_due_with_the_leaves_that_were_told() -> None:
+    """And never before a valid point was sealed."""
+    combiner = Combiner(config_of(), base_of([0, 1]), 3)
+    combiner.adopt({}, 5)
+    assert not combiner.cut_due
+    learner = Learner(config_of(), base_of([0]), NEVER)
+    learner.learn(stream(0, 100))
+    combiner.adopt(learner.state().partitions, 2)
+    assert not combiner.cut_due
+    combiner.adopt({}, 1)
+    assert combiner.cut_due
+    combiner.cut()
+    assert not combiner.cut_due
+
+
+def test_what_was_told_replaces_what_the_same_one_told_before() -> None:
+    """Counts are since that learner was made, so they are not added up over time."""
+    combiner = Combiner(config_of(), base_of([0]), 1)
+    for reductions in (3, 5):
+        combiner.tell(0, Told(observed=Observed(reductions=reductions), outliers=Tally(rows=1), clipped=2))
+    combiner.tell(1, Told(observed=Observed(reductions=10)))
+    assert combiner.observed().reductions == 15
+    assert combiner.rows_clipped == 3

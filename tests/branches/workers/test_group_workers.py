@@ -1,0 +1,479 @@
+"""Workers of their own: a topic between those who learn and the one who trains; versions as of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from consumers.branches.workers import adopting
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, read_partition
+from consumers.branches.workers.coresets_topic import check_topic as check_fit
+from consumers.branches.workers.settings import WorkerConfig, coresets_topic
+from consumers.cli.app import app
+from consumers.settings import Settings, TrainingConfig
+from streamsvm.branches.workers.coreset_records import Manifest, Part, place
+from streamsvm.config import CoresetConfig
+from streamsvm.errors import ConfigurationError, StateError
+from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
+from streamsvm.learning.learner import Learner
+from streamsvm.model.version import Version, positions
+from streamsvm.points import Position
+from tests import streams
+from tests.branches.workers.group_workers import WorkerRunning, check_topic
+from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import START_S, Running, run_until, settings_for, versions
+from tests.streams import gaussian
+
+ENOUGH = PARTITIONS * (ROWS - 20)
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("g"), tmp_path / "checkpoint", policy="latest", from_coresets=True)
+    training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
+    made = made.model_copy(update={"training": training})
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
+    return made
+
+
+def covered(running: Running, rows: int = ENOUGH) -> Callable[[], bool]:
+    """Return what tells whether the newest version covers so many rows."""
+    return lambda: running.value("streamsvm_model_points_covered") >= rows
+
+
+def alone(settings: Settings) -> Settings:
+    """Return the same trainer as one process."""
+    return settings.model_copy(update={"training": settings.training.model_copy(update={"from_coresets": False})})
+
+
+def test_every_version_has_the_bytes_of_one_process(settings: Settings, connection: Connection) -> None:
+    """Of two workers that share the partitions out by numbers; the topic is whole at every prefix."""
+    fill(connection, settings.input.topic, 0, 60)
+    with Running(settings, connection) as trainer, ExitStack() as stack:
+        trainer.wait_until_started()
+        workers = [stack.enter_context(WorkerRunning(settings, connection, ordinal=k, of=2)) for k in range(2)]
+        trainer.wait_until(covered(trainer, PARTITIONS * 40))
+        fill(connection, settings.input.topic, 60)
+        trainer.wait_until(covered(trainer))
+        assert all(worker.value("streamsvm_worker_partitions") == 2 for worker in workers)
+        assert all(worker.health.ready()[0] for worker in workers)
+        for worker in workers:
+            worker.wait_until(
+                lambda w=worker: w.value("streamsvm_input_rows_total", outcome="accepted") == ROWS * 2  # type: ignore[misc]
+            )
+        assert trainer.value("streamsvm_input_records_total", partition="0") == 0
+        scored = trainer.value("streamsvm_prequential_points_total")
+    found = check(settings, connection)
+    assert 0 < scored <= ROWS * PARTITIONS - found[0].stream.rows, "scored before it was learned, once"
+    assert sum(one.rewritten for one in check_topic(connection, settings, PARTITIONS)) == 0
+
+
+@pytest.mark.real_broker
+def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection: Connection) -> None:
+    """A second one joins, the first one leaves: nothing is lost, and nothing differs."""
+    fill(connection, settings.input.topic, 0, 70)
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection) as first:
+            trainer.wait_until(covered(trainer, PARTITIONS * 50))
+            with WorkerRunning(settings, connection) as second:
+                second.wait_until(lambda: second.value("streamsvm_worker_partitions") >= 1)
+                first.stop()
+                fill(connection, settings.input.topic, 70)
+                second.wait_until(lambda: second.value("streamsvm_worker_partitions") == PARTITIONS)
+                trainer.wait_until(covered(trainer))
+    check(settings, connection)
+    check_topic(connection, settings, PARTITIONS)
+
+
+def test_workers_write_dead_letters(settings: Settings, connection: Connection) -> None:
+    """Each bad record has one; no row of it is in a version."""
+    bad = (3, 40, 77)
+    fill(connection, settings.input.topic, bad=bad)
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection, ordinal=0, of=1):
+            trainer.wait_until(covered(trainer, PARTITIONS * (ROWS - 20 - len(bad))))
+    check(settings, connection, bad)
+    cluster = Cluster(connection)
+    letters = [
+        (headers["__streams.errors.partition"], headers["__streams.errors.offset"])
+        for partition in cluster.describe(settings.input.dead_letters).partitions
+        for record in cluster.read_to_end(settings.input.dead_letters, partition, timeout_s=30.0)
+        for headers in [{name: value.decode() for name, value in record.headers}]
+    ]
+    assert set(letters) == {(str(p), str(at)) for p in range(PARTITIONS) for at in bad}
+
+
+def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Settings, connection: Connection) -> None:
+    """Checkpoint, topic, checkpoint: one chain, each row learned once, and the same bytes."""
+    one_process = alone(settings)
+    fill(connection, settings.input.topic, 0, 40)
+    run_until(one_process, connection, 40 * PARTITIONS)
+    fill(connection, settings.input.topic, 40, 90)
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+            trainer.wait_until(covered(trainer, PARTITIONS * 70))
+            worker.wait_until(lambda: worker.value("streamsvm_input_rows_total", outcome="accepted") >= 50 * PARTITIONS)
+            assert worker.value("streamsvm_input_rows_total", outcome="accepted") == 50 * PARTITIONS
+        rows = trainer.value("streamsvm_coresets_adopted_total")
+        trainer.wait_until(lambda: trainer.value("streamsvm_coresets_adopted_total") >= rows)
+    fill(connection, settings.input.topic, 90)
+    with Running(one_process, connection) as running:
+        running.wait_until_started()
+        running.wait_until(covered(running))
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until_started()
+        fill(connection, settings.input.topic, 0, 0)
+    found = check(settings, connection)
+    assert len(found) >= 3
+    check_topic(connection, settings, PARTITIONS)
+
+
+def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connection: Connection) -> None:
+    """Two workers each own every partition from the first row to the last; one of them begins anew now and then."""
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection, ordinal=0, of=1, publish_interval_s=0.01) as worker:
+            for begin in range(0, ROWS, 26):
+                fill(connection, settings.input.topic, begin, begin + 26)
+                with WorkerRunning(settings, connection, ordinal=0, of=1) as other:
+                    other.wait_until(lambda o=other: o.value("streamsvm_worker_partitions") == PARTITIONS)  # type: ignore[misc]
+                    worker.wait_until(
+                        lambda w=worker, end=begin + 26: (  # type: ignore[misc]
+                            w.value("streamsvm_input_rows_total", outcome="accepted") >= end * PARTITIONS
+                        )
+                    )
+            trainer.wait_until(covered(trainer))
+    check(settings, connection)
+    found = check_topic(connection, settings, PARTITIONS)
+    assert sum(one.rewritten for one in found) == 0, "two owners wrote other bytes under one name"
+
+
+def test_a_trainer_without_newest_checkpoints_adopts_what_is_there(settings: Settings, connection: Connection) -> None:
+    """Its head is past them; so are the manifests: no row has to be read again for it."""
+    fill(connection, settings.input.topic, 0, 60)
+    directory = settings.checkpoint.directory
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until_started()
+        early = {path.name: path.read_bytes() for path in directory.glob("checkpoint-*")}
+        trainer.wait_until(covered(trainer, PARTITIONS * 40))
+    published = len(versions(connection, settings))
+    for path in directory.glob("checkpoint-*"):
+        path.unlink()
+    for name, content in early.items():
+        (directory / name).write_bytes(content)
+    fill(connection, settings.input.topic, 60)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer))
+        assert worker.value("streamsvm_input_rows_total", outcome="accepted") <= (ROWS - 60 + 20) * PARTITIONS
+    assert len(check(settings, connection)) > published
+
+
+def remove(connection: Connection, topic: str, before: int) -> None:
+    """Remove every record before an offset, as retention does."""
+    from confluent_kafka import TopicPartition
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient(dict(connection.options))
+    gone = [TopicPartition(topic, partition, before) for partition in range(PARTITIONS)]
+    for done in admin.delete_records(gone).values():
+        done.result(30)
+
+
+@pytest.mark.real_broker
+def test_a_gap_in_the_input_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
+    """Under `input.on_gap = reset` the worker waits until its trainer has; under `fail` it ends."""
+    fill(connection, settings.input.topic, 0, 60)
+    input_ = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
+    resetting = settings.model_copy(update={"input": input_})
+    with Running(resetting, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(resetting, connection, ordinal=0, of=1):
+            trainer.wait_until(covered(trainer, PARTITIONS * 40))
+        fill(connection, settings.input.topic, 60, 90)
+        remove(connection, settings.input.topic, 80)
+        with pytest.raises(StateError, match="offset 60"):
+            WorkerRunning(settings, connection, ordinal=0, of=1).__enter__().wait_until(lambda: False, START_S)
+        with WorkerRunning(resetting, connection, ordinal=0, of=1):
+            fill(connection, settings.input.topic, 90)
+            trainer.wait_until(lambda: begins_at(versions(connection, settings)[-1]) == {80})
+            trainer.wait_until(lambda: versions(connection, settings)[-1].stream.rows >= PARTITIONS * 30)
+
+
+def begins_at(version: Version) -> set[int]:
+    return {part.offset for part in version.lineage.base}
+
+
+@pytest.mark.real_broker
+def test_a_trainer_that_was_away_goes_on_past_what_retention_took(settings: Settings, connection: Connection) -> None:
+    """Its workers have read it, and what they learned of it lies in the topic."""
+    fill(connection, settings.input.topic, 0, 60)
+    with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+        with Running(settings, connection) as trainer:
+            trainer.wait_until_started()
+            trainer.wait_until(covered(trainer, PARTITIONS * 40))
+        fill(connection, settings.input.topic, 60, 110)
+        worker.wait_until(lambda: worker.value("streamsvm_input_rows_total", outcome="accepted") == 110 * PARTITIONS)
+    remove(connection, settings.input.topic, 100)
+    fill(connection, settings.input.topic, 110)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer))
+    check(settings, connection)
+
+
+def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
+    """One that has the new options learns it from its first row, and clears the old one away; one of the old ends."""
+    fill(connection, settings.input.topic, 0, 60)
+    Cluster(connection).create([TopicSpec(coresets_topic(settings), PARTITIONS, config={"cleanup.policy": "compact"})])
+    Cluster(connection).create([TopicSpec(settings.input.dead_letters)])
+    old = WorkerRunning(settings, connection, ordinal=0, of=1).__enter__()
+    unopened = "no trainer with --from-coresets has opened it"
+    old.wait_until(lambda: unopened in str(old.health.ready()[1]["waiting_for"]))
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer, PARTITIONS * 40))
+    other = settings.model_copy(update={"seed": 5})
+    with pytest.raises(StateError, match="--reset m/1"):
+        Running(other, connection).__enter__().wait_until(lambda: False, START_S)
+    fill(connection, settings.input.topic, 60)
+    with Running(other, connection, reset="m/1") as trainer:
+        trainer.wait_until_started()
+        with pytest.raises(StateError, match="differs from its trainer's: seed was 5, is now 0"):
+            old.wait_until(lambda: False)
+        with WorkerRunning(other, connection, ordinal=0, of=1):
+            trainer.wait_until(covered(trainer))
+    left = [
+        record.key
+        for partition in range(PARTITIONS)
+        for record in Cluster(connection).read_to_end(coresets_topic(settings), partition, timeout_s=30.0)
+    ]
+    assert all(left.count(key) > 1 for key in set(left) if key and key.startswith(b"m/00000001-")), "a tombstone each"
+    found = versions(connection, other)
+    newest = [version for version in found if version.lineage.seed == 5]
+    assert newest
+    for version in newest:
+        assert_of_one_learner(other, version)
+
+
+def assert_of_one_learner(settings: Settings, version: Version) -> None:
+    cut = positions(version.lineage.cut)
+    learner = Learner(settings.models(), dict.fromkeys(cut, Position(0)), 1 << 30)
+    for partition, end in cut.items():
+        learner.learn(streams.rows_of(gaussian(ROWS, seed=partition), partition), until=end)
+    assert learner.cut().points.sha256() == version.lineage.training_set_sha256
+
+
+def test_another_configuration_is_refused_by_name(settings: Settings, connection: Connection) -> None:
+    """What differs is said; nothing is learned."""
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+        coreset = CoresetConfig(**{**settings.coreset.model_dump(exclude_unset=True), "audit_points": 9})
+        other = settings.model_copy(update={"coreset": coreset})
+        worker = WorkerRunning(other, connection, ordinal=0, of=1).__enter__()
+        with pytest.raises(StateError, match=r"differs from its trainer's: coreset\.audit_points"):
+            worker.wait_until(lambda: False, START_S)
+
+
+def test_foreign_records_are_passed_over_by_name(settings: Settings, connection: Connection) -> None:
+    """A manifest without parts and one that is none do not stop the worker, the trainer, or what comes after them."""
+    fill(connection, settings.input.topic, 0, 60)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer, PARTITIONS * 40))
+    cluster = Cluster(connection)
+    records = list(cluster.read_to_end(coresets_topic(settings), 1, timeout_s=30.0))
+    newest = max(record.key or b"" for record in records if b"/m/" in (record.key or b""))
+    far = newest.rpartition(b"/")[0] + b"/00000000000000009999.0000000000"
+    value = next(record.value for record in records if record.key == newest and record.value)
+    outbox = cluster.outbox()
+    outbox.send(Message(coresets_topic(settings), value, far, partition=1))
+    outbox.send(Message(coresets_topic(settings), b"{", newest[:-1] + b"9", partition=1))
+    outbox.send(Message(coresets_topic(settings), b"?", b"m/o/00000009", partition=1))
+    outbox.flush(30.0)
+    outbox.close()
+    fill(connection, settings.input.topic, 60)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer))
+        assert worker.value("streamsvm_coresets_passed_over_total") >= 2
+        assert trainer.value("streamsvm_coresets_passed_over_total") >= 2
+    check(settings, connection)
+
+
+def forge(connection: Connection, settings: Settings, records: list[tuple[int, bytes, bytes | None]]) -> None:
+    """Write records of the coresets topic: partition, key and value of each."""
+    outbox = Cluster(connection).outbox()
+    for partition, key, value in records:
+        outbox.send(Message(coresets_topic(settings), value, key, partition=partition))
+    outbox.flush(30.0)
+    outbox.close()
+
+
+def manifest_of(prefix: str, at: tuple[int, int], rows: int) -> tuple[bytes, bytes]:
+    """Return key and value of a manifest, well-formed but for its part, which nobody has written."""
+    where = place(Position(*at))
+    made = Manifest(position=at, rows=rows, buckets=(), rest=Part(f"l/{where}#{'ab' * 32}", 40), newest=None)
+    return f"{prefix}{made.key}".encode(), made.encode()
+
+
+def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_gone(
+    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cut is due, and the worker is late, by what was checked, between checkpoints too."""
+    monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.3)
+    monkeypatch.setattr(adopting, "TELL_EVERY_S", 0.0, raising=False)
+    seldom = settings.model_copy(
+        update={
+            "checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0}),
+            "worker": WorkerConfig(publish_after_s=0.2),
+        }
+    )
+    fill(connection, settings.input.topic, 0, 60)
+    with Running(seldom, connection) as trainer:
+        trainer.wait_until_started()
+        with WorkerRunning(settings, connection, ordinal=0, of=1):
+            trainer.wait_until(covered(trainer, PARTITIONS * 40))
+            for partition in range(PARTITIONS):
+                key, value = manifest_of(opening_prefix(connection, settings, partition), (10**15, 0), 1)
+                forge(connection, settings, [(partition, key, value)])
+            # With headers of any number, too.
+            told = ((READ_TO, b"9" * 15), (WATERMARK, b"9" * 18))
+            held = read_partition(Cluster(connection), settings, 0)[0].highest()
+            assert held is not None
+            outbox = Cluster(connection).outbox()
+            key = f"{opening_prefix(connection, settings, 0)}{held.manifest.key}".encode()
+            outbox.send(Message(coresets_topic(settings), held.manifest.encode(), key, told, partition=0))
+            outbox.flush(30.0)
+            outbox.close()
+            fill(connection, settings.input.topic, 60)
+            trainer.wait_until(covered(trainer))
+            trainer.wait_until(lambda: trainer.value("streamsvm_coresets_passed_over_total") >= PARTITIONS)
+            trainer.wait_until(lambda: trainer.health.ready()[0])
+        fill(connection, settings.input.topic, 0, 5)
+        trainer.wait_until(lambda: "do their workers run?" in str(trainer.health.ready()))
+    check(settings, connection)
+
+
+def opening_prefix(connection: Connection, settings: Settings, partition: int) -> str:
+    opening = read_partition(Cluster(connection), settings, partition)[0].opening
+    assert opening is not None
+    return opening.prefix
+
+
+def test_a_forged_opening_is_taken_back_by_a_tombstone(settings: Settings, connection: Connection) -> None:
+    """It stops workers, and the next start of the trainer; then both go on, and a running trainer opens again."""
+    fill(connection, settings.input.topic, 0, 60)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1):
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer, PARTITIONS * 40))
+    opening = read_partition(Cluster(connection), settings, 1)[0].opening
+    assert opening is not None
+    forged = msgspec.structs.replace(opening, incarnation=99_999_999)
+    forge(connection, settings, [(1, forged.key, forged.encode())])
+    with pytest.raises(StateError, match="write a tombstone"):
+        run_until(settings, connection, ENOUGH)
+    forge(connection, settings, [(1, forged.key, None)])
+    fill(connection, settings.input.topic, 60, 100)
+    with Running(settings, connection) as trainer, WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
+        trainer.wait_until_started()
+        trainer.wait_until(covered(trainer, PARTITIONS * 80))
+        forge(connection, settings, [(1, forged.key, forged.encode()), (1, forged.key, None), (1, opening.key, None)])
+        fill(connection, settings.input.topic, 100)
+        trainer.wait_until(covered(trainer))
+        worker.wait_until(lambda: worker.value("streamsvm_worker_partitions") == PARTITIONS)
+    assert read_partition(Cluster(connection), settings, 1)[0].opening == opening
+    check(settings, connection)
+
+
+@pytest.mark.real_broker
+def test_a_topic_that_is_not_compacted_is_refused(settings: Settings, connection: Connection) -> None:
+    """By the trainer and by the worker, with the command that helps."""
+    Cluster(connection).create([TopicSpec(coresets_topic(settings), PARTITIONS, config={"cleanup.policy": "delete"})])
+    said = "has cleanup.policy=delete, so Kafka would remove what workers learned. Set the policy: kafka-configs"
+    with pytest.raises(ConfigurationError, match=said):
+        Running(settings, connection).__enter__().wait_until(lambda: False, START_S)
+    with pytest.raises(ConfigurationError, match=said):
+        WorkerRunning(settings, connection, ordinal=0, of=1).__enter__().wait_until(lambda: False, START_S)
+
+
+@pytest.mark.parametrize(
+    ("config", "partitions", "client", "said"),
+    [
+        ({"cleanup.policy": "compact,delete"}, 4, 1 << 20, "cleanup.policy=compact,delete"),
+        ({"cleanup.policy": "compact"}, 5, 1 << 20, "has 4 partitions, but the input has 5"),
+        ({"max.message.bytes": "1000"}, 4, 1 << 20, "accepts only 1000 bytes"),
+        ({}, 4, 1_000, "accepts only 1000 bytes"),
+    ],
+)
+def test_an_unfit_topic_is_refused(config: dict[str, str], partitions: int, client: int, said: str) -> None:
+    """Each thing by name."""
+    with pytest.raises(ConfigurationError, match=said):
+        check_fit(TopicInfo("c", None, (0, 1, 2, 3), config), partitions, client)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            lambda: TrainingConfig(policy="every", from_coresets=True),
+            "training.policy = every, and training.from_coresets is given",
+        ),
+        (lambda: TrainingConfig(workers=2, from_coresets=True), "Give only one of the two"),
+        (lambda: WorkerConfig(ordinal=2), "worker.ordinal = 2, but worker.of is not given"),
+        (lambda: WorkerConfig(ordinal=2, of=2), "must be below worker.of = 2"),
+        (
+            lambda: Settings.model_validate(
+                {
+                    "points": {"dimension": 2},
+                    "labels": {"topic": "l", "horizon": "36h"},
+                    "training": {"from_coresets": True},
+                }
+            ),
+            "rows and labels are joined in one process",
+        ),
+    ],
+)
+def test_what_workers_do_not_carry_is_refused_by_name(make: Callable[[], Any], said: str) -> None:
+    """Before anything starts."""
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_the_short_flag_is_the_option() -> None:
+    """With the refusals of the option."""
+    found = CliRunner().invoke(
+        app, ["train", "--from-coresets", "--training-policy", "every", "--points-dimension", "2"]
+    )
+    assert isinstance(found.exception, ConfigurationError)
+    assert "training.policy = every, and --from-coresets is given" in str(found.exception)
+
+
+def test_newest_rows_are_the_last_ones() -> None:
+    """Whatever batches they came in."""
+    from consumers.branches.workers.group_worker import NewestRows
+
+    rows = streams.rows_of(gaussian(500, seed=1), 1)
+    for batch in (1, 7, 100, 500):
+        newest = NewestRows(60)
+        for begin in range(0, 500, batch):
+            newest.add(rows.slice(begin, min(begin + batch, 500)))
+        found = newest.rows()
+        assert found is not None
+        assert np.array_equal(found.offset, np.arange(440, 500))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +16,13 @@ from tests.brokers.fixtures import TestBroker
 from tests.forked import ROOT
 
 REMOVABLE: Final = ("challenges", "history", "late_labels")
+"""Branches of which nothing is left in the trunk that needs them."""
+OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
+    "challenges": ("output.gate", {"output": {"gate": "shadow"}}),
+    "history": ("archive", {"archive": {"directory": "/nowhere"}}),
+    "late_labels": ("labels", {"labels": {"topic": "answers", "horizon": "36h"}}),
+}
+"""An option of each branch, and settings that give it."""
 
 
 @pytest.fixture(scope="module", params=REMOVABLE)
@@ -66,14 +75,20 @@ def test_help_lists_what_is_left(branch: str, tree: Path) -> None:
     assert not gone & listed
 
 
+def test_its_options_are_unknown(branch: str, tree: Path) -> None:
+    """They are refused as any other name that there is not."""
+    option, given = OPTIONS[branch]
+    program = "import json, sys\nfrom consumers.loader import load\ntry: load(json.loads(sys.argv[1]))\n"
+    program += "except Exception as error: print(error)"
+    said = run_in(tree, "-c", program, json.dumps({"points": {"dimension": 3}, **given}))
+    assert option in said
+    assert "there is no such option" in said
+
+
 def test_a_stream_goes_through_without_it(broker: TestBroker, tree: Path) -> None:
-    """Versions are published, points are scored, and `verify` makes every version again, byte for byte."""
-    at = (
-        []
-        if broker.kind == "embedded"
-        else ["--bootstrap-servers", str(broker.connection.options["bootstrap.servers"])]
-    )
-    found = stream_in(tree, *at)
+    """Versions are published, points are scored, pages answer, and `verify` makes every version again."""
+    servers = str(broker.connection.options["bootstrap.servers"])
+    found = stream_in(tree, *([] if broker.kind == "embedded" else ["--bootstrap-servers", servers]))
     assert found["outcomes"]
     assert set(found["outcomes"]) == {"identical"}
     assert (found["status"], found["scores"]) == (0, 50)

@@ -15,11 +15,12 @@ from tests.branches.removed import IMPORTS, PACKAGES, copy_without, run_in, stre
 from tests.brokers.fixtures import TestBroker
 from tests.forked import ROOT
 
-REMOVABLE: Final = ("challenges", "history")
+REMOVABLE: Final = ("challenges", "history", "workers")
 """Branches of which nothing is left in the trunk that needs them."""
 OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "challenges": ("output.gate", {"output": {"gate": "shadow"}}),
     "history": ("archive", {"archive": {"directory": "/nowhere"}}),
+    "workers": ("training.workers", {"training": {"workers": 2}}),
 }
 """An option of each branch, and settings that give it."""
 

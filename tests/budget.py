@@ -46,7 +46,8 @@ HELP: Final = (
 )
 OPTIONS: Final = (
     "import contextlib, io, json, os, re\nos.environ['COLUMNS'] = '200'\nfrom consumers.cli.app import app\n"
-    "with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit): app(['train', '--help'])\n"
+    "with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
+    "    app(['train', '--help'])\n"
     "print(json.dumps(sorted(set(re.findall(r'^│ +(?:[*] +)?(--[a-z-]+)', shown.getvalue(), re.M)))))"
 )
 TRAINER: Final = ("-m", "tests.plain_trainer")

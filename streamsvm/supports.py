@@ -234,7 +234,6 @@ _MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 _SMALL: Final = "Landmarks and precision"
-_WORKERS: Final = "Workers and coresets"
 _ARCHIVE: Final = "Archive"
 _ERASURE: Final = "Erasure"
 _BOUNDS: Final = "Bounds and certificates"
@@ -247,7 +246,6 @@ _COMMANDS: Final = "Other commands"
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
 _OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
-_ONE_PROCESS: Final = "where each cut falls is known in one process only"
 _RECORDED: Final = "the archive records rows as one process learns them"
 _PASSED_OVER: Final = "only one process with labels in the records can pass over erased rows"
 _AUDITED: Final = "it is fitted to the audit sample"
@@ -526,38 +524,6 @@ def _small() -> Iterator[Row]:
         remedy=_REMOVE,
         kind="not built",
     )
-
-
-def _workers() -> Iterator[Row]:
-    for term, remedy in (
-        (above("training.workers", 1), "Give training.policy = latest, or training.workers = 1."),
-        (given("training.from_coresets"), "Give training.policy = latest, or leave out {without}."),
-    ):
-        yield Row(
-            axis=_WORKERS,
-            feature=equal("training.policy", "every"),
-            without=term,
-            why=_ONE_PROCESS,
-            remedy=remedy,
-            kind="nature",
-        )
-    yield Row(
-        axis=_WORKERS,
-        feature=given("training.from_coresets"),
-        without=above("training.workers", 1),
-        why="either workers of this trainer learn, or those of `streamsvm worker`",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    for first, second in (("worker.ordinal", "worker.of"), ("worker.of", "worker.ordinal")):
-        yield Row(
-            axis=_WORKERS,
-            feature=given(first),
-            without=missing(second),
-            why="a worker owns the partitions p with p mod `of` = `ordinal`",
-            remedy="Give {without}, or remove {feature}.",
-            kind="nature",
-        )
 
 
 def _archive() -> Iterator[Row]:
@@ -850,7 +816,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _goal,
     _structure,
     _small,
-    _workers,
     _archive,
     _erasure,
     _bounds,

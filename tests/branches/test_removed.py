@@ -13,7 +13,7 @@ from tests.branches.removed import IMPORTS, PACKAGES, copy_without, run_in, stre
 from tests.brokers.fixtures import TestBroker
 from tests.forked import ROOT
 
-REMOVABLE: Final = ("challenges", "history")
+REMOVABLE: Final = ("challenges", "events", "history")
 
 
 @pytest.fixture(scope="module", params=REMOVABLE)

@@ -151,10 +151,10 @@ class Rows:
     passed_over : ndarray of shape (n,), bool, or None
         Which of the rows that are not accepted are not rejected either, because they hold nothing to learn, such as a
         deletion; None if none is.
-    labels_offset : ndarray of shape (n,), int64, or None
-        Where labels come from a log of their own: the offset after the newest record of that log that counted when the
-        row was joined. Then `offset` is that of the newest features record merged, and `row` counts the points joined
-        since; see `streamsvm.joining`.
+    beside_offset : ndarray of shape (n,), int64, or None
+        Where rows are joined from two logs: the offset after the newest record of the log beside the input that counted
+        when the row was joined. Then `offset` is that of the newest record of the input merged, and `row` counts the
+        points joined since; see `streamsvm.joining`.
     """
 
     partition: int
@@ -166,7 +166,7 @@ class Rows:
     points: Points
     leader_epoch: NDArray[np.int64]
     passed_over: NDArray[np.bool_] | None = None
-    labels_offset: NDArray[np.int64] | None = None
+    beside_offset: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -195,7 +195,7 @@ class Rows:
             points=Points.union([part.points for part in parts]),
             leader_epoch=np.concatenate([part.leader_epoch for part in parts]),
             passed_over=_joined([(part.passed_over, len(part)) for part in parts]),
-            labels_offset=_concatenated([part.labels_offset for part in parts]),
+            beside_offset=_concatenated([part.beside_offset for part in parts]),
         )
 
     def index_of(self, position: Position) -> int:
@@ -220,7 +220,7 @@ class Rows:
             points=self.points.take(part),
             leader_epoch=self.leader_epoch[part],
             passed_over=None if self.passed_over is None else self.passed_over[part],
-            labels_offset=None if self.labels_offset is None else self.labels_offset[part],
+            beside_offset=None if self.beside_offset is None else self.beside_offset[part],
         )
 
 

@@ -144,8 +144,8 @@ def test_a_join_comes_back_as_it_was() -> None:
     assert own.row_key.tolist() == its.row_key.tolist()
     assert own.row_points.X.tolist() == its.row_points.X.tolist()
     assert own.early_offset.tolist() == its.early_offset.tolist()
-    assert read.waiting[0].labels_offset is not None
-    assert found.learner.partitions[0].labels_offset == 12
+    assert read.waiting[0].beside_offset is not None
+    assert found.learner.partitions[0].beside_offset == 12
 
 
 def sealed(body: bytes) -> bytes:

@@ -27,7 +27,7 @@ behind it waits for them, with what follows it.
 
 **Positions.** A joined point has the place (offset, row): the offset of the newest features record merged before it,
 and how many points were joined since that record was. Within both logs' retention that place determines the newest
-labels record merged, which every point carries, too (`Rows.labels_offset`).
+labels record merged, which every point carries, too (`Rows.beside_offset`).
 
 **Memory.** A row takes 29 bytes of key, time, place and label, and 6 to 12 of index, besides its features and weight;
 rings that have just grown are an eighth larger than they need be. A row stands for the horizon, joined or not, because
@@ -516,7 +516,7 @@ class Joiner:
             accepted=np.ones(n, np.bool_),
             points=Points(X, sign.astype(np.int8), weight.astype(np.float64)),
             leader_epoch=epoch,
-            labels_offset=labels,
+            beside_offset=labels,
         )
 
     def _letters(self, n: int) -> list[Letter]:

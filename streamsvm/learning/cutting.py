@@ -121,8 +121,8 @@ class Cut:
         What it is of; None: of everything that was learned.
     met : Met or None
         Of a cut that was made just now.
-    labels_offsets : mapping of partition to int
-        Offset after the newest record of the labels log that counted; empty where labels come with the features.
+    beside_offsets : mapping of partition to int
+        Offset after the newest record of a log beside the input that counted; empty where there is none.
     ledger : AllRows or None
         All rows, each counted once; None where nobody keeps an account of them.
     """
@@ -137,7 +137,7 @@ class Cut:
     audit: tuple[Sampled, ...] = ()
     held: HeldOfCut | None = None
     met: Met | None = field(default=None, compare=False)
-    labels_offsets: Mapping[int, int] = field(default_factory=dict)
+    beside_offsets: Mapping[int, int] = field(default_factory=dict)
     ledger: AllRows | None = None
 
     @property
@@ -285,7 +285,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
         held=_held(standings, parts, learned, now_ms),
         met=met,
-        labels_offsets=_labels_offsets(standings, config),
+        beside_offsets=_beside_offsets(standings, config),
         ledger=None
         if accounting is None or not all(part.totals for part in parts.values())
         else accounting.of_cut([one for part in parts.values() for one in part.totals], found),
@@ -311,10 +311,10 @@ def _held(
     )
 
 
-def _labels_offsets(standings: Mapping[int, PartitionAtCut], config: ModelConfig) -> dict[int, int]:
+def _beside_offsets(standings: Mapping[int, PartitionAtCut], config: ModelConfig) -> dict[int, int]:
     if config.label_rule is None:
         return {}
-    return {partition: standing.state.labels_offset for partition, standing in standings.items()}
+    return {partition: standing.state.beside_offset for partition, standing in standings.items()}
 
 
 def _first_leaves(

@@ -65,7 +65,7 @@ class Partition:
         self._screens = screens_of(config, task, self._accounting)
         self.bounding = Bounding(partition, coreset, points.dimension, task.classes)
         self.leader_epoch = -1
-        self.labels_offset = -1
+        self.beside_offset = -1
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
@@ -130,8 +130,8 @@ class Partition:
         is_changed = self._accounting is not None and clipped.points is not rows.points
         self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
-        if rows.labels_offset is not None:
-            self.labels_offset = int(rows.labels_offset[-1])
+        if rows.beside_offset is not None:
+            self.beside_offset = int(rows.beside_offset[-1])
         completed = self.leaf.rows // leaf_rows - before // leaf_rows
         if self.leaf.full:
             self._seal()
@@ -257,7 +257,7 @@ class Partition:
                 screened=screened,
                 audit=tuple(reservoir.state() for reservoir in self.audit),
                 memory=self.memory.state(),
-                labels_offset=self.labels_offset,
+                beside_offset=self.beside_offset,
                 leaf_totals=self.leaf.totals,
             )
             self._standing = PartitionAtCut(
@@ -288,7 +288,7 @@ class Partition:
         """Restore the state from a checkpoint."""
         self._standing = None
         self.leader_epoch = saved.leader_epoch
-        self.labels_offset = saved.labels_offset
+        self.beside_offset = saved.beside_offset
         self.memory.restore(saved.memory)
         self.structure.restore(saved.sealed, saved.buckets)
         leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened

@@ -33,9 +33,8 @@ class PartitionState:
         open span.
     memory : MemoryState or None
         What the partition's memory knows besides its buckets.
-    labels_offset : int
-        Offset after the newest record of the labels log that counted; -1 where labels do not come from a log of their
-        own, or none did yet.
+    beside_offset : int
+        Offset after the newest record of a log beside the input that counted; -1 where there is none, or none did yet.
     leaf_totals : Account or None
         Of an open leaf that is not screened, if some of its points did not come as they are, and accounts are kept.
     """
@@ -48,7 +47,7 @@ class PartitionState:
     screened: LeafScreened | None = None
     audit: tuple[Held, ...] = ()
     memory: MemoryState | None = None
-    labels_offset: int = -1
+    beside_offset: int = -1
     leaf_totals: Account | None = None
 
     @property

@@ -21,7 +21,8 @@ from typing import Any, Final
 from consumers.host.runtime import Health
 from consumers.metrics import SCORER, TRAINER, Metrics
 from consumers.page.board import ScorerBoard, TrainerBoard
-from consumers.scorer.components import Components as ScorerComponents
+from consumers.page.site import Site
+from consumers.scorer.components import ScorerComponents
 from consumers.scorer.scorer import Scorer
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, ScoringConfig, Settings, TrainingConfig
 from consumers.streams.topics import output_topics
@@ -31,6 +32,7 @@ from consumers.verify.verify import verify
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, TopicSpec
+from streamsvm.supports import markdown
 
 DEADLINE_S: Final = 120.0
 """A first run compiles where others use the processors."""
@@ -77,6 +79,7 @@ def run(connection: Connection, settings: Settings, record: str | None) -> dict[
     inputs = [settings.input.topic, settings.scoring.topic]
     cluster.create([TopicSpec(topic, 1) for topic in (*inputs, settings.scoring.output_topic)])
     cluster.create(output_topics(settings))
+    assert markdown()  # what goes with what, of all options that there are
     write(cluster, settings.input.topic, ROWS, labeled=True)
     if record is not None:
         send(cluster, [Message(settings.output.aliases_topic, b"{}", key=record.encode(), partition=0)])
@@ -122,6 +125,8 @@ def train(cluster: Cluster, settings: Settings) -> None:
         stop,
         lambda: (count("streamsvm_input_rows_total", {"outcome": "accepted"}) or 0.0) >= ROWS,
     )
+    answers = [Site(settings, board, metrics, health).answer(page) for page in ("/", "/status.json")]
+    assert all(answer is not None and answer.body for answer in answers)
 
 
 def score(connection: Connection, settings: Settings) -> None:

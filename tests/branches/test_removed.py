@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from consumers.help_texts import Command
-from streamsvm.sockets import DAEMONS, import_name, plugs
+from streamsvm.sockets import DAEMONS, branches, import_name, plugs
 from tests.branches.removed import IMPORTS, PACKAGES, copy_without, run_in, stream_in
 from tests.brokers.fixtures import TestBroker
 from tests.forked import ROOT
 
-REMOVABLE: Final = ("challenges", "events", "history")
+REMOVABLE: Final = tuple(sorted({*branches(), *branches(DAEMONS)}))
+OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
+    "challenges": ("output.gate", {"output": {"gate": "shadow"}}),
+    "history": ("archive", {"archive": {"directory": "/nowhere"}}),
+    "late_labels": ("labels", {"labels": {"topic": "labels"}}),
+    "memories": ("coreset.window_points", {"coreset": {"window_points": 1_000}}),
+    "workers": ("training.workers", {"training": {"workers": 2}}),
+}
+"""An option that only exists with a branch, and settings that give it; the others have none of their own."""
 
 
 @pytest.fixture(scope="module", params=REMOVABLE)
@@ -66,14 +76,22 @@ def test_help_lists_what_is_left(branch: str, tree: Path) -> None:
     assert not gone & listed
 
 
+def test_its_options_are_unknown(branch: str, tree: Path) -> None:
+    """They are refused as any other name that there is not."""
+    if branch not in OPTIONS:
+        pytest.skip(f"no option exists only with {branch}")
+    option, given = OPTIONS[branch]
+    program = "import json, sys\nfrom consumers.loader import load\ntry: load(json.loads(sys.argv[1]))\n"
+    program += "except Exception as error: print(error)"
+    said = run_in(tree, "-c", program, json.dumps({"points": {"dimension": 3}, **given}))
+    assert option in said
+    assert "there is no such option" in said
+
+
 def test_a_stream_goes_through_without_it(broker: TestBroker, tree: Path) -> None:
-    """Versions are published, points are scored, and `verify` makes every version again, byte for byte."""
-    at = (
-        []
-        if broker.kind == "embedded"
-        else ["--bootstrap-servers", str(broker.connection.options["bootstrap.servers"])]
-    )
-    found = stream_in(tree, *at)
+    """Versions are published, points are scored, pages answer, and `verify` makes every version again."""
+    servers = str(broker.connection.options["bootstrap.servers"])
+    found = stream_in(tree, *([] if broker.kind == "embedded" else ["--bootstrap-servers", servers]))
     assert found["outcomes"]
     assert set(found["outcomes"]) == {"identical"}
     assert (found["status"], found["scores"]) == (0, 50)

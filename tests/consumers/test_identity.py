@@ -28,9 +28,9 @@ from streamsvm.errors import LogGap, TransientError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.verification.report import Outcome
+from tests.branches.late_labels.test_labels import joined_settings, stream, topics, write
 from tests.branches.workers.group_workers import WorkerRunning
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_labels import joined_settings, stream, topics, write
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.test_scorer import scores
 from tests.consumers.test_scorer import settings_for as scoring_settings

@@ -13,8 +13,8 @@ from streamsvm.crashpoints import POINTS
 from streamsvm.errors import StateError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, TopicSpec
+from tests.branches.late_labels.test_labels import Timed, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_labels import Timed, write
 from tests.faults.late_labels import VERSIONS, run
 from tests.faults.stage import Stage
 from tests.faults.test_kill import ROWS_A_LIFE, TRAINERS, kill_everywhere

@@ -231,12 +231,12 @@ def with_join(saved: Snapshot) -> Snapshot:
     )
     joined, _ = joiner.join()
     assert joined is not None
-    first = replace(saved.learner.partitions[0], labels_offset=12)
+    first = replace(saved.learner.partitions[0], beside_offset=12)
     learner = replace(saved.learner, partitions={**saved.learner.partitions, 0: first})
     joining = Joining(
         topic="labels", topic_id="id", base={0: Position(2)}, partitions={0: joiner.state()}, waiting={0: joined}
     )
-    with_offsets = replace(saved, learner=learner, pending=replace(pending, labels_offsets={0: 3}))
+    with_offsets = replace(saved, learner=learner, pending=replace(pending, beside_offsets={0: 3}))
     return with_joining(with_offsets, joining)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.joining.joiner import JoinState, LogState
 from streamsvm.learning.cutting import Cut
+from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points, Position, Rows
 
 _DTYPES: Final = (np.uint64, np.int64, np.int64, np.int32, np.int8)
@@ -64,14 +65,25 @@ class PlacedJoin(Form):
     early_sign: PlacedArray
 
 
-def _waiting(points: Points, **columns: Any) -> Rows:
+def _waiting(points: Points, labels_offset: NDArray[Any], **columns: Any) -> Rows:
     n = len(points)
-    _require_columns("rows that wait", n, columns, (np.int64,) * len(columns))
-    every = np.ones(n, np.bool_)
-    return Rows(partition=-1, last=~every, accepted=every, points=points, **columns)
+    every = {**columns, "labels_offset": labels_offset}
+    _require_columns("rows that wait", n, every, (np.int64,) * len(every))
+    accepted = np.ones(n, np.bool_)
+    return Rows(partition=-1, last=~accepted, accepted=accepted, points=points, beside_offset=labels_offset, **columns)
 
 
-@describes(Rows, make=_waiting)
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    offset: NDArray[np.int64]
+    row: NDArray[np.int64]
+    time_ms: NDArray[np.int64]
+    leader_epoch: NDArray[np.int64]
+    labels_offset: NDArray[np.int64] | None
+    points: Points
+
+
+@describes(_Waiting, make=_waiting)
 class PlacedWaiting(Form):
     """Describes rows that are joined and wait to be learned."""
 
@@ -108,7 +120,11 @@ class CutJoin(Form, tag_field="part", tag=PART):
 def _of_snapshot(snapshot: Snapshot) -> Mapping[str, Any]:
     own = joining_of(snapshot)
     assert own is not None
-    return {name: getattr(own, name) for name in SnapshotJoin.__struct_fields__}
+    waiting = {
+        partition: _Waiting(rows.offset, rows.row, rows.time_ms, rows.leader_epoch, rows.beside_offset, rows.points)
+        for partition, rows in own.waiting.items()
+    }
+    return {name: getattr(own, name) for name in SnapshotJoin.__struct_fields__} | {"waiting": waiting}
 
 
 def _with_snapshot(
@@ -124,7 +140,11 @@ def _with_snapshot(
 
 
 def _with_cut(cut: Cut, labels_offsets: Pairs[int]) -> Cut:
-    return replace(cut, labels_offsets=dict(labels_offsets))
+    return replace(cut, beside_offsets=dict(labels_offsets))
+
+
+def _with_partition(state: PartitionState, labels_offset: int) -> PartitionState:
+    return replace(state, beside_offset=labels_offset)
 
 
 SNAPSHOT: Final = PartOf(
@@ -136,5 +156,21 @@ SNAPSHOT: Final = PartOf(
         joined=_with_snapshot,
     ),
 )
-PARTITION: Final = PartOf("partition", Part(form=PartitionJoin, has=lambda state: state.labels_offset >= 0))
-CUT: Final = PartOf("cut", Part(form=CutJoin, has=lambda cut: bool(cut.labels_offsets), joined=_with_cut))
+PARTITION: Final = PartOf(
+    "partition",
+    Part(
+        form=PartitionJoin,
+        has=lambda state: state.beside_offset >= 0,
+        of=lambda state: {"labels_offset": state.beside_offset},
+        joined=_with_partition,
+    ),
+)
+CUT: Final = PartOf(
+    "cut",
+    Part(
+        form=CutJoin,
+        has=lambda cut: bool(cut.beside_offsets),
+        of=lambda cut: {"labels_offsets": cut.beside_offsets},
+        joined=_with_cut,
+    ),
+)

@@ -21,7 +21,7 @@ class LabelsOrigin:
 
     def fact(self, cut: Cut) -> LabelsLog:
         """Return what a lineage says of it; an offset of -1 in the cut: no label counted yet."""
-        offsets = cut.labels_offsets
+        offsets = cut.beside_offsets
         until = {
             partition: at if offsets.get(partition, -1) < 0 else Position(offsets[partition])
             for partition, at in self.base.items()

@@ -44,8 +44,8 @@ from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, decode_alias
 from streamsvm.model.version import version_key
 from streamsvm.points import Rows
+from tests.branches.late_labels.test_labels import BEGUN_MS, Timed, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_labels import BEGUN_MS, Timed, write
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.test_scorer import stored
 from tests.consumers.trainers import Running, settings_for, topic

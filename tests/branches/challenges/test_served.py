@@ -31,8 +31,8 @@ from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicS
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Sigmoid
 from streamsvm.model.version import Version
+from tests.branches.late_labels.test_labels import Timed, write
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_labels import Timed, write
 from tests.consumers.test_scorer import Running, stored
 from tests.test_subscriber import NAME, Trainer, eventually, version_of
 
@@ -84,7 +84,7 @@ def serve(connection: Connection, settings: Settings, values: Sequence[bytes], p
 
 
 def write_at(connection: Connection, topic: str, records: Sequence[Timed], at_ms: int) -> None:
-    from tests.consumers.test_labels import BEGUN_MS
+    from tests.branches.late_labels.test_labels import BEGUN_MS
 
     write(connection, topic, [Timed(one.partition, at_ms + one.time_ms - BEGUN_MS, one.value) for one in records])
 

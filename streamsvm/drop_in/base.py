@@ -31,8 +31,9 @@ from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from streamsvm.estimators.centring import moved, offset_of
-from streamsvm.estimators.fitted import check_machine, unfitted_by_errors
+from streamsvm.drop_in.centring import moved, offset_of
+from streamsvm.drop_in.fitted import check_machine, unfitted_by_errors
+from streamsvm.drop_in.recheck import SLACK, Expanded, Recheck
 from streamsvm.estimators.inputs import (
     canonical_rows,
     check_finite_weights,
@@ -40,7 +41,6 @@ from streamsvm.estimators.inputs import (
     check_some_weight,
     given_weight,
 )
-from streamsvm.estimators.recheck import SLACK, Expanded, Recheck
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.block.product_kernels import PolynomialKernel, products
@@ -178,7 +178,7 @@ class DropIn:
     _centred: tuple[Float, Float, Float, Float] | None
     _offset: Float | None
     _own_centres: Float | None
-    _counts_classes = False
+    counts_classes = False
     """Whether machines are of pairs of classes, and not one function."""
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -368,7 +368,7 @@ class DropIn:
         return Expanded(
             kernel=self._checked_kernel if kernel is None else kernel,
             support_vectors=support_vectors,
-            counts=self._n_support if self._counts_classes else None,
+            counts=self._n_support if self.counts_classes else None,
             dual=dual,
             intercepts=intercepts,
             centres=centres,
@@ -378,7 +378,7 @@ class DropIn:
         machine = self._expanded
         if machine.centres is None:
             return super()._get_coef()  # type: ignore[misc]
-        w = machine.planes.coefficients() * (-1.0 if len(machine.intercepts) == 1 and self._counts_classes else 1.0)
+        w = machine.planes.coefficients() * (-1.0 if len(machine.intercepts) == 1 and self.counts_classes else 1.0)
         return _sparse_kind()(w) if sparse.issparse(self.support_vectors_) else w
 
     def _validate_for_predict(self, X: Any) -> Any:
@@ -449,7 +449,7 @@ class DropIn:
         self._trial = True
         try:
             train(X, y, self._given_to_libsvm(sample_weight, y))
-            if not self._counts_classes:
+            if not self.counts_classes:
                 # Of sparse rows LIBSVM leaves these numbers as they were in memory.
                 self._n_support = np.array([len(self.support_), 0], np.int32)
         finally:
@@ -491,7 +491,7 @@ class DropIn:
 
     def _fit_moved(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
         if self._solved_here:
-            _check_magnitude(X)
+            check_magnitude(X, "dual coefficients")
         self._offset, self._own_centres, self._boxes_full, self._centred = None, None, 0, None
         self._wrong = 0.0
         if self._solved_here and self.kernel in ("linear", "rbf"):
@@ -628,8 +628,8 @@ def check_threads(threads: Any) -> None:
         raise ValueError(f"threads = {threads!r}: give a positive whole number, or -1 for all processors")
 
 
-def _check_magnitude(X: Any) -> None:
-    """Refuse features whose squares would not be finite."""
+def check_magnitude(X: Any, what: str) -> None:
+    """Refuse features whose squares would not be finite; `what` would not be, either."""
     values = X if isinstance(X, np.ndarray) else X.data
     flat = values.ravel("K")
     # A sum of squares takes a fraction of the time of a look at each entry.
@@ -638,7 +638,7 @@ def _check_magnitude(X: Any) -> None:
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > LARGEST_FEATURE:
         raise ValueError(
-            f"The dual coefficients or intercepts are not finite. The largest feature is {largest:g} in magnitude; at "
+            f"The {what} or intercepts are not finite. The largest feature is {largest:g} in magnitude; at "
             f"most {LARGEST_FEATURE:g} is supported: scale the features"
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -549,7 +550,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parts(self) -> None:
         """Refuse an estimator that lacks a part, as one that a pickle was read into by half."""
-        parts = list(CoresetSVC.__init__.__kwdefaults__ or ())
+        parts = list(_PARAMETERS)
         if hasattr(self, "_stream"):
             parts += ["classes_"] if self._stream.columns is not None else ["classes_", "n_features_in_"]
         for name in parts:
@@ -735,6 +736,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
             w = model.machine.coefficients / model.scaler.scale
             yield w, model.machine.intercept - float(w @ model.scaler.mean)
+
+
+_PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
 
 
 def _is_other_way_round(recipe: Recipe, classes: NDArray[Any]) -> bool:

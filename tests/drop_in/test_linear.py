@@ -280,7 +280,7 @@ TOO_LARGE = [
 @pytest.mark.parametrize(("machine", "size"), TOO_LARGE, ids=str)
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_rows_over_which_liblinear_would_not_end_are_refused(machine, size, kind) -> None:
-    """Of a squared loss in the primal: by the largest feature; a hundred orders of magnitude lower they are learned."""
+    """Of a squared loss in the primal: by the largest feature; in units of that they are learned."""
     X, y = make_classification(300, 4, random_state=0)
     rows = np.clip(X, -1.0, 1.0)
     said = f"The largest feature is {size:g} in magnitude, too large for LIBLINEAR's method"

@@ -1,8 +1,9 @@
 """Rooms beside the trunk: packages of `streamsvm` that add choices to its options, found by their folder.
 
 A room is a package with a module `plug`, whose `PLUG` lists by socket and name what the room adds. A socket is a table
-of the trunk: `svm.solver` is the solvers by the names they have in the configuration. The trunk names no room, so one
-whose folder is deleted leaves nothing behind but choices that are unknown then.
+of the trunk: `svm.solver` is the solvers by the names they have in the configuration, `estimators` what
+`streamsvm.estimators` offers besides its own. The trunk names no room, so one whose folder is deleted leaves nothing
+behind but choices and estimators that are unknown then.
 
 Invariant: `plug` imports nothing else of its room. What a name stands for is imported when it is first asked for, so a
 program that uses no room loads none of what rooms need.
@@ -105,6 +106,9 @@ class Table(Mapping[str, Object], Generic[Object]):
 
     def __getitem__(self, name: str) -> Object:
         return self._own[name] if name in self._own else _loaded(self._added[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._added
 
     def __iter__(self) -> Iterator[str]:
         yield from self._own

@@ -11,7 +11,7 @@ import numpy as np
 
 from consumers.trainer import kernels
 from streamsvm.config import ModelConfig, SvmConfig
-from streamsvm.estimators import STDASVC, STDASVR, CoresetSVC
+from streamsvm.estimators import CoresetSVC
 from streamsvm.learning.learner import warm_up
 from tests.consumers.trainers import settings_for
 
@@ -31,6 +31,8 @@ def rbf() -> None:
 
 def paper() -> None:
     """Compile the paper's solver."""
+    from streamsvm import STDASVC
+
     for kernel in ("linear", "rbf"):
         STDASVC(kernel=kernel).fit(X, Y)
     STDASVC().fit(X, np.digitize(X[:, 0], [-1.0, -0.5, 0.0, 0.5, 1.0]))
@@ -38,6 +40,8 @@ def paper() -> None:
 
 def tight() -> None:
     """Compile what trainers do not use by default: the solver in float64 throughout, and regression."""
+    from streamsvm import STDASVR
+
     for kernel in ("linear", "rbf"):
         CoresetSVC(C=1.0, kernel=kernel, tol=1e-10).fit(X, Y)
     STDASVR().fit(X, Y)

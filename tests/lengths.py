@@ -201,15 +201,15 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # scikit-learn's checks: one linear and one kernel machine of each estimator, each by itself.
     "tests/estimators/test_coresetsvc.py::test_scikit_learns_checks": ("CoresetSVC(C=1.0,tol=1e-08)-*",),
     "tests/estimators/test_coresetsvc.py::test_what_reduction_breaks_is_listed": ("smallest0",),
-    "tests/estimators/test_stdasvc.py::test_scikit_learns_checks": (
+    "tests/drop_in/test_stdasvc.py::test_scikit_learns_checks": (
         "STDASVC(gamma=0.1,tol=1e-10)-*",
         "STDASVC(kernel='sigmoid')-*",
     ),
-    "tests/estimators/test_single.py::test_scikit_learns_checks": (
+    "tests/drop_in/test_single.py::test_scikit_learns_checks": (
         "STDASVR(gamma=0.1,tol=1e-10)-*",
         "STDAOneClassSVM(gamma=0.1,tol=1e-10)-*",
     ),
-    "tests/estimators/test_linear.py::test_scikit_learns_checks": (
+    "tests/drop_in/test_linear.py::test_scikit_learns_checks": (
         "STDALinearSVC(loss='hinge',max_iter=1000000,tol=1e-10)-*",
     ),
     # Hostile bytes: the first quarter of the same sequence.

@@ -8,14 +8,16 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+import sklearn.svm
 
-from streamsvm import kafka
+import streamsvm
+from streamsvm import estimators, kafka
 from streamsvm import plugs as rooms
 from streamsvm.sockets import plugs
 
@@ -51,7 +53,7 @@ LAYERS: list[set[str]] = [
     {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators"},
-    {"consumers", "streamsvm.patched"},
+    {"consumers", "streamsvm.drop_in"},
 ]
 """From the ground up: a folder imports those of the layers beneath its own, and no neighbour in its own layer; the
 modules of the ground may know each other."""
@@ -105,6 +107,7 @@ PURE = {
     "verification",
     "estimators",
     "papers",
+    "drop_in",
     "branches",
 }
 
@@ -460,25 +463,45 @@ def names_of_a_room(module: str, path: Path) -> set[str]:
     return {room for room in ROOMS if f"streamsvm.{room}" in text and not module.startswith(f"streamsvm.{room}")}
 
 
-def private_to_others(path: Path) -> set[str]:
-    """Return the private names that a module takes from others: those that it uses, and does not define itself."""
+def defined_in(path: Path) -> set[str]:
+    """Return the names of a module's functions, classes and attributes."""
+    found = set[str]()
+    for node in nodes_of(path):
+        match node:
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.AnnAssign(target=ast.Name(id=name)):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+    return found
+
+
+def private_to_others(path: Path, bases: Sequence[Path] = ()) -> set[str]:
+    """Return the private names that a module takes from others, and neither it nor a module of its bases defines."""
     found = {name for one in imports_of(path) if one.startswith("streamsvm") for name in one.split(".")}
     used = {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)}
-    own = {node.attr for node in nodes_of(path) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
-    own |= {node.name for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    own = set[str]().union(*(defined_in(one) for one in (path, *bases)))
     return {name for name in found | (used - own) if name.startswith("_") and not name.endswith("__")}
+
+
+BASES: dict[str, tuple[Path, ...]] = {
+    "drop_in": (
+        *(ROOT / "streamsvm" / "drop_in" / f"{name}.py" for name in ("base", "single", "linear")),
+        *(Path(inspect.getfile(module)) for module in (sklearn.svm._base, sklearn.svm._classes)),
+    )
+}
+"""By room, where classes that its modules extend, or look into, stand: scikit-learn's, and the room's own."""
 
 
 def test_the_trunk_names_no_room() -> None:
     """Rooms are found by their folder: only tests import one."""
-    assert "papers" in ROOMS
+    assert {"papers", "drop_in"} <= set(ROOMS)
     assert {module: found for module, path in modules().items() if (found := names_of_a_room(module, path))} == {}
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if name.split(".")[1:2] and name.split(".")[1] in ROOMS])
 def test_a_room_uses_what_is_public(module: str) -> None:
     """No private name of the trunk, nor of another module of the room."""
-    assert private_to_others(modules()[module]) == set()
+    assert private_to_others(modules()[module], BASES.get(module.split(".")[1], ())) == set()
 
 
 def test_a_name_of_a_room_and_a_private_use_would_be_found(tmp_path: Path) -> None:
@@ -491,6 +514,11 @@ def test_a_name_of_a_room_and_a_private_use_would_be_found(tmp_path: Path) -> No
     assert names_of_a_room("streamsvm.coreset.planted", planted) == {"papers"}
     assert names_of_a_room("streamsvm.papers.planted", planted) == set()
     assert private_to_others(planted) == {"_hidden", "_hold"}
+    planted.write_text(
+        "from streamsvm.svm.block.descent import BlockDescent\n"
+        "class A(BlockDescent):\n    def b(self):\n        return self._crowded_ns, self._gap, self._n_support\n"
+    )
+    assert private_to_others(planted, BASES["drop_in"]) == {"_crowded_ns"}
 
 
 TRAINED: str = """
@@ -519,6 +547,19 @@ for options in ({"svm": {"solver": "stda-paper"}}, {"coreset": {"structure": "co
     except Exception as error:
         print(error)
 """
+
+FITTED: str = """
+import numpy as np
+import streamsvm
+X = np.random.default_rng(0).standard_normal((300, 2))
+print(streamsvm.CoresetSVC(memory_points=100).fit(X, X[:, 0] > 0.0).score(X, X[:, 0] > 0.0) > 0.9)
+for name in ("STDASVC", "patch_sklearn", "no_such_name"):
+    try:
+        print(getattr(streamsvm, name).__name__)
+    except AttributeError as error:
+        print(error)
+"""
+"""An estimator of the trunk, and those that a room offers."""
 
 
 def run_in(tree: Path, program: str) -> list[str]:
@@ -568,3 +609,22 @@ def test_the_choices_of_a_room_are_unknown_without_it(trunk: Path) -> None:
     assert "coreset.structure: must be 'tree' or 'chain' (got 'counter')" in structure
     assert "coreset.reducer: must be 'uniform' or 'calibrated' (got 'sensitivity')" in reducer
     assert "`counter`, which is not part of this installation: give coreset.structure = chain" in counter
+
+
+def test_estimators_of_a_room_are_offered_by_the_package() -> None:
+    """Those that the package lists, each loaded when it is asked for."""
+    offered = set(rooms.added("estimators"))
+    assert set(estimators.__all__) - offered == {"CoresetSVC", "EventVectorizer"}
+    assert set(streamsvm.__all__) == {*estimators.__all__, "ModelSubscriber", "__version__"}
+    for name in estimators.__all__:
+        assert getattr(streamsvm, name) is getattr(estimators, name)
+    assert run_in(ROOT, FITTED)[:3] == ["True", "STDASVC", "patch_sklearn"]
+
+
+def test_estimators_of_a_room_are_missed_by_name_without_it(trunk: Path) -> None:
+    """The trunk's own estimator learns, and who asks for another is told why it is not there."""
+    own, first, second, other = run_in(trunk, FITTED)
+    assert own == "True"
+    for name, said in (("STDASVC", first), ("patch_sklearn", second)):
+        assert f"{name} is not part of this installation: the folder of streamsvm that has it is missing" in said
+    assert "has no attribute 'no_such_name'" in other

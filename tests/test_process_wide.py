@@ -6,12 +6,10 @@ import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
-import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from streamsvm.estimators.stdasvc import STDASVC
 from streamsvm.process_wide import algebra_threads, silenced
 
 DEADLINE_S = 60.0
@@ -64,21 +62,6 @@ def test_another_number_waits_for_its_turn() -> None:
     assert order == ["first", "second"]
 
 
-def test_parallel_fits_leave_the_process_as_it_was_and_are_alike() -> None:
-    """Forty fits in three threads give the bits of a fit alone, and the threads of before."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(700, 6))
-    y = np.where(X @ np.arange(1.0, 7.0) + rng.normal(size=700) > 0, 1, -1)
-    with threadpool_limits(2, user_api="blas"):
-        alone = STDASVC(kernel="rbf", C=1.0).fit(X, y)
-        with ThreadPoolExecutor(3) as pool:
-            machines = list(pool.map(lambda _: STDASVC(kernel="rbf", C=1.0).fit(X, y), range(40)))
-        assert blas_threads() == {2}
-    for machine in machines:
-        assert machine.dual_coef_.tobytes() == alone.dual_coef_.tobytes()
-        assert machine.intercept_.tobytes() == alone.intercept_.tobytes()
-
-
 def test_a_warning_is_silent_in_the_thread_that_silences_it_only() -> None:
     """Another thread's warnings stay, and the filters of others too."""
     with warnings.catch_warnings():
@@ -95,13 +78,3 @@ def test_a_warning_is_silent_in_the_thread_that_silences_it_only() -> None:
         with silenced(ConvergenceWarning, "beginning"):
             warnings.warn("beginning of a message", ConvergenceWarning, stacklevel=1)
             elsewhere()
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_machine_has_the_same_bits_with_the_same_number_of_threads(threads: int) -> None:
-    """However the threads take turns."""
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(3_000, 8))
-    y = np.where(X[:, 0] ** 2 + X[:, 1] + rng.normal(size=3_000) > 0.5, 1, -1)
-    machines = [STDASVC(kernel="rbf", threads=threads).fit(X, y) for _ in range(3)]
-    assert len({(m.dual_coef_.tobytes(), m.intercept_.tobytes()) for m in machines}) == 1

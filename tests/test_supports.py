@@ -29,6 +29,7 @@ from consumers.host.runtime import schemas_of
 from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
+from streamsvm import supports
 from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
@@ -36,7 +37,17 @@ from streamsvm.estimators import CoresetSVC
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
 from streamsvm.registry import onnx_copy
-from streamsvm.supports import UNKNOWN_TO_ONNX, Row, Unsupported, given, markdown, require, rows, without_effect
+from streamsvm.supports import (
+    UNKNOWN_TO_ONNX,
+    Combinations,
+    Row,
+    Unsupported,
+    given,
+    markdown,
+    require,
+    rows,
+    without_effect,
+)
 from streamsvm.verification.recomputation import certifier_of
 from tests.features.recipes import payments
 from tests.golden import model as golden
@@ -458,3 +469,19 @@ def test_a_refusal_elsewhere_would_be_found(tmp_path: Path) -> None:
     planted = tmp_path / "planted.py"
     planted.write_text('def f(a):\n    raise ValueError(f"labels.topic is {a}, but training.workers is 2")\n')
     assert [(name, options_in(what)) for name, what in raised(planted)] == [("f", {"labels.topic", "training.workers"})]
+
+
+def test_rows_of_a_branch_stand_where_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before a part of the trunk or of another branch, whichever is asked first; at the end where there is no such."""
+
+    def added(axis: str, before: str) -> Combinations:
+        return Combinations(before=before, rows=(dataclasses.replace(rows()[0], axis=axis),))
+
+    named = [added("A", "B"), added("B", "Access"), added("C", "Access"), added("D", "not there")]
+    axes = list(dict.fromkeys(row.axis for row in rows() if row.axis not in {"Shadow gate", "Quality as served"}))
+    monkeypatch.setattr(supports, "plugged", lambda *_: tuple(named))
+    found = list(dict.fromkeys(row.axis for row in rows.__wrapped__()))
+    place = found.index("A")
+    assert found[place : place + 4] == ["A", "B", "C", "Access"]
+    assert found[-1] == "D"
+    assert [axis for axis in found if axis not in {"A", "B", "C", "D"}] == axes

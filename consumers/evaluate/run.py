@@ -418,7 +418,7 @@ def _optimum(plan: Plan, objective: Objectives, test: Points, step: Step) -> tup
     best = Optima(tuple(optimum(own) for own in objective.each))
     seconds = time.perf_counter() - begun
     row = _measured("optimum", best.models, objective, test, seconds, len(objective.points))
-    note = f"STDASVC on all training points, certified to {best.uncertainty:.1e}"
+    note = f"trained on all training points, certified to {best.uncertainty:.1e}"
     if plan.probability is None:
         return best, replace(row, note=note)
     step(f"{plan.probability} probabilities by cross-validation", 0, None)

@@ -1,6 +1,7 @@
 """scikit-learn's face of the same parts: estimators that train on all points, and one that holds a coreset of a stream.
 
-`STDASVC`, `STDASVR` and `STDAOneClassSVM` train on all points; `CoresetSVC` on a coreset.
+`CoresetSVC` trains on a coreset. What trains on all points is offered by a room (`streamsvm.plugs`), and is loaded when
+it is asked for.
 
 From a CSV to a model, whatever the number of its rows, and on to a trainer that goes on with the same settings:
 
@@ -18,12 +19,13 @@ array(['noise', 'noise'], dtype='<U6')
 a topic of one partition (`streamsvm replay pulsars.csv --topic TOPIC --create 1`).
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.estimators.events import EventVectorizer
-from streamsvm.estimators.linear import STDALinearSVC, STDALinearSVR
-from streamsvm.estimators.patching import patch_sklearn, unpatch_sklearn
-from streamsvm.estimators.single import STDASVR, STDAOneClassSVM
-from streamsvm.estimators.stdasvc import STDASVC
+from streamsvm.plugs import Table
 
 __all__ = [
     "STDASVC",
@@ -36,3 +38,24 @@ __all__ = [
     "patch_sklearn",
     "unpatch_sklearn",
 ]
+
+
+_OFFERED: Table[Any] = Table("estimators", {})
+
+
+def __getattr__(name: str) -> Any:
+    """Load what a room offers where it is asked for.
+
+    Raises
+    ------
+    AttributeError
+        If no room of this installation has the name.
+    """
+    if name in _OFFERED:
+        return _OFFERED[name]
+    if name in __all__:
+        raise AttributeError(
+            f"{__name__}.{name} is not part of this installation: the folder of streamsvm that has it is missing. "
+            "Install the whole: pip install --force-reinstall streamsvm"
+        )
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

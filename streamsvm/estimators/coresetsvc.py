@@ -27,7 +27,7 @@ from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.events import points_given, recipe_given
-from streamsvm.estimators.inputs import check_labels, check_some_weight, checked_weight
+from streamsvm.estimators.inputs import altered, check_labels, check_some_weight, checked_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
@@ -339,7 +339,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If the rows cannot be taken out exactly, or one of them is not held; nothing is changed then.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         recipe = None if self.features is None else recipe_given(self.features)
         given = self._given(X, y, None, None, recipe, first=False)
         dtype = self._stream.config.points.numpy_dtype
@@ -369,7 +369,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.asarray(self.classes_[(decision > self._stream.model().border).astype(np.intp)])
         return np.asarray(self.classes_[decision.argmax(axis=1)])
 
-    @available_if(lambda self: self.probability is not None)
+    @available_if(lambda self: getattr(self, "probability", "") is not None)
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each class of `classes_`, shape (n, n_classes); only with `probability`.
 
@@ -382,7 +382,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If the sample holds no point of a class; training has warned of it. If `probability` was set after learning.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if self._stream.config.svm.probability is None:
             raise ValueError(
                 "this classifier has no probabilities: probability was set after it had learned; fit again"
@@ -396,68 +396,68 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def model_config(self) -> ModelConfig:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.config
 
     @property
     def certificate_(self) -> Certified | None:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.made().certified
 
     @property
     def training_set_sha256_(self) -> str:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.made().training_set_sha256
 
     @property
     def fit_(self) -> Fit | tuple[Fit, ...]:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         fits = tuple(machine.fit for machine in self._stream.made().machines)
         return fits[0] if len(fits) == 1 else fits
 
     @property
     def C_(self) -> float:  # noqa: N802 - the name that SVC's parameter has
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.made().machines[0].fit.C
 
     @property
     def alpha_(self) -> float:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return 1.0 / (self.C_ * self._stream.made().weight)
 
     @property
     def gamma_(self) -> float | None:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.made().machines[0].fit.gamma
 
     @property
     def threshold_(self) -> Threshold | None:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.made().machines[0].model.threshold
 
     @property
     def horizons_(self) -> tuple[Horizon, ...]:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.horizons()
 
     @property
     def tuning_(self) -> tuple[Score, ...]:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.made().scores
 
     @property
     def model_(self) -> AnyModel:
         """See the class."""
-        check_is_fitted(self)
+        self._check_fitted()
         return self._stream.model()
 
     @property
@@ -527,7 +527,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If there are more than two classes, or the kernel is not linear, or as `partial_fit`.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
@@ -542,6 +542,19 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             certificate = certifier.certificate()
             if certifier.done or certificate.reads >= reads:
                 return certificate
+
+    def _check_fitted(self) -> None:
+        self._check_parts()
+        check_is_fitted(self)
+
+    def _check_parts(self) -> None:
+        """Refuse an estimator that lacks a part, as one that a pickle was read into by half."""
+        parts = list(CoresetSVC.__init__.__kwdefaults__)
+        if hasattr(self, "_stream"):
+            parts += ["classes_"] if self._stream.columns is not None else ["classes_", "n_features_in_"]
+        for name in parts:
+            if not hasattr(self, name):
+                raise altered(self, name, "is missing")
 
     def _given(self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool) -> _Given:
         check_labels(y)
@@ -561,6 +574,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _Given(features, labels, weight, rows, classes)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
+        self._check_parts()
         recipe = None if self.features is None else recipe_given(self.features)
         features, labels, weight, _, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
         if first and classes is None and not len(labels):
@@ -704,7 +718,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {"labels": tuple(range(len(labels)))} if len(labels) > 2 else {}
 
     def _features(self, X: Any) -> NDArray[Any]:
-        check_is_fitted(self)
+        self._check_fitted()
         if self._stream.columns is not None:
             return features_of_events(self._stream.columns, X)
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
@@ -715,7 +729,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _raw_planes(self) -> Iterator[tuple[Float, float]]:
         """Yield coefficients and intercept of each machine over raw features."""
-        check_is_fitted(self)
+        self._check_fitted()
         for model in self._models:
             if not isinstance(model.machine, LinearMachine):
                 raise AttributeError("coef_ and intercept_ exist with the linear kernel only")

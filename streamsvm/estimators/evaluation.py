@@ -5,7 +5,8 @@ own moments, the same C, the same kernel. A machine over other units is rewritte
 kernel's space, a forest say, has no F, and so no gap. Of more than two classes F is the sum over the problems of the
 task's machines: of each pair, or of each class against the rest.
 
-Sources: Vitter 1985, Alg. R (the reservoir); the optimum is `STDASVC`'s, its dual variables certify how near it is.
+Source: Vitter 1985, Alg. R (the reservoir). The optimum is the trunk's own solver's over all points; its dual variables
+certify how near it is.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import (
     accuracy_score,
     average_precision_score,
@@ -29,19 +30,19 @@ from sklearn.metrics import (
 
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.estimators import STDASVC
 from streamsvm.learning.tasks import Task
 from streamsvm.learning.training import kernel_of, scaler_of, train, untrained
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
-from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.points import Features, Points
-from streamsvm.process_wide import silenced
+from streamsvm.model.kernels import Float, Kernel, RbfKernel
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.points import Features, Points, Signs
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.svm.fit_probability import Method
 from streamsvm.svm.objective import primal_objective
 
 OPTIMUM_TOLERANCE: Final = 1e-5
 """KKT gap of the optimum: far below what a summary can reach."""
+STEPS_OF_POINT: Final = 10_000
+"""Most steps of the solver for each point, if that is more than the configuration's."""
 SGD_SETTINGS: Final[tuple[dict[str, Any], ...]] = (
     {"learning_rate": "optimal", "average": True},
     {"learning_rate": "invscaling", "eta0": 0.1, "power_t": 0.25},
@@ -153,20 +154,19 @@ class Optimum:
 
 
 def optimum(objective: Objective) -> Optimum:
-    """Train `STDASVC` on all points of an objective.
+    """Train on all points of an objective, in double precision and to `OPTIMUM_TOLERANCE`.
 
     The linear kernel takes time in proportion to the points, RBF up to the cube of the support vectors.
     """
     if len(np.unique(objective.points.y)) < 2:  # a pair of which one class, or neither, has a point
         model = objective.of_few(objective.points)
         return Optimum(model, objective.value(model), 0.0)
-    gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else 1.0
-    machine = STDASVC(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, tol=OPTIMUM_TOLERANCE)
-    with silenced(ConvergenceWarning):  # `uncertainty` says it in numbers
-        machine.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
-    model = Model(objective.scaler, _of_support_vectors(machine, objective.kernel))
-    norm = objective._squared_norm(model)
-    return Optimum(model, objective.value(model), float(np.abs(machine.dual_coef_).sum()) - 0.5 * norm)
+    exact = {"precision": "double", "round_first": False, "landmarks": None}
+    steps = max(objective.svm.max_iterations, STEPS_OF_POINT * len(objective.points))
+    wanted = {"solver": "stda", "tolerance": OPTIMUM_TOLERANCE, "max_iterations": steps}
+    found = train(objective.points, objective.moments, objective.svm.model_copy(update={**exact, **wanted}))
+    assert found.fit.dual_objective is not None
+    return Optimum(found.model, objective.value(found.model), found.fit.dual_objective)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,13 +261,6 @@ class Objectives:
 def decisions(task: Task, models: Sequence[Model], X: Features) -> Float:
     """Return decision values of a task's machines, shape (n,) of two classes, (n, n_classes) of more."""
     return np.asarray(task.model(models).decision_function(X))
-
-
-def _of_support_vectors(classifier: Any, kernel: Kernel) -> Machine:
-    intercept = float(classifier.intercept_[0])
-    if isinstance(kernel, LinearKernel):
-        return LinearMachine(np.asarray(classifier.coef_[0], np.float64), intercept)
-    return KernelMachine(kernel, classifier.support_vectors_, classifier.dual_coef_[0], intercept)
 
 
 class ReservoirBaseline:
@@ -407,6 +400,29 @@ def probability_scores(test: Points, positive: Float) -> ProbabilityScores:
     )
 
 
+class _OnAllPoints(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """The machine of all rows that it is given, for `CalibratedClassifierCV`.
+
+    Parameters
+    ----------
+    svm : SvmConfig
+    """
+
+    def __init__(self, svm: SvmConfig) -> None:
+        self.svm = svm
+
+    def fit(self, X: Features, y: Signs, sample_weight: Float) -> _OnAllPoints:
+        """Train on rows of shape (n, d) with labels and weights of shape (n,)."""
+        points = Points(X, y, sample_weight)
+        self.classes_ = np.unique(y)
+        self.model_ = train(points, Moments.zero(points.dimension).add(points), self.svm).model
+        return self
+
+    def decision_function(self, X: Features) -> Float:
+        """Return the decision values, shape (n,)."""
+        return self.model_.decision_function(X)
+
+
 def cross_validated_probabilities(objective: Objective, method: Method, X: Features) -> Float:
     """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
 
@@ -417,13 +433,9 @@ def cross_validated_probabilities(objective: Objective, method: Method, X: Featu
     ValueError
         If a label has less than five points.
     """
-    kernel = objective.kernel
-    machine = (
-        STDASVC(C=objective.penalty, kernel="rbf", gamma=kernel.gamma)
-        if isinstance(kernel, RbfKernel)
-        else STDASVC(C=objective.penalty, kernel="linear")
-    )
-    judged = CalibratedClassifierCV(machine, method=method, cv=5)
+    gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
+    svm = SvmConfig(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, standardize=False)
+    judged = CalibratedClassifierCV(_OnAllPoints(svm), method=method, cv=5)
     judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)
     return np.asarray(judged.predict_proba(objective.scaler.transform(X))[:, 1])
 

@@ -199,6 +199,12 @@ def class_weights(
     return factors
 
 
+def altered(estimator: Any, name: str, what: str) -> ValueError:
+    """Return the error of an estimator whose part of this name is no longer what fitting set."""
+    kind = type(estimator).__name__
+    return ValueError(f"The internal representation of {kind} was altered: {name} {what}; fit it again")
+
+
 def canonical_rows(X: Any) -> Any:
     """Return sparse rows as CSR of int32 indices, ascending and without duplicates; anything else as it is.
 

@@ -83,15 +83,17 @@ def from_plain(plain: Plain) -> tuple[ModelConfig, LearnerState, Machines | None
     Raises
     ------
     ValueError
-        If bytes were lost or changed, or another build wrote them in a format that this one does not read.
+        If bytes or parts were lost or changed, or another build wrote them in a format that this one does not read.
     """
+    remedy = "Load it with the build that saved it, or fit it again."
     try:
         snapshot = checkpoint.decode(plain["learned"])
+        made = None if plain["made"] is None else _made(plain["made"])
     except CorruptCheckpoint as error:
-        remedy = "Load it with the build that saved it, or fit it again."
         raise ValueError(f"the saved state of this CoresetSVC cannot be read: {error.what}. {remedy}") from None
-    config = ModelConfig.model_validate(snapshot.configuration)
-    return config, snapshot.learner, None if plain["made"] is None else _made(plain["made"])
+    except KeyError as error:
+        raise ValueError(f"the saved state of this CoresetSVC lacks {error}. {remedy}") from None
+    return ModelConfig.model_validate(snapshot.configuration), snapshot.learner, made
 
 
 def _plain_made(made: Machines) -> Plain:

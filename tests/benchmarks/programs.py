@@ -3,7 +3,7 @@
     python -m tests.benchmarks.programs [--rounds 7] [--threads 1] [--programs NAME ...] [--json]
 
 A program gets the class and says its scores; the class is the only difference, and it is what `python -m
-streamsvm.patched` puts into a program. Data: scikit-learn's own small sets and HTRU2, and texts and pictures that are
+streamsvm.drop_in` puts into a program. Data: scikit-learn's own small sets and HTRU2, and texts and pictures that are
 drawn from a seed. One thread, or `--threads` of ours, both contenders in turn, the first place alternating; times are
 medians of whole programs, data loading excluded, with least and greatest. `ratio` is ours over theirs: below 1 is
 faster.
@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 
 from streamsvm import STDASVC, STDASVR, STDAOneClassSVM
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators.drop_in import with_parameters_of
+from streamsvm.drop_in.base import with_parameters_of
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
 
 Scores = dict[str, float]

@@ -346,7 +346,7 @@ def test_the_table_shows_every_row(report: EvaluationReport, capsys: pytest.Capt
     assert "< 5.0e-01" in capsys.readouterr().out
     Console(width=100, no_color=True).print(describe(replace(report, uncertainty=None)))
     assert f"{report.rows[0].objective:.6g}" in capsys.readouterr().out
-    assert any(line.startswith("optimum: STDASVC on all training points, certified to") for line in notes(report))
+    assert any(line.startswith("optimum: trained on all training points, certified to") for line in notes(report))
 
 
 def test_the_command_prints_json(arrays: Arrays, tmp_path: Path) -> None:

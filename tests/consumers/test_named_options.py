@@ -43,7 +43,7 @@ OF_OTHERS = {
     "--to-offset",
     "--topic",
 }
-"""Options of Kafka's own tools, of pip and of `python -m streamsvm.patched`, and how an option's name is made."""
+"""Options of Kafka's own tools, of pip and of `python -m streamsvm.drop_in`, and how an option's name is made."""
 PAGES = sorted(
     path for path in ROOT.rglob("*.md") if not {".venv", "tests", "node_modules"} & set(path.relative_to(ROOT).parts)
 )

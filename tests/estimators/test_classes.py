@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from streamsvm import STDASVC, CoresetSVC
+from streamsvm import CoresetSVC
 from streamsvm.estimators.evaluation import Objective, ReservoirBaseline
 from streamsvm.estimators.stream import NoProbabilities
 from streamsvm.points import Points
@@ -51,12 +51,12 @@ def clouds() -> Arrays:
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0, 2: 0.5}])
 def test_what_fits_into_memory_is_svcs_one_against_the_rest(kernel, class_weight) -> None:
-    """Below `memory_points` decision values are those of `STDASVC` on all points, a machine for each class."""
+    """Below `memory_points` decision values are those of SVC on all points, a machine for each class."""
     X, y = load_iris(return_X_y=True)
     options = {"C": 0.7, "kernel": kernel, "gamma": 0.2, "tol": 1e-8}
     ours = CoresetSVC(**options, class_weight=class_weight, multiclass=REST).fit(X, y)
     Z, weight = StandardScaler().fit_transform(X), compute_sample_weight(class_weight, y)
-    machines = [STDASVC(**options).fit(Z, y == label, weight) for label in range(3)]
+    machines = [SVC(**options).fit(Z, y == label, weight) for label in range(3)]
     found, expected = ours.decision_function(X), np.column_stack([one.decision_function(Z) for one in machines])
     assert found.shape == (150, 3)
     np.testing.assert_allclose(found, expected, atol=1e-4)

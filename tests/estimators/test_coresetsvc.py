@@ -22,10 +22,11 @@ from sklearn.metrics import brier_score_loss, log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from consumers.loader import load
-from streamsvm import STDASVC, CoresetSVC
+from streamsvm import CoresetSVC
 from streamsvm.coreset.conditions import MEANINGS
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators import coresetsvc
@@ -141,7 +142,7 @@ def test_what_fits_into_memory_is_not_reduced(htru2, kernel) -> None:
     Z = StandardScaler().fit_transform(X)
     ours = CoresetSVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6, max_leverage=None).fit(X, y)
     learned = in_half(Z) if kernel == "rbf" else Z
-    theirs = STDASVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(learned, y)
+    theirs = SVC(C=1.0, kernel=kernel, gamma=0.1, tol=1e-6).fit(learned, y)
     expected = theirs.decision_function(Z)
     if kernel == "rbf":  # written down in half precision
         terms = theirs.support_vectors_, np.ravel(theirs.dual_coef_), float(theirs.intercept_[0])
@@ -185,7 +186,7 @@ def test_a_small_memory_comes_near_all_the_data(htru2) -> None:
     """With a tenth of the points the objective over all of them is within one per cent of the optimum."""
     X, y = htru2
     Z = StandardScaler().fit_transform(X.astype(float))
-    best = STDASVC(C=1.0, kernel="linear", tol=1e-6).fit(Z, y)
+    best = SVC(C=1.0, kernel="linear", tol=1e-6).fit(Z, y)
     ours = CoresetSVC(C=1.0, memory_points=1_800, tol=1e-6).fit(X, y)
     scale, mean = X.astype(float).std(axis=0), X.astype(float).mean(axis=0)
     w = ours.coef_[0] * scale
@@ -199,7 +200,7 @@ def test_a_weight_is_worth_repetitions_on_average(htru2) -> None:
     X, y = htru2[0][:6_000], htru2[1][:6_000]
     times = np.random.default_rng(1).integers(1, 4, len(y))
     Z = StandardScaler().fit(X.astype(float), sample_weight=times).transform(X.astype(float))
-    best = STDASVC(C=1.0, kernel="linear", tol=1e-6).fit(Z, y, sample_weight=times)
+    best = SVC(C=1.0, kernel="linear", tol=1e-6).fit(Z, y, sample_weight=times)
     optimum = objective(Z, y, best.coef_[0], float(best.intercept_[0]), times)
     mean, scale = np.average(X.astype(float), axis=0, weights=times), (X[0] - X[1]) / (Z[0] - Z[1])
     shuffled = np.random.default_rng(2).permutation(int(times.sum()))
@@ -441,7 +442,7 @@ def test_probabilities_come_near_those_of_all_the_data(htru2, method, kernel) ->
     are those of cross-validation over all 12,000 but for the sample's noise."""
     X, y = htru2[0].astype(float), htru2[1]
     ours = CoresetSVC(memory_points=5_000, kernel=kernel, probability=method).fit(X[:12_000], y[:12_000])
-    whole = make_pipeline(StandardScaler(), STDASVC(alpha=1e-4, kernel=kernel))
+    whole = make_pipeline(StandardScaler(), SVC(C=1.0 / (1e-4 * 9_600), kernel=kernel))
     theirs = CalibratedClassifierCV(whole, method=method).fit(X[:12_000], y[:12_000])
     fresh = slice(12_000, None)
     said = [one.predict_proba(X[fresh])[:, 1] for one in (ours, theirs)]

@@ -13,7 +13,7 @@ from typing import Final
 PRODUCT: Final = ("streamsvm", "consumers", "deploy")
 NOT_OURS: Final = {"node_modules", "target", "__pycache__", "build", "dist"}
 BRANCHES: Final = "branches"
-APART: Final = {BRANCHES, "papers", "drop_in", "drop_ins", "dropin"}
+APART: Final = {BRANCHES, "papers", "drop_in"}
 """Folders that are no trunk: what has one of these names on its path below the top-level folder."""
 BESIDE: Final = (
     "consumers/evaluate/*", "consumers/replay/*", "consumers/demo/*", "consumers/sizing/*", "consumers/cli/sizing.py",

@@ -199,7 +199,7 @@ def test_large_boxes_take_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(face, "newton_ns", lambda _: 1e18)
     without = run()
     assert ours.iterations < 0.3 * without.iterations
-    assert ours._f <= without._f + 1e-7 * abs(without._f)
+    assert ours.f <= without.f + 1e-7 * abs(without.f)
 
 
 class Crowd:
@@ -237,7 +237,7 @@ def test_a_crowd_of_free_points_moves_at_once(monkeypatch: pytest.MonkeyPatch) -
     assert ours.converged
     assert ours.gap < crowd.problem.tolerance
     assert ours.blocks < 0.5 * without.blocks
-    assert ours._f <= without._f + 1e-7 * abs(without._f)
+    assert ours.f <= without.f + 1e-7 * abs(without.f)
 
 
 def test_a_crowd_gives_the_same_bits_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,12 +254,12 @@ def test_moving_all_goes_down_and_keeps_every_box(monkeypatch: pytest.MonkeyPatc
     run.advance(20_000)
     run.exact = False
     run.refresh()
-    f, gap = run._f, run.gap
-    source = RbfBlocks(run._Z, 1.0 / problem.Z.shape[1], np.float64)
-    assert face.move_all(source, run.F, run.b, run._low, run._high, problem.tolerance, 1_000) > 0
-    assert run._f < f
-    assert (run._low <= run.b).all()
-    assert (run.b <= run._high).all()
+    f, gap = run.f, run.gap
+    source = RbfBlocks(run.Z, 1.0 / problem.Z.shape[1], np.float64)
+    assert face.move_all(source, run.F, run.b, run.low, run.high, problem.tolerance, 1_000) > 0
+    assert run.f < f
+    assert (run.low <= run.b).all()
+    assert (run.b <= run.high).all()
     assert abs(run.b.sum()) < 1e-9 * np.abs(run.b).sum()
     F = run.F.copy()
     run.exact = False

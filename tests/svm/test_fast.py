@@ -139,7 +139,7 @@ def test_an_interior_start_that_was_cut_short_is_not_taken(monkeypatch: pytest.M
     problem, _ = Case("gaussian", 500, "linear", 3.0, 1).make(tolerance=1e-4)
     run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
     last = 0.0
-    while run._patience_ns < np.inf:
+    while run.patience_ns < np.inf:
         run.advance(2)
         f = 0.5 * float(run.b @ (run.F - problem.y))
         assert f <= last
@@ -182,7 +182,7 @@ def test_sparse_and_dense_layouts_agree() -> None:
         Z=Z, y=y, upper=weights(2_000, 2.0, 5.0), kernel=RbfKernel(1 / 40), tolerance=1e-3, max_iterations=10**6
     )
     run = BlockDescent(problem.Z, problem.y, problem.upper, problem.kernel, problem.tolerance)
-    assert run._source.layout.sparse  # type: ignore[union-attr]
+    assert run.source.layout.sparse  # type: ignore[union-attr]
     found, other = StdaSolver().solve(problem), PaperStdaSolver().solve(problem)
     assert found.converged
     assert certified(problem, found)[1] == pytest.approx(certified(problem, other)[1], rel=1e-6)
@@ -320,7 +320,7 @@ def test_a_path_over_c_ends_where_cold_starts_do(case: Case) -> None:
         run.scale_boxes(step)
         run.advance(problem.max_iterations)
     run.refresh()
-    upper = run._high - run._low
+    upper = run.high - run.low
     warm = optimality(problem.Z, problem.y, upper, run.alpha, _intercept(run), problem.kernel)
     cold = StdaSolver().solve(problem)
     assert run.converged

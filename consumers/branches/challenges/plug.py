@@ -8,7 +8,7 @@ from typing import Final
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "commands": ("consumers.branches.challenges.served_command:SERVED",),
     "judges": ("consumers.branches.challenges.judging:JUDGE",),
-    "kernels": ("consumers.branches.challenges.kernels:KERNELS",),
+    "kernels": ("consumers.branches.challenges.wanted:KERNELS",),
     "scorer": ("consumers.branches.challenges.wanted_shadow:SCORER",),
     "settings": (
         "consumers.branches.challenges.settings:GATE",

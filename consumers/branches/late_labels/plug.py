@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
-    "kernels": ("consumers.branches.late_labels.kernels:KERNELS",),
+    "kernels": ("consumers.branches.late_labels.wanted:KERNELS",),
     "shown_facts": ("consumers.branches.late_labels.showing:SHOWN",),
     "verifiers": ("consumers.branches.late_labels.verifying:VERIFIES",),
     "settings": ("consumers.branches.late_labels.settings:LABELS",),

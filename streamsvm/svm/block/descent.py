@@ -75,8 +75,6 @@ CROWDED: Final = 0.8
 """If more than this share of a block's points are free, the next block is twice as large, so that they fit into one."""
 WHOLE: Final = 384
 """Problems of up to this many points are solved as one block."""
-SMALL: Final = 512
-"""Most points of which `TubeDescent` and `OneClassDescent` keep all kernel values."""
 SHARE: Final = 0.1
 """A block is solved until its violation is this share of its first value: the paper's eta."""
 FLOOR: Final = 0.5
@@ -116,6 +114,9 @@ Progress = Callable[[int, int, float], bool]
 Clock = Callable[[], float]
 """Returns seconds."""
 
+Source = RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks
+"""What kernel values come from."""
+
 
 class BlockDescent:
     """One run of the method.
@@ -153,6 +154,17 @@ class BlockDescent:
     seconds : dict of str to float, or None
         Time in `setup`, `choose` (with the blocks' kernel values), `solve`, `update`,
         `interior`, `leap` (all free points at once) and `confirm`.
+
+    Notes
+    -----
+    A subclass has another problem of the same form: other targets, boxes or start. It may replace `begin`, `jump`,
+    `find_extremes`, `decisive` and `rounding`, and sets or reads, besides the above:
+
+    - `Z`, `kernel`, `tolerance` as given; `source`, what kernel values come from; `scale`, what they are divided by;
+    - `target`, shape (n,): F is sum_j b_j k_ij less this;
+    - `low`, `high`, shape (n,): the boxes of b;
+    - `moved`, shape (n,): how far each b went since F was exact, from which the errors of F are bounded;
+    - `patience_ns`: what the blocks may cost, estimated, before `jump` is called; infinite: never.
     """
 
     def __init__(
@@ -174,18 +186,18 @@ class BlockDescent:
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
         # numba compiles once more for another layout, and for an array that may not be written.
-        self._Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
-        self._kernel, self._tolerance = kernel, tolerance
+        self.Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
+        self.kernel, self.tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
-        self._source, size = self._begin()
-        self._scale = self._source.scale if isinstance(self._source, ProductBlocks | MatrixBlocks) else 1.0
-        self.centre = self._source.centre if isinstance(self._source, LinearBlocks) else np.zeros(Z.shape[1])
-        bound = self._y * (upper * self._scale)
-        self._low, self._high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
+        self.source, size = self.begin()
+        self.scale = self.source.scale if isinstance(self.source, ProductBlocks | MatrixBlocks) else 1.0
+        self.centre = self.source.centre if isinstance(self.source, LinearBlocks) else np.zeros(Z.shape[1])
+        bound = self._y * (upper * self.scale)
+        self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
         # b = y a has bounds of both signs but one equality, sum b = 0, so no step has to look at labels.
-        self._target = self._y
-        self.b, self.F = np.zeros(n), -self._target
-        self._single = isinstance(self._source, RbfBlocks) and tolerance >= SINGLE
+        self.target = self._y
+        self.b, self.F = np.zeros(n), -self.target
+        self._single = isinstance(self.source, RbfBlocks) and tolerance >= SINGLE
         self._whole: Values | None = None
         # A small problem is one block: there is no other to balance it against, and its kernel values are computed
         # once.
@@ -197,64 +209,57 @@ class BlockDescent:
         self._last_true_gap = np.inf
         self._columns_before = 0
         self._next_look, self._last_f = LOOK, np.inf
-        self._moved = np.zeros(n)
+        self.moved = np.zeros(n)
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
         self._precise: RbfBlocks | ProductBlocks | MatrixBlocks | None = None
-        self._patience_ns = np.inf
-        if isinstance(self._source, LinearBlocks):
-            self._patience_ns = PATIENCE * interior.cost_ns(n, self._Z.shape[1], self._source.entries)
-            self._block_ns = n * (POINT_NS + ENTRY_NS * self._source.entries)
+        self.patience_ns = np.inf
+        if isinstance(self.source, LinearBlocks):
+            self.patience_ns = PATIENCE * interior.cost_ns(n, self.Z.shape[1], self.source.entries)
+            self._block_ns = n * (POINT_NS + ENTRY_NS * self.source.entries)
         self.iterations = self.blocks = 0
         self.converged, self.exact = False, True
         self._lap("setup")
 
-    def _begin(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
+    def begin(self) -> tuple[Source, int]:
         """Return the source of kernel values, and the first number of points in a block."""
-        dense = isinstance(self._Z, np.ndarray)
+        dense = isinstance(self.Z, np.ndarray)
         many = LARGE_BLOCK if len(self._y) >= MANY else BLOCK
-        if isinstance(self._kernel, LinearKernel):
+        if isinstance(self.kernel, LinearKernel):
             # With few features a linear kernel matrix has a small rank: few points are free, and a larger block only
             # makes every step dearer.
-            return LinearBlocks(self._Z, self._y), NARROW_BLOCK if self._Z.shape[1] <= NARROW else LINEAR_BLOCK
-        if isinstance(self._kernel, RbfKernel) and dense:
+            return LinearBlocks(self.Z, self._y), NARROW_BLOCK if self.Z.shape[1] <= NARROW else LINEAR_BLOCK
+        if isinstance(self.kernel, RbfKernel) and dense:
             # float32 values are cheaper, and a running gap of `SINGLE` or more is beyond their errors; a smaller one is
             # not.
-            precision = np.float32 if self._tolerance >= SINGLE else np.float64
-            return RbfBlocks(self._Z, self._kernel.gamma, precision, self._workers), many
-        return ProductBlocks(self._Z, self._kernel, self._workers), many
-
-    def _begin_small(self) -> tuple[RbfBlocks | LinearBlocks | ProductBlocks | MatrixBlocks, int]:
-        """As `_begin`, with all kernel values at hand where points are few: most of their time is the layouts'."""
-        n = len(self._y)
-        if n > SMALL or isinstance(self._kernel, LinearKernel) or not isinstance(self._Z, np.ndarray):
-            return BlockDescent._begin(self)
-        return MatrixBlocks(self._Z, self._kernel), n
+            precision = np.float32 if self.tolerance >= SINGLE else np.float64
+            return RbfBlocks(self.Z, self.kernel.gamma, precision, self._workers), many
+        return ProductBlocks(self.Z, self.kernel, self._workers), many
 
     @property
     def alpha(self) -> Float:
         """Dual variables, shape (n,)."""
-        return np.asarray(self._y * self.b / self._scale, dtype=np.float64)
+        return np.asarray(self._y * self.b / self.scale, dtype=np.float64)
 
     @property
     def signed(self) -> Float:
         """Dual variables times labels: coefficients of the kernel expansion, shape (n,)."""
-        return np.asarray(self.b / self._scale, dtype=np.float64)
+        return np.asarray(self.b / self.scale, dtype=np.float64)
 
     @property
     def columns(self) -> int:
         """Columns of the kernel matrix that were computed."""
-        return self._columns_before + self._source.computed
+        return self._columns_before + self.source.computed
 
     @property
     def coefficients(self) -> Float | None:
         """Coefficients of the linear kernel, from centred points, shape (d,); None for other kernels."""
-        return self._source.coefficients(self.b) if isinstance(self._source, LinearBlocks) else None
+        return self.source.coefficients(self.b) if isinstance(self.source, LinearBlocks) else None
 
     @property
     def gap(self) -> float:
         """KKT gap computed from the current F; 0 if no pair can move."""
-        top, bottom = self._extremes()
+        top, bottom = self.find_extremes()
         return max(0.0, float(top - bottom)) if np.isfinite(top - bottom) else 0.0
 
     @property
@@ -264,11 +269,11 @@ class BlockDescent:
         The mean of -F over the free support vectors. If there are none, the middle of the interval that the optimality
         conditions allow.
         """
-        free = (self.b > self._low) & (self.b < self._high)
+        free = (self.b > self.low) & (self.b < self.high)
         if free.any():
             # At the optimum F is the same for all free points; the mean spreads what is left of the gap evenly.
             return -float(self.F[free].mean())
-        top, bottom = self._extremes()
+        top, bottom = self.find_extremes()
         return -0.5 * float(top + bottom)
 
     def advance(self, limit: int) -> None:
@@ -280,12 +285,12 @@ class BlockDescent:
         while self.iterations < stop:
             # Estimated, not measured, time: a clock would make the path, and with it the model's bits, depend on the
             # machine.
-            if self._spent_ns > self._patience_ns:
-                self._jump(stop - self.iterations)
-            top, bottom = self._extremes()
-            rounding = self._rounding
+            if self._spent_ns > self.patience_ns:
+                self.jump(stop - self.iterations)
+            top, bottom = self.find_extremes()
+            rounding = self.rounding
             # Written with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
-            reached = not top - bottom >= max(self._tolerance, rounding)
+            reached = not top - bottom >= max(self.tolerance, rounding)
             if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
                     return
@@ -301,61 +306,66 @@ class BlockDescent:
         kernel value.
         """
         self.b *= factor
-        self._low, self._high = factor * self._low, factor * self._high
+        self.low, self.high = factor * self.low, factor * self.high
         # Rounding in the product may leave a variable a bit outside of the bound that it stood on.
-        self.b = np.clip(self.b, self._low, self._high)
+        self.b = np.clip(self.b, self.low, self.high)
         # F + target is the linear part, which scales with b; the targets do not.
-        self.F = factor * (self.F + self._target) - self._target
-        self._moved *= factor
-        self._last_true_gap = self._last_f = np.inf
+        self.F = factor * (self.F + self.target) - self.target
+        self.moved *= factor
+        self.forget_progress()
         self._next_look = self.blocks + LOOK
-        self.converged, self.exact, self._crowded_ns = False, False, 0.0
-        if isinstance(self._source, LinearBlocks):
+        self.converged, self._crowded_ns = False, 0.0
+        if isinstance(self.source, LinearBlocks):
             self._spent_ns = 0.0
-            self._patience_ns = PATIENCE * interior.cost_ns(len(self.b), self._Z.shape[1], self._source.entries)
+            self.patience_ns = PATIENCE * interior.cost_ns(len(self.b), self.Z.shape[1], self.source.entries)
+
+    def forget_progress(self) -> None:
+        """Compare with no earlier gap and no earlier f: variables, boxes or targets were changed by other means."""
+        self._last_true_gap = self._last_f = np.inf
+        self.exact = False
 
     def refresh(self) -> None:
         """Recompute F from scratch, in float64."""
         if not self.exact:
             self._recompute(np.arange(len(self.b)))
             self.exact = True
-            self._moved[:] = 0.0
+            self.moved[:] = 0.0
             self._lap("confirm")
 
-    def _extremes(self) -> tuple[float, float]:
+    def find_extremes(self) -> tuple[float, float]:
         """Return the greatest F of the points that may fall and the least of those that may rise."""
-        top, bottom = extremes(self.F, self.b, self._low, self._high)
+        top, bottom = extremes(self.F, self.b, self.low, self.high)
         return float(top), float(bottom)
 
     def _recompute(self, targets: Index) -> None:
         support = np.flatnonzero(self.b)
-        self.F[targets] = self._source.scores(support, self.b[support], targets) - self._target[targets]
+        self.F[targets] = self.source.scores(support, self.b[support], targets) - self.target[targets]
 
-    def _decisive(self, source: RbfBlocks) -> Index:
+    def decisive(self, source: RbfBlocks) -> Index:
         """Return the points whose F matters: support vectors, and others that may be extremes or have a loss.
 
         Skipped are points with b = 0 whose F is further from the violating side than the extreme, by more than the
         errors of both and twice the tolerance: such a point can be neither an extreme nor have a loss.
         """
         # Only points that moved since F was exact have put errors into F: the bound grows with how far they moved.
-        changed = np.flatnonzero(self._moved)
-        wrong = source.uncertainty(changed, self._moved[changed])
-        falls, rises = self.b > self._low, self.b < self._high
+        changed = np.flatnonzero(self.moved)
+        wrong = source.uncertainty(changed, self.moved[changed])
+        falls, rises = self.b > self.low, self.b < self.high
         top = np.max(self.F - wrong, where=falls, initial=-np.inf)
         bottom = np.min(self.F + wrong, where=rises, initial=np.inf)
         room = np.where(self._y > 0, self.F - bottom, top - self.F) - wrong
-        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
+        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self.tolerance))
 
     @property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
         """Size of the rounding errors in F, from the size of the terms it sums; a smaller gap has no meaning."""
-        return float(EPSILON * self._source.largest * amount(self.b))
+        return float(EPSILON * self.source.largest * amount(self.b))
 
     @property
-    def _f(self) -> float:
+    def f(self) -> float:
         """The dual objective to be minimised, at the running F."""
         # f = b'Kb / 2 - y'b, and F = Kb - y, so no product with K is needed.
-        return 0.5 * float(self.b @ (self.F - self._target))
+        return 0.5 * float(self.b @ (self.F - self.target))
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
@@ -363,7 +373,7 @@ class BlockDescent:
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
-        f = self._f
+        f = self.f
         stagnant = f > self._last_f - PROGRESS_OF_F * abs(f)
         self._last_f = f
         return stagnant
@@ -389,10 +399,10 @@ class BlockDescent:
         if not self._crowded_ns > 0.0:
             return False
         # Newton's method costs the cube of the free points: too many, and blocks stay cheaper however long they take.
-        free = int(np.count_nonzero((self.b > self._low) & (self.b < self._high)))
+        free = int(np.count_nonzero((self.b > self.low) & (self.b < self.high)))
         if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
             return False
-        leave = np.count_nonzero(face.leaving(self.F, self.b, self._low, self._high, self._tolerance))
+        leave = np.count_nonzero(face.leaving(self.F, self.b, self.low, self.high, self.tolerance))
         # While many points still leave their bounds, the set of free points is not the optimum's, and a leap over it is
         # wasted.
         return bool(leave <= FEW_LEAVE * free)
@@ -400,15 +410,15 @@ class BlockDescent:
     def _leap(self, limit: int) -> bool:
         """Move all free points at once; return whether any variable changed. If so, the next step does this again."""
         if self._precise is None:
-            assert not isinstance(self._source, LinearBlocks)
-            self._precise = self._in_double() if self._single else self._source
+            assert not isinstance(self.source, LinearBlocks)
+            self._precise = self._in_double() if self._single else self.source
         # A leap takes F for exact; the errors of float32 blocks would become its right-hand side.
-        if self._moved.any():
+        if self.moved.any():
             self.refresh()
         before = self._precise.computed
-        bounds = self._low, self._high
-        steps = face.move_all(self._precise, self.F, self.b, *bounds, self._tolerance, limit)
-        self._columns_before += self._precise.computed - before if self._precise is not self._source else 0
+        bounds = self.low, self.high
+        steps = face.move_all(self._precise, self.F, self.b, *bounds, self.tolerance, limit)
+        self._columns_before += self._precise.computed - before if self._precise is not self.source else 0
         # Infinity makes the next call due at once; after a failure the blocks have to earn the next attempt.
         self._crowded_ns = np.inf if steps else 0.0
         # After a failed leap the next is tried four times later: failures stay cheap.
@@ -427,12 +437,12 @@ class BlockDescent:
         # If all points are in the block, there is no other block to balance against: solve it completely.
         share = 0.0 if self._whole is not None else SHARE
         # Solving a block beyond the rounding errors of F would only move points back and forth.
-        floor = max(FLOOR * self._tolerance, rounding)
+        floor = max(FLOOR * self.tolerance, rounding)
         step_ns = STEP_NS * len(members)
         # A single block must not run far past the moment at which the interior-point method is due.
-        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self._patience_ns - self._spent_ns) / step_ns))
-        inside = solve_block if isinstance(self._source, LinearBlocks) else face.solve_block
-        steps = inside(K, members, self.F, self.b, self._low, self._high, share, floor, most_steps, change)
+        most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self.patience_ns - self._spent_ns) / step_ns))
+        inside = solve_block if isinstance(self.source, LinearBlocks) else face.solve_block
+        steps = inside(K, members, self.F, self.b, self.low, self.high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
         self._grow(members)
         self.iterations += steps
@@ -440,11 +450,11 @@ class BlockDescent:
         self._lap("solve")
         if not len(moved):
             return False
-        self._source.add(members[moved], change[moved], self.F)
+        self.source.add(members[moved], change[moved], self.F)
         self._spent_ns += step_ns * steps + self._block_ns
         self.exact = False
-        if not isinstance(self._source, LinearBlocks):
-            self._moved[members] += np.abs(change)
+        if not isinstance(self.source, LinearBlocks):
+            self.moved[members] += np.abs(change)
             # Smaller blocks can still grow; only where they cannot is their crowding a reason to leap.
             if self._size >= LARGEST_BLOCK and self._whole is None:
                 self._crowded_ns += face.PAIR_NS * len(members) * steps
@@ -456,47 +466,50 @@ class BlockDescent:
 
         Not for the linear kernel: its kernel matrix has a small rank, so that few points are free at the optimum.
         """
-        if isinstance(self._source, LinearBlocks):
+        if isinstance(self.source, LinearBlocks):
             return
         b = self.b[members]
-        free = np.count_nonzero((b > self._low[members]) & (b < self._high[members]))
+        free = np.count_nonzero((b > self.low[members]) & (b < self.high[members]))
         if free > CROWDED * self._size and self._size < min(LARGEST_BLOCK, len(self.b)):
             self._size = min(2 * self._size, LARGEST_BLOCK, len(self.b))
             self._members = np.arange(self._size)
 
-    def _jump(self, limit: int) -> None:
-        """Run the interior-point method once; discard its result if the limit on steps left it at a larger f."""
-        self._patience_ns = np.inf
-        assert isinstance(self._source, LinearBlocks)
-        b, F, f = self.b, self.F.copy(), self._f
-        self.b, steps = interior.near_optimum(self._source.rows, self._high - self._low, self._tolerance, limit)
+    def jump(self, limit: int) -> None:
+        """Run the interior-point method once; discard its result if the limit on steps left it at a larger f.
+
+        Called when the blocks have cost `patience_ns`. It sets that to infinity, or it would be called again.
+        """
+        self.patience_ns = np.inf
+        assert isinstance(self.source, LinearBlocks)
+        b, F, f = self.b, self.F.copy(), self.f
+        self.b, steps = interior.near_optimum(self.source.rows, self.high - self.low, self.tolerance, limit)
         self.iterations += steps
         self._last_true_gap = np.inf
         self.exact = False
         self._lap("interior")
         self.refresh()
-        if self._f > f:
+        if self.f > f:
             self.b, self.F, self.exact = b, F, False
 
     def _block(self, top: float, bottom: float) -> tuple[Values, Index]:
         """Return the next block and the kernel values inside it."""
         if self._size == len(self.b):
             if self._whole is None:
-                self._whole = self._source.gram(self._members)
+                self._whole = self.source.gram(self._members)
             return self._whole, self._members
         # A quarter from each side leaves half of the block for points of the previous one, whose free points would
         # otherwise be thrown out before they have settled.
         fresh = self._size // (4 if len(self._previous) else 2)
         room = self._places, self._mark, self._members
-        count = choose(self.F, self.b, self._low, self._high, top, bottom, self._previous, fresh, *room)
+        count = choose(self.F, self.b, self.low, self.high, top, bottom, self._previous, fresh, *room)
         self._previous = self._members[:count].copy()
-        return self._source.gram(self._previous), self._previous
+        return self.source.gram(self._previous), self._previous
 
     def _confirm(self) -> bool:
         """Decide by the true gap; return whether to continue."""
         self._settle()
         gap = self.gap
-        self.converged = gap < self._tolerance
+        self.converged = gap < self.tolerance
         if self.converged:
             return False
         enough = gap < PROGRESS * self._last_true_gap
@@ -512,7 +525,7 @@ class BlockDescent:
         """Recompute F from scratch at the points where it matters."""
         if self.exact:
             return
-        decisive = self._decisive(self._source) if isinstance(self._source, RbfBlocks) else None
+        decisive = self.decisive(self.source) if isinstance(self.source, RbfBlocks) else None
         if decisive is not None and len(decisive) < MOST_DECISIVE * len(self.b):
             self._recompute(decisive)
             self.exact = True
@@ -523,13 +536,13 @@ class BlockDescent:
     def _use_double(self) -> None:
         """Continue with float64 kernel values."""
         self._columns_before = self.columns
-        self._source = self._in_double()
+        self.source = self._in_double()
         self._single, self._whole = False, None
 
     def _in_double(self) -> RbfBlocks:
         """Return the RBF kernel of the same points in float64."""
-        assert isinstance(self._kernel, RbfKernel)
-        return RbfBlocks(self._Z, self._kernel.gamma, np.float64, self._workers)
+        assert isinstance(self.kernel, RbfKernel)
+        return RbfBlocks(self.Z, self.kernel.gamma, np.float64, self._workers)
 
 
 def warm_up(kernel: Kernel, say: Callable[[str], None] = lambda _: None) -> None:
@@ -568,5 +581,5 @@ def _exercise(kernel: Kernel, dimension: int, tolerance: float) -> None:
     if isinstance(kernel, RbfKernel):
         face.warm_up(np.float32 if tolerance >= SINGLE else np.float64)
     else:
-        run._jump(3)
+        run.jump(3)
         linear.warm_up()

@@ -1,4 +1,4 @@
-"""`patch_sklearn` and `python -m streamsvm.patched`: programs that use SVC run unchanged."""
+"""`patch_sklearn` and `python -m streamsvm.drop_in`: programs that use SVC run unchanged."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC as ORIGINAL
 
 from streamsvm import STDASVC, STDASVR, STDALinearSVR, STDAOneClassSVM, patch_sklearn, unpatch_sklearn
-from streamsvm.estimators import patching
-from tests.estimators.svc_suite import REASONS
+from streamsvm.drop_in import patching
+from tests.drop_in.svc_suite import REASONS
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,7 +37,7 @@ def patched() -> Iterator[None]:
 
 def suite(kind: str) -> dict[str, list[str]]:
     """Return what scikit-learn's own tests of SVC say of a class, from a process of its own."""
-    command = [sys.executable, "-m", "tests.estimators.svc_suite", kind, "--json"]
+    command = [sys.executable, "-m", "tests.drop_in.svc_suite", kind, "--json"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     found: dict[str, list[str]] = json.loads(done.stdout)
     return found
@@ -103,8 +103,8 @@ def test_threads_are_a_positive_number() -> None:
 
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run `python -m streamsvm.patched` in a folder."""
-    command = [sys.executable, "-m", "streamsvm.patched", *arguments]
+    """Run `python -m streamsvm.drop_in` in a folder."""
+    command = [sys.executable, "-m", "streamsvm.drop_in", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

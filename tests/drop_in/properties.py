@@ -1,6 +1,6 @@
 """What changes an estimator's answer, and what does not: a table of properties and machines.
 
-    python -m tests.estimators.properties [--cases 20] [--machines STDASVC,...] [--properties translation,...] [--json]
+    python -m tests.drop_in.properties [--cases 20] [--machines STDASVC,...] [--properties translation,...] [--json]
 
 Each cell draws so many cases (hypothesis), and says to how much a property holds: the largest difference that was seen
 between two machines that have to be one. Or it says why the property does not hold, and by how much. A case is rows on
@@ -35,7 +35,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from streamsvm import STDASVC, STDASVR, CoresetSVC, STDALinearSVC, STDALinearSVR, STDAOneClassSVM
-from tests.estimators.test_recheck import exact_gap
+from tests.drop_in.test_recheck import exact_gap
 
 GRID: Final = 1024.0
 ROUNDING: Final = 1e-8

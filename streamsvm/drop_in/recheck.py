@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
-from streamsvm.estimators import pairs
-from streamsvm.estimators.centring import Planes, blocks_of, moved
+from streamsvm.drop_in import pairs
+from streamsvm.drop_in.centring import Planes, blocks_of, moved
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.svm.block.product_kernels import LOG2_E, PolynomialKernel, squares
 from streamsvm.svm.block.rbf_tiles import powers
@@ -74,7 +74,7 @@ class Expanded:
     dual : ndarray of shape (k - 1, s), or (1, s)
     intercepts : ndarray of shape (machines,)
     centres : ndarray of shape (machines, d), or None
-        Of linear machines; see `streamsvm.estimators.centring.Planes`.
+        Of linear machines; see `streamsvm.drop_in.centring.Planes`.
     """
 
     kernel: Any

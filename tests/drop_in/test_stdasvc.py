@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC, CoresetSVC
-from streamsvm.estimators import drop_in, stdasvc
+from streamsvm.drop_in import base, stdasvc
 
 KERNELS = [{"kernel": "linear"}, {"kernel": "rbf", "gamma": 0.1}, {"kernel": "poly", "gamma": 0.1, "coef0": 1.0}]
 TIGHT = 1e-10
@@ -128,7 +128,7 @@ def test_rows_that_stay_sparse_give_the_machines_of_dense_ones(options, monkeypa
     X, y = load_digits(return_X_y=True)
     X = X[:900] / 16.0
     whole = STDASVC(tol=1e-6, decision_function_shape="ovo", **options).fit(X, y[:900])
-    monkeypatch.setattr(drop_in, "DENSE_BYTES", dict.fromkeys(drop_in.DENSE_BYTES, 0))
+    monkeypatch.setattr(base, "DENSE_BYTES", dict.fromkeys(base.DENSE_BYTES, 0))
     rows = sparse.csr_array(X)
     found = clone(whole).fit(rows, y[:900])
     np.testing.assert_allclose(found.decision_function(rows), whole.decision_function(X), atol=1e-4)
@@ -311,7 +311,7 @@ def test_skops_brings_it_back(cancer, kernel) -> None:
     machine = STDASVC(kernel=kernel).fit(*cancer)
     kept = skops.dumps(machine)
     trusted = skops.get_untrusted_types(data=kept)
-    assert trusted == ["streamsvm.estimators.stdasvc.STDASVC"]
+    assert trusted == ["streamsvm.drop_in.stdasvc.STDASVC"]
     loaded = skops.loads(kept, trusted=trusted)
     assert loaded.decision_function(cancer[0]).tobytes() == machine.decision_function(cancer[0]).tobytes()
 
@@ -343,12 +343,12 @@ def test_threads_share_the_work(kernel, monkeypatch: pytest.MonkeyPatch) -> None
     options = {"kernel": kernel, "gamma": 0.2, "coef0": 1.0, "tol": 1e-4}
     one = STDASVC(**options).fit(X, y)
     asked = []
-    run = drop_in.Threads.run
-    monkeypatch.setattr(drop_in.Threads, "run", lambda self, parts: (asked.append(len(parts)), run(self, parts))[1])
+    run = base.Threads.run
+    monkeypatch.setattr(base.Threads, "run", lambda self, parts: (asked.append(len(parts)), run(self, parts))[1])
     for threads in (2, 3, -1):
         asked.clear()
         many = STDASVC(threads=threads, **options).fit(X, y)
-        assert max(asked) == drop_in.number_of(threads)
+        assert max(asked) == base.number_of(threads)
         np.testing.assert_allclose(many.dual_coef_, one.dual_coef_, rtol=0, atol=1e-4 if kernel == "poly" else 0)
         assert STDASVC(threads=threads, **options).fit(X, y).dual_coef_.tobytes() == many.dual_coef_.tobytes()
 

@@ -7,10 +7,10 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from streamsvm.drop_in.small import classes_of, solve_pairs, solve_small
 from streamsvm.model.kernels import LinearKernel, RbfKernel
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.objective import optimality
-from streamsvm.svm.small import classes_of, solve_pairs, solve_small
 
 MANY = 100_000
 

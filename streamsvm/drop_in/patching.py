@@ -13,7 +13,7 @@ Invariant: a class that is put in is a subclass of the one that it replaces, wit
 parameters, so that checks by `isinstance`, names of a pipeline's steps and grids of parameters stay right.
 
 LinearSVC with the hinge loss and LinearSVR with the epsilon-insensitive one begin with LIBLINEAR, and are ended by our
-solver where LIBLINEAR takes long; the other losses are LIBLINEAR's. See `streamsvm.estimators.linear`.
+solver where LIBLINEAR takes long; the other losses are LIBLINEAR's. See `streamsvm.drop_in.linear`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Final
 import sklearn.svm
 from sklearn.svm import _classes as defining
 
-from streamsvm.estimators.drop_in import check_threads
-from streamsvm.estimators.linear import STDALinearSVC, STDALinearSVR
-from streamsvm.estimators.single import STDASVR, STDAOneClassSVM
-from streamsvm.estimators.stdasvc import STDASVC
+from streamsvm.drop_in.base import check_threads
+from streamsvm.drop_in.linear import STDALinearSVC, STDALinearSVR
+from streamsvm.drop_in.single import STDASVR, STDAOneClassSVM
+from streamsvm.drop_in.stdasvc import STDASVC
 
 ORIGINALS: Final = {
     name: getattr(sklearn.svm, name) for name in ("SVC", "SVR", "OneClassSVM", "LinearSVC", "LinearSVR")

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from streamsvm.drop_in.one_class import OneClassDescent
+from streamsvm.drop_in.tube import TubeDescent
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.descent import BlockDescent
-from streamsvm.svm.block.one_class import OneClassDescent
 from streamsvm.svm.block.product_kernels import PolynomialKernel
-from streamsvm.svm.block.tube import TubeDescent
 from streamsvm.svm.block.workers import ALONE, Workers
 
 
@@ -55,7 +55,7 @@ def solve_tube(
     max_iterations: int,
     workers: Workers = ALONE,
 ) -> Expansion:
-    """Solve the problem of `streamsvm.svm.block.tube`.
+    """Solve the problem of `streamsvm.drop_in.tube`.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def solve_one_class(
     max_iterations: int,
     workers: Workers = ALONE,
 ) -> Expansion:
-    """Solve the problem of `streamsvm.svm.block.one_class`; parameters as in `solve_tube`, coefficients sum to `total`.
+    """Solve the problem of `streamsvm.drop_in.one_class`; parameters as in `solve_tube`, coefficients sum to `total`.
 
     The intercept is minus the plane's offset, so that f is positive inside.
     """

@@ -9,7 +9,7 @@ alone (`WIDE`).
 Invariant: an answer is LIBLINEAR's own, bit for bit, if every class ended in time; else its objective is proven to be
 within `GAP` of the optimum (or tighter, with `tol`). Squared losses are LIBLINEAR's, too, but where it says that it
 ended the relative gap is computed from scratch, and what is beyond `tol` is ended by Newton's method
-(`streamsvm.estimators.squared_loss`), or warned of with that gap. `multi_class="crammer_singer"` is LIBLINEAR's alone.
+(`streamsvm.drop_in.squared_loss`), or warned of with that gap. `multi_class="crammer_singer"` is LIBLINEAR's alone.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
 from sklearn.svm._base import _fit_liblinear
+from sklearn.svm._classes import _validate_dual_parameter
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_is_fitted, validate_data
 
-from streamsvm.estimators.fitted import check_planes, unfitted_by_errors
+from streamsvm.drop_in.base import check_magnitude
+from streamsvm.drop_in.fitted import check_planes, unfitted_by_errors
+from streamsvm.drop_in.squared_loss import SquaredLoss, beside, both_ways
 from streamsvm.estimators.inputs import (
     canonical_rows,
     check_every_class,
@@ -38,7 +40,6 @@ from streamsvm.estimators.inputs import (
     checked_weight,
     class_weights,
 )
-from streamsvm.estimators.squared_loss import SquaredLoss, beside, both_ways
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import silenced
 from streamsvm.svm.block.interior_point import cost_ns, penalised_optimum
@@ -59,8 +60,11 @@ GAP, GAP_OF_TOLERANCE = 1e-6, 1e-2
 TIGHTER: Final = 1e-2
 """Share of `tol` that LIBLINEAR is given once more, where it ended beyond the gap and Newton's method is too dear."""
 EPSILON: Final = float(np.finfo(np.float64).eps)
-LARGEST: Final = 1e100
-"""Of features and targets: squares must stay finite."""
+LARGEST_TARGET: Final = 1e100
+"""In magnitude: squares must stay finite."""
+LARGEST_PRODUCT: Final = 1e300
+"""Of sums in LIBLINEAR's method for the primal problem of squared losses, see `_check_products`: it does not end where
+they are not finite."""
 
 
 class _FirstLiblinear:
@@ -142,6 +146,31 @@ class _FirstLiblinear:
         largest = 1.0 if weight is None else float(np.max(np.asarray(weight, dtype=np.float64), initial=1.0))
         square = float(np.vdot(values, values)) + X.shape[0] * self._scaling**2
         return bool(EPSILON * self.C * largest * square > self.tol)
+
+    def _check_products(self, X: Any, largest: float, losses: float) -> None:
+        """Refuse rows over which LIBLINEAR's method for the primal problem of a squared loss would not end.
+
+        It multiplies the squared gradient by the curvature along it. With S = sum_i c_i |x_i|^2, and L the loss of
+        coefficients of 0, that is at most 4 S L times 2 S at every step.
+
+        Parameters
+        ----------
+        X : ndarray or CSR array
+        largest : float
+            Of the penalties c_i.
+        losses : float
+            L, at most.
+        """
+        values = X.ravel() if isinstance(X, np.ndarray) else X.data
+        S = largest * (float(np.vdot(values, values)) + X.shape[0] * self._scaling**2)
+        with np.errstate(over="ignore"):
+            product = 8.0 * np.float64(S) * np.float64(S) * np.float64(losses)
+        if not product <= LARGEST_PRODUCT:
+            feature = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+            raise ValueError(
+                f"The largest feature is {feature:g} in magnitude, too large for LIBLINEAR's method for the primal "
+                f"problem with C = {self.C:g}, which would not end: scale the features, or give dual=True"
+            )
 
     def _end_squared(self, problems: Sequence[SquaredLoss], again: Callable[[], None]) -> None:
         """Look at what LIBLINEAR ended, one problem a row of coefficients, and end what is not within `tol`.
@@ -243,6 +272,7 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
                 "This solver needs samples of at least 2 classes in the data, but the data contains only one class: "
                 f"{self.classes_[0]!r}"
             )
+        check_magnitude(X, "coefficients")
         weight = checked_weight(sample_weight, len(label))
         check_every_class(weight, label, self.classes_)
         scale = class_weights(self.class_weight, self.classes_, label, weight)
@@ -259,7 +289,7 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
         found = self._liblinear(X, label, passes, weight, class_weight=dict(enumerate(scale)))
         self.coef_, self.intercept_, iterations = found
         open_ones = (iterations >= passes) & (passes < self.max_iter) | doubtful | ~np.isfinite(self.coef_).all(axis=1)
-        if open_ones.any() and _is_moderate(X):
+        if open_ones.any():
             iterations = self._finish(X, label, weight, scale, iterations, open_ones)
         self._check_finite()
         self.n_iter_ = int(iterations.max())
@@ -269,9 +299,12 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
 
         Of Crammer and Singer's machine LIBLINEAR returns no dual variables, so there is no gap to look at.
         """
+        if self.penalty == "l2" and self.multi_class == "ovr" and not self._is_dual(X):
+            largest = self.C * float(weight.max()) * max(1.0, float(scale.max()))
+            self._check_products(X, largest, largest * len(label))
         with silenced(ConvergenceWarning) if self.multi_class == "ovr" else nullcontext():
             self._fit_by_liblinear(given, label, weight, scale)
-        if self.multi_class == "ovr" and _is_moderate(X):
+        if self.multi_class == "ovr":
 
             def again() -> None:
                 with silenced(ConvergenceWarning):
@@ -302,6 +335,10 @@ class STDALinearSVC(_FirstLiblinear, LinearSVC):  # type: ignore[misc]
                 penalty=self.C * weight * np.where(positive, scale[at], scale[0] if two else 1.0),
                 absolute=self.penalty == "l1",
             )
+
+    def _is_dual(self, X: Any) -> bool:
+        """Whether LIBLINEAR solves the dual problem."""
+        return bool(_validate_dual_parameter(self.dual, self.loss, self.penalty, self.multi_class, X))
 
     def _is_wide(self, X: Any) -> bool:
         """Whether the problem is one that LIBLINEAR hardly ever ends; see `WIDE`."""
@@ -368,6 +405,7 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
             self._fit_as_liblinear(X, y, sample_weight)
             return self
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False)
+        check_magnitude(X, "coefficients")
         weight = checked_weight(sample_weight, _num_samples(X))
         check_some_weight(weight)
         doubtful = self._loses_digits(X, weight)
@@ -377,7 +415,7 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
         self.n_iter_ = int(iterations.max())
         y = np.asarray(y, dtype=np.float64).ravel()
         open_one = (passes < self.max_iter and self.n_iter_ >= passes) or doubtful
-        if (open_one or not np.isfinite(self.coef_).all()) and _is_moderate(X) and _is_moderate(y):
+        if (open_one or not np.isfinite(self.coef_).all()) and _is_moderate(y):
             self._finish(X, y, weight)
         self._check_finite()
         return self
@@ -390,10 +428,17 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
             with silenced(ConvergenceWarning):
                 super(STDALinearSVR, self).fit(given, y, sample_weight)
 
-        train()
-        X = given if sparse.issparse(given) else np.asarray(given, dtype=np.float64)
+        X, y = validate_data(
+            self, given, y, accept_sparse="csr", dtype=np.float64, order="C", accept_large_sparse=False
+        )
+        check_magnitude(X, "coefficients")
         y = np.asarray(y, dtype=np.float64).ravel()
-        if _is_moderate(X) and _is_moderate(y):
+        if not _validate_dual_parameter(self.dual, self.loss, "l2", "ovr", X):
+            largest = self.C * float(np.max(checked_weight(sample_weight, len(y))))
+            loss = float(np.abs(y).max()) + self.epsilon
+            self._check_products(X, largest, largest * len(y) * loss * loss)
+        train()
+        if _is_moderate(y):
             weight = checked_weight(sample_weight, len(y))
             taking_part = np.flatnonzero(weight > 0.0)
             S, y = beside(X[taking_part], None, self._scaling), y[taking_part]
@@ -419,10 +464,9 @@ class STDALinearSVR(_FirstLiblinear, LinearSVR):  # type: ignore[misc]
             _warn_of_gap(self.tol, gap)
 
 
-def _is_moderate(values: Any) -> bool:
+def _is_moderate(targets: Float) -> bool:
     """Whether squares are finite."""
-    values = values if isinstance(values, np.ndarray) else values.data
-    return bool(max(values.max(initial=0.0), -values.min(initial=0.0)) <= LARGEST)
+    return bool(np.abs(targets).max() <= LARGEST_TARGET)
 
 
 def _warn_of_passes(tolerance: float, gap: float) -> None:

@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from streamsvm.estimators.centring import blocks_of, moved, offset_of, pair_offsets
+from streamsvm.drop_in.centring import blocks_of, moved, offset_of, pair_offsets
+from streamsvm.drop_in.small import SMALL, classes_of, solve_pairs, solve_small
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.probability import Sigmoid
 from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks, products
 from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.fit_probability import fit_probability
 from streamsvm.svm.problem import Problem, Solution
-from streamsvm.svm.small import SMALL, classes_of, solve_pairs, solve_small
 from streamsvm.svm.solvers import StdaSolver
 
 FOLDS: Final = 5
@@ -285,7 +285,7 @@ def far_pairs(task: Task, classes: int) -> Float | None:
 
 
 def _small_pairs(task: Task, classes: int, offsets: Float | None) -> tuple[Float, Float, NDArray[np.int64]]:
-    """Solve the small pairs that steps alone solve; see `streamsvm.svm.small.solve_pairs`.
+    """Solve the small pairs that steps alone solve; see `streamsvm.drop_in.small.solve_pairs`.
 
     Returns
     -------

@@ -29,10 +29,11 @@ from typing import Any, Final
 import numpy as np
 
 from streamsvm.compiling import njit
+from streamsvm.drop_in.few_points import FewPointsDescent
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block import interior_point as interior
-from streamsvm.svm.block.descent import EPSILON, PATIENCE, BlockDescent
+from streamsvm.svm.block.descent import EPSILON, PATIENCE
 from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.block.rbf_tiles import RbfBlocks
@@ -47,7 +48,7 @@ MOST_OF_MATRIX: Final = 800
 """Most points of which it runs over a kernel matrix: it takes seconds there."""
 
 
-class TubeDescent(BlockDescent):
+class TubeDescent(FewPointsDescent):
     """One run of the method for regression; attributes are those of `BlockDescent`.
 
     Parameters
@@ -79,71 +80,71 @@ class TubeDescent(BlockDescent):
         side = np.where(target > 0.5 * (target.max() + target.min()), 1.0, -1.0)
         super().__init__(Z, side.astype(np.int8), upper, kernel, tolerance, workers=workers)
         self._plain, self._epsilon = target, epsilon
-        self._patience_ns = self._patience(len(target))
+        self.patience_ns = self._patience(len(target))
         self._magnitude = float(np.abs(target).max()) + epsilon
         if epsilon > 0.0:
-            self._target = target - epsilon * side
+            self.target = target - epsilon * side
         else:
             # Without a kink, both sides are one box.
-            self._target = target.copy()
-            self._high = np.maximum(self._high, -self._low)
-            self._low = -self._high
-        self.F = -self._target
-
-    _begin = BlockDescent._begin_small
+            self.target = target.copy()
+            self.high = np.maximum(self.high, -self.low)
+            self.low = -self.high
+        self.F = -self.target
 
     def _patience(self, n: int) -> float:
         """Return what the blocks may cost before the interior-point method starts; infinite where it cannot."""
-        if isinstance(self._source, LinearBlocks):
-            return PATIENCE * interior.cost_ns(2 * n, self._Z.shape[1], self._source.entries)
+        if isinstance(self.source, LinearBlocks):
+            return PATIENCE * interior.cost_ns(2 * n, self.Z.shape[1], self.source.entries)
         # Its unknowns are a factor of the kernel matrix, of whatever rank that has.
         return PATIENCE_OF_MATRIX * interior.cost_ns(2 * n, n, n) if n <= MOST_OF_MATRIX else np.inf
 
-    def _jump(self, limit: int) -> None:
+    def jump(self, limit: int) -> None:
         """Run the interior-point method once; discard its result if that has a larger f."""
-        self._patience_ns = np.inf
-        before = self.b, self.F.copy(), self._target, self._low, self._high, self._f
-        box = np.maximum(self._high, -self._low)
-        self.b, steps = interior.near_tube(self._rows(), self._plain, self._epsilon, box, self._tolerance, limit)
+        self.patience_ns = np.inf
+        before = self.b, self.F.copy(), self.target, self.low, self.high, self.f
+        box = np.maximum(self.high, -self.low)
+        self.b, steps = interior.near_tube(self._rows(), self._plain, self._epsilon, box, self.tolerance, limit)
         self.iterations += steps
         if self._epsilon > 0.0:
-            above = np.where(self.b == 0.0, self._high > 0.0, self.b > 0.0)
-            self._low, self._high = np.where(above, 0.0, -box), np.where(above, box, 0.0)
-            self._target = self._plain - np.where(above, self._epsilon, -self._epsilon)
-        self._last_true_gap, self._last_f, self.exact = np.inf, np.inf, False
+            above = np.where(self.b == 0.0, self.high > 0.0, self.b > 0.0)
+            self.low, self.high = np.where(above, 0.0, -box), np.where(above, box, 0.0)
+            self.target = self._plain - np.where(above, self._epsilon, -self._epsilon)
+        self.forget_progress()
         self.refresh()
-        if not self._f <= before[-1]:
-            self.b, self.F, self._target, self._low, self._high, _ = before
+        if not self.f <= before[-1]:
+            self.b, self.F, self.target, self.low, self.high, _ = before
             self.exact = False
 
     def _rows(self) -> SignedRows:
         """Return the points, or points with the kernel's products, as the interior-point method needs them."""
         ones = np.ones(len(self.b))
-        if isinstance(self._source, LinearBlocks):
-            return signed_rows(self._Z, ones) if isinstance(self._Z, np.ndarray) else rows_of_csr(self._Z, ones)
-        return factor_rows(self._source.gram(np.arange(len(self.b))).astype(np.float64))
+        if isinstance(self.source, LinearBlocks):
+            return signed_rows(self.Z, ones) if isinstance(self.Z, np.ndarray) else rows_of_csr(self.Z, ones)
+        return factor_rows(self.source.gram(np.arange(len(self.b))).astype(np.float64))
 
     @property
-    def _rounding(self) -> float:
-        return super()._rounding + EPSILON * self._magnitude
+    def rounding(self) -> float:
+        """Size of the rounding errors in F, which the targets' size adds to."""
+        return super().rounding + EPSILON * self._magnitude
 
-    def _extremes(self) -> tuple[float, float]:
+    def find_extremes(self) -> tuple[float, float]:
+        """Return the extremes of F, of points at 0 on both sides, and let these points take their sides."""
         if self._epsilon > 0.0:
             # The extremes of both sides: of a target without noise all points are within the tube, and on one side.
-            bounds = self._low, self._high
-            top, bottom = _take_sides(self.F, self.b, *bounds, self._plain, self._epsilon, self._target)
+            bounds = self.low, self.high
+            top, bottom = _take_sides(self.F, self.b, *bounds, self._plain, self._epsilon, self.target)
             return float(top), float(bottom)
-        return super()._extremes()
+        return super().find_extremes()
 
-    def _decisive(self, source: RbfBlocks) -> Index:
+    def decisive(self, source: RbfBlocks) -> Index:
         """Return the points that may be extremes on either side, and the support vectors."""
-        changed = np.flatnonzero(self._moved)
-        wrong = source.uncertainty(changed, self._moved[changed])
-        top, _ = extremes(self.F - wrong, self.b, self._low, self._high)
-        _, bottom = extremes(self.F + wrong, self.b, self._low, self._high)
-        plain = self.F + self._target - self._plain
+        changed = np.flatnonzero(self.moved)
+        wrong = source.uncertainty(changed, self.moved[changed])
+        top, _ = extremes(self.F - wrong, self.b, self.low, self.high)
+        _, bottom = extremes(self.F + wrong, self.b, self.low, self.high)
+        plain = self.F + self.target - self._plain
         room = self._epsilon - wrong + np.minimum(plain - bottom, top - plain)
-        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self._tolerance))
+        return np.flatnonzero((self.b != 0) | ~(room > 2.0 * self.tolerance))
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan"})

@@ -1,4 +1,4 @@
-"""`python -m streamsvm.patched PROGRAM.py [ARGUMENT ...]`: run a program whose SVMs are trained by STDA-SVM.
+"""`python -m streamsvm.drop_in PROGRAM.py [ARGUMENT ...]`: run a program whose SVMs are trained by STDA-SVM.
 
 The program runs as it would by `python PROGRAM.py`: its arguments, its folder first in the path of imports, `__main__`
 as its name. A line on standard error says what was replaced. `-m MODULE` in place of the file runs a module.
@@ -11,13 +11,13 @@ import runpy
 import sys
 from pathlib import Path
 
-from streamsvm.estimators.patching import patch_sklearn
+from streamsvm.drop_in.patching import patch_sklearn
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Patch scikit-learn and run."""
     parser = argparse.ArgumentParser(
-        prog="python -m streamsvm.patched",
+        prog="python -m streamsvm.drop_in",
         description="Runs a program, unchanged, whose support vector machines are trained by STDA-SVM.",
     )
     parser.add_argument(

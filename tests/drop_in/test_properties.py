@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.estimators import drop_in, linear
-from streamsvm.estimators.drop_in import DropIn
-from streamsvm.estimators.recheck import Recheck
+from streamsvm.drop_in import base, linear
+from streamsvm.drop_in.base import DropIn
+from streamsvm.drop_in.recheck import Recheck
 from streamsvm.learning import training
 from streamsvm.model.machine import Scaler
-from tests.estimators import properties
+from tests.drop_in import properties
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 CASES = 60
@@ -54,12 +54,12 @@ def _sum_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
             X.sum_duplicates()
         return X
 
-    monkeypatch.setattr(drop_in, "canonical_rows", summed)
+    monkeypatch.setattr(base, "canonical_rows", summed)
     monkeypatch.setattr(linear, "canonical_rows", summed)
 
 
 def _leave_sparse_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drop_in, "canonical_rows", lambda X: X)
+    monkeypatch.setattr(base, "canonical_rows", lambda X: X)
 
 
 def _keep_the_origin(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def _keep_the_origin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _keep_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamsvm.estimators.fitted.forget", lambda _: None)
+    monkeypatch.setattr("streamsvm.drop_in.fitted.forget", lambda _: None)
 
 
 def _count_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:

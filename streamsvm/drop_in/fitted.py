@@ -17,6 +17,8 @@ import sklearn
 from scipy import sparse
 from sklearn.utils.fixes import parse_version
 
+from streamsvm.estimators.inputs import altered
+
 _PARTS: Final[dict[str, Any]] = {
     "_sparse": (bool, np.bool_),
     "_gamma": (int, float, np.number),
@@ -68,7 +70,7 @@ def check_machine(machine: Any) -> None:
     _expect(machine, "_n_support", (classes,))
     held = counts.astype(np.int64).sum()
     if (counts < 0).any() or held != rows:
-        raise _altered(machine, "_n_support", f"counts {counts.tolist()} support vectors, of which there are {rows}")
+        raise altered(machine, "_n_support", f"counts {counts.tolist()} support vectors, of which there are {rows}")
     _expect(machine, "_dual_coef_", (classes - 1, rows))
     machines = classes * (classes - 1) // 2
     _expect(machine, "_intercept_", (machines,))
@@ -78,7 +80,7 @@ def check_machine(machine: Any) -> None:
     if machine._centred is not None:
         centres, intercepts, _, _ = machine._centred
         if centres.shape != (machines, machine.n_features_in_) or intercepts.shape != (machines,):
-            raise _altered(machine, "_centred", f"has the shapes {centres.shape} and {intercepts.shape}")
+            raise altered(machine, "_centred", f"has the shapes {centres.shape} and {intercepts.shape}")
 
 
 def _check_parts(machine: Any) -> None:
@@ -86,11 +88,11 @@ def _check_parts(machine: Any) -> None:
     for name, kinds in _PARTS.items():
         found = getattr(machine, name, _PARTS)
         if not isinstance(found, kinds):
-            raise _altered(machine, name, "is missing" if found is _PARTS else f"is a {type(found).__name__}")
+            raise altered(machine, name, "is missing" if found is _PARTS else f"is a {type(found).__name__}")
     if not isfinite(machine._gamma):
-        raise _altered(machine, "_gamma", "is not finite")
+        raise altered(machine, "_gamma", "is not finite")
     if len(machine.shape_fit_) not in (1, 2):
-        raise _altered(machine, "shape_fit_", f"is {machine.shape_fit_}")
+        raise altered(machine, "shape_fit_", f"is {machine.shape_fit_}")
 
 
 def check_planes(machine: Any) -> None:
@@ -106,7 +108,7 @@ def check_planes(machine: Any) -> None:
     if hasattr(machine, "classes_"):
         classes = len(_array(machine, "classes_"))
         if classes < 2:
-            raise _altered(machine, "classes_", f"has {classes} classes")
+            raise altered(machine, "classes_", f"has {classes} classes")
         rows = (1,) if classes == 2 else (classes,)
     _expect(machine, "coef_", rows + columns)
     intercept = getattr(machine, "intercept_", None)
@@ -118,7 +120,7 @@ def check_planes(machine: Any) -> None:
 def _count(machine: Any, name: str) -> int:
     found = getattr(machine, name, None)
     if not isinstance(found, (int, np.integer)):
-        raise _altered(machine, name, "is missing" if found is None else f"is a {type(found).__name__}")
+        raise altered(machine, name, "is missing" if found is None else f"is a {type(found).__name__}")
     return int(found)
 
 
@@ -126,20 +128,20 @@ def _check_places(machine: Any, rows: int) -> None:
     """Check that the support vectors are places of training rows: of a given matrix LIBSVM reads these columns."""
     support = _array(machine, "support_")
     if rows and not (support.min() >= 0 and support.max() < machine.shape_fit_[0]):
-        raise _altered(machine, "support_", f"has places beyond the {machine.shape_fit_[0]} training rows")
+        raise altered(machine, "support_", f"has places beyond the {machine.shape_fit_[0]} training rows")
 
 
 def _array(machine: Any, name: str) -> Any:
     found = getattr(machine, name, None)
     if not isinstance(found, np.ndarray) and not sparse.issparse(found):
-        raise _altered(machine, name, "is missing" if found is None else f"is a {type(found).__name__}")
+        raise altered(machine, name, "is missing" if found is None else f"is a {type(found).__name__}")
     return found
 
 
 def _shape(machine: Any, name: str, dimensions: int) -> tuple[int, ...]:
     shape: tuple[int, ...] = _array(machine, name).shape
     if len(shape) != dimensions:
-        raise _altered(machine, name, f"has shape {shape}")
+        raise altered(machine, name, f"has shape {shape}")
     return shape
 
 
@@ -147,15 +149,15 @@ def _expect(machine: Any, name: str, shape: tuple[int, ...]) -> None:
     found = _array(machine, name)
     # Without support vectors sparse machines have a matrix of another shape, and no entry.
     if found.shape != shape and not (sparse.issparse(found) and 0 in shape and not found.nnz):
-        raise _altered(machine, name, f"has shape {found.shape}, not {shape}")
+        raise altered(machine, name, f"has shape {found.shape}, not {shape}")
     values = found
     if sparse.issparse(found):
         _check_csr(machine, name, found)
         values = found.data
         if name == "_dual_coef_" and 0 not in shape and len(values) != shape[0] * shape[1]:
-            raise _altered(machine, name, f"has {len(values)} entries, not {shape[0] * shape[1]}")
+            raise altered(machine, name, f"has {len(values)} entries, not {shape[0] * shape[1]}")
     if values.dtype.kind not in "fiu" or not _is_finite(values):
-        raise _altered(machine, name, "is not finite")
+        raise altered(machine, name, "is not finite")
 
 
 def _check_csr(machine: Any, name: str, found: Any) -> None:
@@ -167,7 +169,7 @@ def _check_csr(machine: Any, name: str, found: Any) -> None:
         and starts[-1] == len(places) == len(found.data)
         and (not len(places) or (places.min() >= 0 and places.max() < found.shape[1]))
     ):
-        raise _altered(machine, name, "is not a CSR array whose parts fit together")
+        raise altered(machine, name, "is not a CSR array whose parts fit together")
 
 
 def _is_finite(values: Any) -> bool:
@@ -175,8 +177,3 @@ def _is_finite(values: Any) -> bool:
     # A sum of squares takes a fraction of the time of a look at each entry, and is finite where all are.
     with np.errstate(over="ignore", invalid="ignore"):
         return isfinite(float(flat @ flat)) or bool(np.isfinite(flat).all())
-
-
-def _altered(machine: Any, name: str, what: str) -> ValueError:
-    kind = type(machine).__name__
-    return ValueError(f"The internal representation of {kind} was altered: {name} {what}; fit it again")

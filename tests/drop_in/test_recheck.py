@@ -15,8 +15,8 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from streamsvm import STDASVC, STDASVR, STDALinearSVC, STDALinearSVR, STDAOneClassSVM
-from streamsvm.estimators import pairs
-from streamsvm.estimators.drop_in import DropIn
+from streamsvm.drop_in import pairs
+from streamsvm.drop_in.base import DropIn
 
 WIDE = np.longdouble
 AT_BOUND = 1.0 - 1e-14
@@ -119,7 +119,7 @@ def test_status_zero_is_a_gap_within_tol(count) -> None:
             continue
         converged += 1
         gap = exact_gap(machine, X, y)
-        # A hundredth is what rounding may add; see `streamsvm.estimators.recheck.SLACK`.
+        # A hundredth is what rounding may add; see `streamsvm.drop_in.recheck.SLACK`.
         wrong += [(seed, gap, machine.tol)] * (not gap <= 1.01 * machine.tol)
     print(f"{count} problems, {converged} converged, {len(wrong)} wrongly, {len(silent)} ended early in silence")
     assert not wrong

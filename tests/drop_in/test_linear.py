@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDALinearSVC, STDALinearSVR
 from streamsvm.datasets import load_htru2
-from streamsvm.estimators import linear, squared_loss
-from streamsvm.estimators.squared_loss import SquaredLoss
+from streamsvm.drop_in import linear, squared_loss
+from streamsvm.drop_in.squared_loss import SquaredLoss
 from streamsvm.svm.block import interior_point
 
 pytestmark = pytest.mark.filterwarnings("ignore:Liblinear failed to converge:sklearn.exceptions.ConvergenceWarning")

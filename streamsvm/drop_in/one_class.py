@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.drop_in.few_points import FewPointsDescent
 from streamsvm.model.kernels import Float, Kernel
-from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.block.workers import ALONE, Workers
 
@@ -30,7 +30,7 @@ SAMPLE: Final = 256
 """Points by which the start tells outliers."""
 
 
-class OneClassDescent(BlockDescent):
+class OneClassDescent(FewPointsDescent):
     """One run of the method for one class; attributes are those of `BlockDescent`.
 
     Parameters
@@ -57,21 +57,19 @@ class OneClassDescent(BlockDescent):
     ) -> None:
         super().__init__(Z, np.ones(len(upper), np.int8), upper, kernel, tolerance, workers=workers)
         # The interior-point method is written for labels.
-        self._patience_ns = np.inf
+        self.patience_ns = np.inf
         n, every = len(upper), np.arange(len(upper))
         along = Z @ self.centre - float(self.centre @ self.centre)
-        self._target = -total * np.asarray(along, dtype=np.float64)
+        self.target = -total * np.asarray(along, dtype=np.float64)
         sample = every[:: max(1, n // SAMPLE)]
-        likeness = self._source.scores(sample, np.full(len(sample), 1.0 / len(sample)), every) + along
-        self.b = _filled(self._high, np.argsort(likeness, kind="stable"), total * self._scale)
+        likeness = self.source.scores(sample, np.full(len(sample), 1.0 / len(sample)), every) + along
+        self.b = _filled(self.high, np.argsort(likeness, kind="stable"), total * self.scale)
         start = np.flatnonzero(self.b)
-        self.F = -self._target
-        self._source.add(start, self.b[start], self.F)
-        self._moved[start], self.exact = self.b[start], False
+        self.F = -self.target
+        self.source.add(start, self.b[start], self.F)
+        self.moved[start], self.exact = self.b[start], False
         # The start is one step: it alone can be the optimum.
         self.iterations = 1
-
-    _begin = BlockDescent._begin_small
 
 
 def _filled(high: Float, order: Any, total: float) -> Float:

@@ -1,6 +1,6 @@
 """scikit-learn's own tests of its SVMs, with our classes in the places of its own.
 
-    python -m tests.estimators.svc_suite [SVC | STDASVC | patched] [--json]
+    python -m tests.drop_in.svc_suite [SVC | STDASVC | patched] [--json]
 
 A test counts if it passes with scikit-learn's classes (`SVC`) and makes one of them at all: the others say nothing
 about ours. `STDASVC` are our five, `patched` is what `streamsvm.patch_sklearn` puts in. Everything runs in this

@@ -1,4 +1,4 @@
-"""`STDASVC`: scikit-learn's SVC with our solver; see `streamsvm.estimators.drop_in`.
+"""`STDASVC`: scikit-learn's SVC with our solver; see `streamsvm.drop_in.base`.
 
 Invariant: every problem is exactly SVC's, so attributes mean the same, and their values differ only within the
 tolerance.
@@ -18,9 +18,8 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from streamsvm.estimators import pairs
-from streamsvm.estimators.centring import moved
-from streamsvm.estimators.drop_in import (
+from streamsvm.drop_in import pairs
+from streamsvm.drop_in.base import (
     FEW,
     FEW_IN_PLAY,
     LARGEST_BOX,
@@ -31,11 +30,12 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
+from streamsvm.drop_in.centring import moved
+from streamsvm.drop_in.recheck import Expanded, pair_gap
+from streamsvm.drop_in.small import SMALL
 from streamsvm.estimators.inputs import check_every_class, check_labels, class_weights
-from streamsvm.estimators.recheck import Expanded, pair_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
-from streamsvm.svm.small import SMALL
 
 FEW_CLASSES: Final = 4
 """Most classes of a problem of few points that LIBSVM tries first; the pairs of more share kernel values here."""
@@ -86,7 +86,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
     Points of weight 0 take no part, as in SVC; negative weights are refused. `class_weight="balanced"` counts weights,
     not points.
     X is float64 inside, as in SVC; float32 is converted.
-    Small problems are tried by LIBSVM first, with a bound on its steps: see `streamsvm.estimators.drop_in.FEW`.
+    Small problems are tried by LIBSVM first, with a bound on its steps: see `streamsvm.drop_in.base.FEW`.
 
     Examples
     --------

@@ -31,8 +31,9 @@ from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from streamsvm.estimators.centring import moved, offset_of
-from streamsvm.estimators.fitted import check_machine, unfitted_by_errors
+from streamsvm.drop_in.centring import moved, offset_of
+from streamsvm.drop_in.fitted import check_machine, unfitted_by_errors
+from streamsvm.drop_in.recheck import SLACK, Expanded, Recheck
 from streamsvm.estimators.inputs import (
     canonical_rows,
     check_finite_weights,
@@ -40,7 +41,6 @@ from streamsvm.estimators.inputs import (
     check_some_weight,
     given_weight,
 )
-from streamsvm.estimators.recheck import SLACK, Expanded, Recheck
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.process_wide import algebra_threads
 from streamsvm.svm.block.product_kernels import PolynomialKernel, products
@@ -491,7 +491,7 @@ class DropIn:
 
     def _fit_moved(self, X: Any, y: Float, sample_weight: Float, seed: int, train: Callable[..., None]) -> None:
         if self._solved_here:
-            _check_magnitude(X)
+            check_magnitude(X, "dual coefficients")
         self._offset, self._own_centres, self._boxes_full, self._centred = None, None, 0, None
         self._wrong = 0.0
         if self._solved_here and self.kernel in ("linear", "rbf"):
@@ -628,8 +628,8 @@ def check_threads(threads: Any) -> None:
         raise ValueError(f"threads = {threads!r}: give a positive whole number, or -1 for all processors")
 
 
-def _check_magnitude(X: Any) -> None:
-    """Refuse features whose squares would not be finite."""
+def check_magnitude(X: Any, what: str) -> None:
+    """Refuse features whose squares would not be finite; `what` would not be, either."""
     values = X if isinstance(X, np.ndarray) else X.data
     flat = values.ravel("K")
     # A sum of squares takes a fraction of the time of a look at each entry.
@@ -638,7 +638,7 @@ def _check_magnitude(X: Any) -> None:
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest > LARGEST_FEATURE:
         raise ValueError(
-            f"The dual coefficients or intercepts are not finite. The largest feature is {largest:g} in magnitude; at "
+            f"The {what} or intercepts are not finite. The largest feature is {largest:g} in magnitude; at "
             f"most {LARGEST_FEATURE:g} is supported: scale the features"
         )
 

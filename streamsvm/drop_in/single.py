@@ -1,6 +1,6 @@
 """`STDASVR` and `STDAOneClassSVM`: scikit-learn's SVR and OneClassSVM with our solver.
 
-See `streamsvm.estimators.drop_in`. Invariant: every problem is exactly SVR's or OneClassSVM's, so attributes mean the
+See `streamsvm.drop_in.base`. Invariant: every problem is exactly SVR's or OneClassSVM's, so attributes mean the
 same, and their values differ only within the tolerance.
 """
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.svm import SVR, OneClassSVM
 
 from streamsvm.compiling import njit
-from streamsvm.estimators import pairs
-from streamsvm.estimators.drop_in import (
+from streamsvm.drop_in import pairs
+from streamsvm.drop_in.base import (
     FEW,
     FEW_IN_PLAY,
     LARGEST_BOX,
@@ -26,10 +26,10 @@ from streamsvm.estimators.drop_in import (
     number_of,
     with_parameters_of,
 )
-from streamsvm.estimators.recheck import near_rbf, one_class_gap, tube_gap
+from streamsvm.drop_in.expansion import Expansion, solve_one_class, solve_tube
+from streamsvm.drop_in.recheck import near_rbf, one_class_gap, tube_gap
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
-from streamsvm.svm.single import Expansion, solve_one_class, solve_tube
 
 LARGEST_TARGET: Final = 1e100
 """As of features: squares must stay finite."""
@@ -104,7 +104,7 @@ class STDASVR(_SingleFunction, SVR):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015, for the dual of regression; see
-    `streamsvm.svm.block.tube`. Points of weight 0 take no part, as in SVR; negative weights are refused.
+    `streamsvm.drop_in.tube`. Points of weight 0 take no part, as in SVR; negative weights are refused.
 
     Examples
     --------
@@ -148,7 +148,7 @@ class STDAOneClassSVM(_SingleFunction, OneClassSVM):  # type: ignore[misc]
     Notes
     -----
     Source of the method: Liuzzi, Lucidi, Manno and Rinaldi 2015, for the dual of one class; see
-    `streamsvm.svm.block.one_class`. Points of weight 0 take no part; negative weights are refused. A decision
+    `streamsvm.drop_in.one_class`. Points of weight 0 take no part; negative weights are refused. A decision
     value that the final gap does not tell from 0 is 0: the point is on the border, and inside. OneClassSVM leaves the
     side of such points to chance. The gap is at most `tol`, in units of the values where these are below 1: they are
     as small as the sum of the dual variables, and `tol` alone would not tell a far point from the border.

@@ -18,7 +18,7 @@ from sklearn.svm import SVR, OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVR, STDAOneClassSVM
-from streamsvm.estimators import drop_in, single
+from streamsvm.drop_in import base, single
 
 KERNELS = [{"kernel": "linear"}, {"kernel": "rbf", "gamma": 0.1}, {"kernel": "poly", "gamma": 0.1, "coef0": 1.0}]
 MATRICES = {
@@ -193,7 +193,7 @@ def test_rows_that_stay_sparse_give_the_machines_of_dense_ones(waves, monkeypatc
     for machine in [*(STDASVR(tol=1e-6, **options) for options in KERNELS), STDAOneClassSVM(tol=1e-6, gamma=0.1)]:
         whole = clone(machine).fit(X, y)
         with monkeypatch.context() as patch:
-            patch.setattr(drop_in, "DENSE_BYTES", dict.fromkeys(drop_in.DENSE_BYTES, 0))
+            patch.setattr(base, "DENSE_BYTES", dict.fromkeys(base.DENSE_BYTES, 0))
             found = clone(machine).fit(sparse.csr_array(X), y)
         np.testing.assert_allclose(
             found._decision_function(sparse.csr_array(X)), whole._decision_function(X), atol=1e-4

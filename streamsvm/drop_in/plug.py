@@ -1,0 +1,21 @@
+"""What this room adds to the public names of the package; see `streamsvm.plugs`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsvm.plugs import Plug
+
+PLUG: Final = Plug(
+    adds={
+        "estimators": {
+            "STDASVC": "streamsvm.drop_in.stdasvc:STDASVC",
+            "STDASVR": "streamsvm.drop_in.single:STDASVR",
+            "STDALinearSVC": "streamsvm.drop_in.linear:STDALinearSVC",
+            "STDALinearSVR": "streamsvm.drop_in.linear:STDALinearSVR",
+            "STDAOneClassSVM": "streamsvm.drop_in.single:STDAOneClassSVM",
+            "patch_sklearn": "streamsvm.drop_in.patching:patch_sklearn",
+            "unpatch_sklearn": "streamsvm.drop_in.patching:unpatch_sklearn",
+        },
+    },
+)

@@ -3,5 +3,6 @@
 from typing import Final
 
 PLUGS: Final = {
+    "message_parts": ("streamsvm.branches.events.recipe_part:PART",),
     "decoders": ("streamsvm.branches.events.decoding:EVENTS",),
 }

@@ -8,7 +8,6 @@ part               stands in a version
 `info_audit`       whose objective over the whole stream is estimated
 `info_memory`      that is not of everything that was learned
 `probability`      that has probabilities
-`recipe`           of raw events: what becomes of an event
 `threshold`        that answers the second label above another decision value than 0
 =================  ====================================================================================================
 
@@ -33,7 +32,6 @@ from streamsvm.model.parts import (
     half_precision,
     memory,
     probability,
-    recipe,
     threshold,
 )
 from streamsvm.model.parts.draft import Draft
@@ -50,7 +48,6 @@ OWN: Final[tuple[Part, ...]] = (
     audit.PART,
     memory.PART,
     probability.PART,
-    recipe.PART,
     threshold.PART,
 )
 """The trunk's other parts."""

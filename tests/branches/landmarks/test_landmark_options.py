@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.trainer.startup import check_dimension
+from streamsvm.branches.landmarks.landmark_pilots import seals_a_pilot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.learning import naming
-from streamsvm.learning.landmark_pilots import seals_a_pilot
 
 
 def config_of(**sections: Any) -> ModelConfig:

@@ -22,6 +22,7 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.landmarks.landmarks import Landmarks
+from streamsvm.branches.landmarks.options import LandmarkOptions
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
@@ -31,6 +32,7 @@ from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, Node, NodePilo
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
+from streamsvm.sections import section
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
@@ -39,7 +41,7 @@ SEALS_A_PILOT: Final = 4
 second."""
 GROWTH_A_PILOT: Final = 1.5
 """By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
-POINTS: Final = CoresetConfig.PILOT_POINTS
+POINTS: Final = LandmarkOptions.PILOT_POINTS
 """Points on which a pilot is solved: 0.1 s. Four times as many take eight times as long."""
 CROWDED: Final = 1.0 / 3.0
 """Share of active weight above which points are sampled by weight alone."""
@@ -77,7 +79,8 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     node = Node.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
-    assert config.coreset.landmarks is not None
+    most = section(config.coreset, LandmarkOptions).landmarks
+    assert most is not None
     some = _some(points)
     part = Node.of(some, weight, seen, config.svm)
     Z, upper, y = np.ascontiguousarray(part.scaled()), part.penalty * part.weighted(), some.y
@@ -89,7 +92,7 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     decision = run.F + y + run.centred_intercept
     if float(upper[y * decision < 1.0].sum()) > CROWDED * float(upper.sum()):
         return LandmarkPilot.under(node.pilot(np.zeros(points.dimension), 0.0, 0.0), None)
-    machine = _written_down(Z, y, decision, np.flatnonzero(run.b), kernel, config.coreset.landmarks)
+    machine = _written_down(Z, y, decision, np.flatnonzero(run.b), kernel, most)
     factor = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))
     landmarks = Landmarks(
         np.stack([node.scaler.mean, factor / node.scaler.scale]),
@@ -147,10 +150,15 @@ def _written_down(
 
 def seals_a_pilot(coreset: CoresetConfig) -> int:
     """Return how many leaves are sealed and screened by the same landmarks."""
-    if coreset.leaf_parts is None:
+    if section(coreset, LandmarkOptions).leaf_parts is None:
         return SEALS_A_PILOT
     share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
     return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
 
 
-PILOTS: Final = NodePilots(wanted=lambda config: config.coreset.landmarks is not None, solve=landmark_pilot)
+def are_screened(config: ModelConfig) -> bool:
+    """Tell whether landmarks are configured."""
+    return section(config.coreset, LandmarkOptions).landmarks is not None
+
+
+PILOTS: Final = NodePilots(wanted=are_screened, solve=landmark_pilot)

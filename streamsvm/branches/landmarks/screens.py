@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot, again, seals_a_pilot
+from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot, again, are_screened, seals_a_pilot
 from streamsvm.branches.landmarks.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.accounting import Accounting
@@ -62,7 +62,7 @@ class LandmarkScreens(LeafScreens):
     @classmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:  # noqa: ARG003
         """Tell whether landmarks are configured."""
-        return config.coreset.landmarks is not None and config.coreset.leaf_rows >= LEAST_CAPACITY
+        return are_screened(config) and config.coreset.leaf_rows >= LEAST_CAPACITY
 
     @classmethod
     def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:  # noqa: ARG003

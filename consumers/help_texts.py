@@ -23,7 +23,6 @@ BY_USE: Final = (
     "demo",
     "train",
     "score",
-    "features",
     "evaluate",
     "replay",
     "model",

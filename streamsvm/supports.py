@@ -108,7 +108,6 @@ MORE_LABELS: Final = Term(LABELS, lambda value: value > 2, "more than two labels
 TWO_LABELS: Final = Term(LABELS, lambda value: value == 2, "two labels")
 WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
 HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
-RULE_OF_LABELS: Final = "an option of `[labels]`"
 FOLLOWING: Final = "an option of `[points]` that follows from `[features]`"
 ERASURE: Final = "erasure of rows"
 CERTIFICATE: Final = "a certificate"
@@ -119,7 +118,6 @@ UNKNOWN_TO_ONNX: Final = "a hash, a time, a number with `parse`, or a field that
 FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
-    RULE_OF_LABELS: "{value} is given",
     FOLLOWING: "points.{value} is given",
     EVENTS: "{name} is given",
     FEATURES: "{name} is given",
@@ -231,13 +229,11 @@ def _plain(value: object) -> str:
     return ""
 
 
-_LATE: Final = "Labels of a log of their own"
 _EVENTS: Final = "Events, features and formats"
 _MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
-_WORKERS: Final = "Workers and coresets"
 _ARCHIVE: Final = "Archive"
 _ERASURE: Final = "Erasure"
 _BOUNDS: Final = "Bounds and certificates"
@@ -250,8 +246,6 @@ _COMMANDS: Final = "Other commands"
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
 _OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
-_ONE_PROCESS: Final = "where each cut falls is known in one process only"
-_JOINED: Final = "rows and labels are joined in one process"
 _RECORDED: Final = "the archive records rows as one process learns them"
 _PASSED_OVER: Final = "only one process with labels in the records can pass over erased rows"
 _AUDITED: Final = "it is fitted to the audit sample"
@@ -261,74 +255,6 @@ _MORE_AUDIT: Final = (
 )
 _ONE_OF_TWO: Final = "Give only one of the two."
 REMOVE: Final = "Remove {feature}."
-
-
-def _late() -> Iterator[Row]:
-    topic = given("labels.topic")
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=missing("labels.horizon"),
-        why="a row waits so long for its label",
-        remedy="Give labels.horizon, such as 36h.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=given(RULE_OF_LABELS),
-        without=missing("labels.topic"),
-        why="it is about labels of a log of their own",
-        remedy="Name the topic of the labels in labels.topic, or remove the option.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=given("events.label"),
-        why="labels come with the events, or later",
-        remedy="Remove one of the two.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=other("coreset.memory", "all"),
-        why="joined points are learned under `all` only",
-        remedy="Give coreset.memory = all, or remove labels.topic.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=other("points.format", "auto", "json", "arrow"),
-        why="labels are joined to points in JSON and Arrow only",
-        remedy="Give points.format = json or arrow, or remove labels.topic.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=given("registry.url"),
-        why="labels are joined to points in JSON and Arrow only, which need no schema registry",
-        remedy="Remove registry.url, or labels.topic.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=above("training.workers", 1),
-        why=_JOINED,
-        remedy="Give training.workers = 1, or remove labels.topic.",
-        kind="not built",
-    )
-    yield Row(
-        axis=_LATE,
-        feature=topic,
-        without=given("training.from_coresets"),
-        why=_JOINED,
-        remedy="Leave out {without}, or labels.topic.",
-        kind="not built",
-    )
 
 
 def _events() -> Iterator[Row]:
@@ -582,38 +508,6 @@ def _small() -> Iterator[Row]:
     )
 
 
-def _workers() -> Iterator[Row]:
-    for term, remedy in (
-        (above("training.workers", 1), "Give training.policy = latest, or training.workers = 1."),
-        (given("training.from_coresets"), "Give training.policy = latest, or leave out {without}."),
-    ):
-        yield Row(
-            axis=_WORKERS,
-            feature=equal("training.policy", "every"),
-            without=term,
-            why=_ONE_PROCESS,
-            remedy=remedy,
-            kind="nature",
-        )
-    yield Row(
-        axis=_WORKERS,
-        feature=given("training.from_coresets"),
-        without=above("training.workers", 1),
-        why="either workers of this trainer learn, or those of `streamsvm worker`",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    for first, second in (("worker.ordinal", "worker.of"), ("worker.of", "worker.ordinal")):
-        yield Row(
-            axis=_WORKERS,
-            feature=given(first),
-            without=missing(second),
-            why="a worker owns the partitions p with p mod `of` = `ordinal`",
-            remedy="Give {without}, or remove {feature}.",
-            kind="nature",
-        )
-
-
 def _archive() -> Iterator[Row]:
     directory = given("archive.directory")
     yield Row(
@@ -803,14 +697,6 @@ def _evaluate() -> Iterator[Row]:
         remedy="Give the trainer's configuration with --config.",
         kind="nature",
     )
-    yield Row(
-        axis=_EVALUATE,
-        feature=given("--config"),
-        without=given("labels.topic"),
-        why="a file of rows has its labels in them",
-        remedy="Evaluate with a copy of the file that has events.label instead of [labels].",
-        kind="nature",
-    )
     for option in ("coreset.window_s", "coreset.half_life_s"):
         yield Row(
             axis=_EVALUATE,
@@ -907,13 +793,11 @@ def _commands() -> Iterator[Row]:
 
 
 _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
-    _late,
     _events,
     _machine,
     _goal,
     _structure,
     _small,
-    _workers,
     _archive,
     _erasure,
     _bounds,

@@ -45,11 +45,10 @@ HELP: Final = (
     "try: app(['--help'])\nfinally: print(json.dumps(sorted(sys.modules)))"
 )
 OPTIONS: Final = (
-    "import json, typer\nfrom consumers.cli.app import app\n"
-    "command = typer.main.get_command(app).commands['train']\n"
-    "shown = [one for one in command.get_params(command.make_context('train', [], resilient_parsing=True))\n"
-    "         if not getattr(one, 'hidden', False)]\n"
-    "print(json.dumps(sorted(one.name for one in shown)))"
+    "import contextlib, io, json, os, re\nos.environ['COLUMNS'] = '200'\nfrom consumers.cli.app import app\n"
+    "with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
+    "    app(['train', '--help'])\n"
+    "print(json.dumps(sorted(set(re.findall(r'^│ +(?:[*] +)?(--[a-z-]+)', shown.getvalue(), re.M)))))"
 )
 TRAINER: Final = ("-m", "tests.plain_trainer")
 

@@ -62,7 +62,11 @@ def write(connection: Connection, topic: str) -> None:
 
 def run(settings: Settings, connection: Connection) -> dict[str, list[str]]:
     """Return the names of the metrics, of the threads and of the modules once a version is published."""
-    metrics, stop, health = Metrics(TRAINER).with_process(), threading.Event(), Health(stuck_after_s=DEADLINE_S)
+    metrics, stop, health = (
+        Metrics(TRAINER.of(settings)).with_process(),
+        threading.Event(),
+        Health(stuck_after_s=DEADLINE_S),
+    )
     board, others = TrainerBoard(settings, metrics), set(threading.enumerate())
     components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
     trainer = threading.Thread(target=Trainer(settings, components).run, name="trainer")

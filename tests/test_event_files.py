@@ -21,11 +21,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from consumers.replay.replay import replay_events
+from streamsvm.branches.events.event_files import event_source, events_in
 from streamsvm.config import Label, PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.inference import proposal
 from streamsvm.ingest.decoder import PointDecoder
-from streamsvm.ingest.files.event_files import Markers, event_source, events_in
+from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.source import Format
 from streamsvm.kafka import Message
 from tests.features.recipes import EVENTS, payment

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from consumers.cli import features
 from consumers.help_texts import Command, Commands
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
@@ -47,9 +46,8 @@ app = Commands(
 topics_app = Commands(help="Create and check the topics.")
 app.add_typer(models.app, name="model")
 app.add_typer(topics_app, name="topics")
-app.add_typer(features.app, name="features")
 for plugged_in in plugged("commands", Command, DAEMONS):
-    plugged_in.register({"": app, "model": models.app, "topics": topics_app, "features": features.app})
+    plugged_in.register({"": app, "model": models.app, "topics": topics_app})
 
 RecordFormat = Literal["json", "json-array", "arrow", "avro"]
 PointsFile = Annotated[Path | None, typer.Argument(help="CSV, LIBSVM, JSON lines, Parquet or npz (X, y) file.")]
@@ -609,7 +607,7 @@ def _replay_events(
 ) -> None:
     from consumers.cli.file_options import events_step, in_flags
     from consumers.replay.replay import prepare_topic, progress_bar, replay_events
-    from streamsvm.ingest.files.event_files import Markers, events_in
+    from streamsvm.ingest.decoding import Markers, decoding_of
     from streamsvm.ingest.files.opening import format_of
 
     recipe = settings.features
@@ -617,7 +615,7 @@ def _replay_events(
     require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
     with in_flags(sys.argv[1:]):
         markers: Markers = {}
-        events = events_in(file, format_of(file, format_), recipe, delimiter, markers)
+        events = decoding_of(recipe).rows_in(file, format_of(file, format_), recipe, delimiter, markers)
         if unlabeled and recipe is not None and recipe.label is not None:
             hidden = recipe.label.field[0]
             events = ({name: value for name, value in event.items() if name != hidden} for event in events)

@@ -21,8 +21,8 @@ from consumers.settings import Settings
 from streamsvm.config import Label, PointsConfig
 from streamsvm.datasets import dataset_source
 from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoding import decoding_of
 from streamsvm.ingest.files.cells import LEAST_COUNTED
-from streamsvm.ingest.files.event_files import event_source
 from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import format_of, open_source
 from streamsvm.ingest.files.source import Format, OnIncomplete, Source, SourceBatch
@@ -70,7 +70,7 @@ def events_of(
     """
     assert settings.features is not None
     assert settings.points is not None
-    return event_source(
+    return decoding_of(settings.features).source(
         file,
         format_of(file, format_),
         settings.features,

@@ -43,7 +43,7 @@ def check_followable(settings: Settings) -> None:
     ConfigurationError
     """
     own = {f"coreset.{option}": getattr(settings.coreset, option, None) for option in ("window_s", "half_life_s")}
-    require({"--config": True, "labels.topic": settings.labels_topic, **own}, {"--config": "evaluate --config"})
+    require({"--config": True, **settings.axes, **own}, {"--config": "evaluate --config"})
 
 
 def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: Source) -> Settings:

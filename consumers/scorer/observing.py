@@ -27,7 +27,7 @@ from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import REMEDIES, RejectedRecord
-from streamsvm.ingest.envelopes import PASSED_OVER
+from streamsvm.ingest.decoding import passed_over
 from streamsvm.ingest.scored import Scored, scores_of, source_of
 from streamsvm.kafka import Cluster, Record, Subscription
 from streamsvm.model.deciles import Deciles
@@ -107,7 +107,7 @@ class ScorerWatch:
         self._missing_since: float | None = None
         self._named: tuple[str, ...] | None = None
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
-        metrics.begin("streamsvm_passed_over_rows", "reason", PASSED_OVER)
+        metrics.begin("streamsvm_passed_over_rows", "reason", passed_over())
         metrics.begin("streamsvm_scores", "label", ("negative", "positive"))
         metrics.put("streamsvm_input_mostly_rejected", 0)
         self._show_drift()

@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from consumers.metrics import Metrics
-from streamsvm.ingest.events import Absences
+from streamsvm.ingest.decoding import Absences
 
 log = structlog.get_logger("streamsvm")
 

@@ -30,7 +30,7 @@ from streamsvm.delivery.events import (
     Refused,
     Superseded,
 )
-from streamsvm.ingest.envelopes import PASSED_OVER
+from streamsvm.ingest.decoding import passed_over
 from streamsvm.learning.cutting import Cut, DueCut
 from streamsvm.learning.recipe import Made
 from streamsvm.model.class_skill import ClassSkill
@@ -77,7 +77,7 @@ class Observer:
         weighted = settings.svm.class_weight != "none"
         metrics = components.metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
-        metrics.begin("streamsvm_passed_over_rows", "reason", PASSED_OVER)
+        metrics.begin("streamsvm_passed_over_rows", "reason", passed_over())
         metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
         metrics.put("streamsvm_class_weighted", float(weighted))

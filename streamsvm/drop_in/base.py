@@ -178,7 +178,7 @@ class DropIn:
     _centred: tuple[Float, Float, Float, Float] | None
     _offset: Float | None
     _own_centres: Float | None
-    _counts_classes = False
+    counts_classes = False
     """Whether machines are of pairs of classes, and not one function."""
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -368,7 +368,7 @@ class DropIn:
         return Expanded(
             kernel=self._checked_kernel if kernel is None else kernel,
             support_vectors=support_vectors,
-            counts=self._n_support if self._counts_classes else None,
+            counts=self._n_support if self.counts_classes else None,
             dual=dual,
             intercepts=intercepts,
             centres=centres,
@@ -378,7 +378,7 @@ class DropIn:
         machine = self._expanded
         if machine.centres is None:
             return super()._get_coef()  # type: ignore[misc]
-        w = machine.planes.coefficients() * (-1.0 if len(machine.intercepts) == 1 and self._counts_classes else 1.0)
+        w = machine.planes.coefficients() * (-1.0 if len(machine.intercepts) == 1 and self.counts_classes else 1.0)
         return _sparse_kind()(w) if sparse.issparse(self.support_vectors_) else w
 
     def _validate_for_predict(self, X: Any) -> Any:
@@ -449,7 +449,7 @@ class DropIn:
         self._trial = True
         try:
             train(X, y, self._given_to_libsvm(sample_weight, y))
-            if not self._counts_classes:
+            if not self.counts_classes:
                 # Of sparse rows LIBSVM leaves these numbers as they were in memory.
                 self._n_support = np.array([len(self.support_), 0], np.int32)
         finally:

@@ -100,7 +100,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
 
     classes_: NDArray[Any]
     class_weight_: Float
-    _counts_classes = True
+    counts_classes = True
     n_iter_: NDArray[np.int32]
     C: float
     alpha: float | None

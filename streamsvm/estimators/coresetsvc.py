@@ -549,7 +549,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parts(self) -> None:
         """Refuse an estimator that lacks a part, as one that a pickle was read into by half."""
-        parts = list(CoresetSVC.__init__.__kwdefaults__)
+        parts = list(CoresetSVC.__init__.__kwdefaults__ or ())
         if hasattr(self, "_stream"):
             parts += ["classes_"] if self._stream.columns is not None else ["classes_", "n_features_in_"]
         for name in parts:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -433,7 +433,7 @@ def cross_validated_probabilities(objective: Objective, method: Method, X: Featu
     ValueError
         If a label has less than five points.
     """
-    gamma = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
+    gamma: Literal["scale"] | float = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
     svm = SvmConfig(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, standardize=False)
     judged = CalibratedClassifierCV(_OnAllPoints(svm), method=method, cv=5)
     judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)

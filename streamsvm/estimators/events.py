@@ -19,8 +19,7 @@ from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.features.columns import columns_of
 from streamsvm.features.frames import events_of
 from streamsvm.features.recipe import Recipe
-from streamsvm.ingest.decoder import LARGEST_FEATURE
-from streamsvm.ingest.events import EventReader
+from streamsvm.ingest.decoding import decoding_of
 from streamsvm.model.features import SENT_OTHERWISE, InvalidFeatures, features_of_events
 
 
@@ -97,7 +96,7 @@ def points_given(events: Any, y: Any, recipe: Recipe) -> PointsGiven:
     if y is None and label is None:
         raise ValueError("y is missing: pass labels, or name their field by events.label in the configuration file")
     config = PointsConfig(dtype="float64", **points_of(recipe))
-    made = EventReader(recipe, config, LARGEST_FEATURE["float64"], labeled=y is None).read(events_of(events))
+    made = decoding_of(recipe).read(recipe, config, events_of(events), labeled=y is None)
     if made.faults:
         row = min(made.faults)
         raise InvalidFeatures(f"event {row}: {made.faults[row].what}", SENT_OTHERWISE)

@@ -16,10 +16,10 @@ import importlib
 import io
 import json
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import msgspec
 import numpy as np
@@ -27,18 +27,16 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidPoint
-from streamsvm.features.paths import Path
 from streamsvm.ingest import avro_scan
 from streamsvm.ingest.avro_memory import DatumCost, Examined, most_memory
-from streamsvm.ingest.avro_programs import Program, compile_fields, compile_schema
+from streamsvm.ingest.avro_programs import DECIMAL_SCALE, Program, compile_schema
 from streamsvm.ingest.avro_scan import ScannedAvro
 from streamsvm.ingest.bounds import refuse_expansion, too_many_rows
-from streamsvm.ingest.field_slots import Slots
 from streamsvm.ingest.framed import FRAME, KnownSchemas, SchemaKey, frame_of_datum, unknown
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, convert_row, nesting
-from streamsvm.ingest.logical_decimals import DECIMAL_SCALE, Convert, of_avro
 from streamsvm.ingest.row import Point
 from streamsvm.ingest.schemas import Schemas
+from streamsvm.ingest.slots import Slots
 from streamsvm.ingest.unread_fields import MOST_FIELDS, READ
 
 CONTENT_TYPE: Final = "application/avro"
@@ -48,6 +46,34 @@ MOST_PLAIN: Final = 16
 LARGEST_SCHEMA: Final = 1_000_000
 """Characters."""
 NUMBERS: Final = {"int", "long", "float", "double"}
+
+
+Convert = Callable[[Any], Any]
+
+
+class OtherData(Protocol):
+    """How data that hold something other than points are read."""
+
+    @property
+    def slots(self) -> int:
+        """How many slots a datum fills."""
+        ...
+
+    def program(self, schema: Any, *, least_bytes: int) -> Program | None:
+        """Return what fills the slots of many data of a schema; None if each has to be read by itself.
+
+        Parameters
+        ----------
+        schema : dict
+            That of a record, as fastavro parsed it, without logical types.
+        least_bytes : int
+            Bytes that a datum takes at least.
+        """
+        ...
+
+    def convert(self, schema: Any) -> Convert | None:
+        """Return what becomes of a datum that fastavro read; None if it stays as it is."""
+        ...
 
 
 _BROKEN: Final = (
@@ -66,7 +92,7 @@ _BROKEN: Final = (
 class _AvroSchema:
     """A schema that points can be read by, that of a row of it, what a row takes, and the program that reads many.
 
-    `decimals` turns the decimals of a raw event into numbers; None where there are none.
+    `convert` is that of `OtherData`; None where a datum stays as it is.
     """
 
     parsed: Any
@@ -76,7 +102,7 @@ class _AvroSchema:
     cost: DatumCost
     program: Program | None = None
     unread: tuple[str, ...] = ()
-    decimals: Convert | None = None
+    convert: Convert | None = None
 
     def most_memory(self, value_bytes: int, most_rows: int, most_bytes: int) -> tuple[bool, float]:
         """See `streamsvm.ingest.avro_memory.most_memory`."""
@@ -93,8 +119,8 @@ class AvroReader:
     config : PointsConfig
     labeled : bool
         Whether a row must have `y`.
-    events : sequence of Path, optional
-        With it records are raw events, of which `scan_fields` reads these fields.
+    other : OtherData, optional
+        With it records hold something other than points: `datum_of` and `scan_slots` read it.
 
     Raises
     ------
@@ -108,12 +134,12 @@ class AvroReader:
         config: PointsConfig,
         *,
         labeled: bool = True,
-        events: Sequence[Path] | None = None,
+        other: OtherData | None = None,
     ) -> None:
         self._schemas = schemas
         self._config = config
         self._labeled = labeled
-        self._events = events
+        self._other = other
         self._known = KnownSchemas(self._look_up)
         self._plain: dict[bytes, tuple[Any, Convert | None]] = {}
         self._fastavro: Any = None if schemas is None else _fastavro()
@@ -183,18 +209,18 @@ class AvroReader:
             raise InvalidPoint("malformed_avro", f"the datum does not fit its schema: {what}") from None
         if body.tell() != len(value):
             raise InvalidPoint("malformed_avro", f"{len(value) - body.tell()} bytes follow the datum")
-        if self._events is not None:
+        if self._other is not None:
             self._keep_plain(value[:start] or header or b"", schema)
-        found: dict[str, Any] | list[dict[str, Any]] = datum if schema.decimals is None else schema.decimals(datum)
+        found: dict[str, Any] | list[dict[str, Any]] = datum if schema.convert is None else schema.convert(datum)
         return found
 
-    def event_of(self, value: bytes, header: bytes | None = None) -> dict[str, Any] | None:
+    def one_of(self, value: bytes, header: bytes | None = None) -> dict[str, Any] | None:
         """Return the record in a value of a schema that was met before; None of one that `datum_of` has to look at.
 
         This only saves time: what it returns is what `datum_of` does.
         """
         start = FRAME.size if header is None else 0
-        parsed, decimals = self._plain.get(value[:start] or header or b"", (None, None))
+        parsed, convert = self._plain.get(value[:start] or header or b"", (None, None))
         if parsed is None or len(value) > self._config.max_record_bytes:
             return None
         body = io.BytesIO(value)
@@ -205,10 +231,10 @@ class AvroReader:
             return None
         if body.tell() != len(value):
             return None
-        return datum if decimals is None else decimals(datum)
+        return datum if convert is None else convert(datum)
 
     def _keep_plain(self, frame: bytes, schema: _AvroSchema) -> None:
-        """Let `event_of` read further values of a schema, if each is one record, and affordable at any size.
+        """Let `one_of` read further values of a schema, if each is one record, and affordable at any size.
 
         The same bytes name the same schema in a header and in a value.
         """
@@ -217,7 +243,7 @@ class AvroReader:
         if not schema.many and needed <= config.decoded_bytes:
             if len(self._plain) >= MOST_PLAIN:
                 self._plain.clear()
-            self._plain[frame] = schema.parsed, schema.decimals
+            self._plain[frame] = schema.parsed, schema.convert
 
     def scan(
         self,
@@ -271,10 +297,10 @@ class AvroReader:
         rows = np.bincount(which[found.rows > 0], found.rows[found.rows > 0], len(schemas)).astype(int)
         return found, [(schema.unread, count) for schema, count in zip(schemas, rows.tolist(), strict=True)]
 
-    def scan_fields(
+    def scan_slots(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers = None
     ) -> tuple[NDArray[np.bool_], Slots] | None:
-        """Read the declared fields of many raw events at once; None if no value is of a schema that a program reads.
+        """Fill the slots of many data at once; None if no value is of a schema that a program reads.
 
         What is declined may be valid or not; `datum_of` tells.
 
@@ -283,7 +309,7 @@ class AvroReader:
         ndarray of shape (n,), bool
             Which values were read.
         Slots
-            Their fields, in the order of those that this reader was made for.
+            Of those that were read, one after the other.
 
         Raises
         ------
@@ -291,10 +317,10 @@ class AvroReader:
             If the registry cannot be asked now.
         """
         grouped = self._grouped(values, size, headers)
-        if grouped is None or self._events is None:
+        if grouped is None or self._other is None:
             return None
         kept, which, _, programs = grouped
-        return avro_scan.scan_fields(kept, size, programs, which, _skipped(headers, size), len(self._events))
+        return avro_scan.scan_slots(kept, size, programs, which, _skipped(headers, size), self._other.slots)
 
     def _grouped(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], headers: Headers
@@ -405,12 +431,12 @@ class AvroReader:
         if not isinstance(record, dict) or record.get("type") != "record":
             raise ValueError("the schema is neither a record nor an array of records")
         row = self._fastavro.parse_schema(_bare(record))
-        if self._events is not None:
+        if self._other is not None:
             least = examined.of_a_row.least_bytes
-            program = None if many or not self._events else compile_fields(parsed, self._events, least_bytes=least)
-            cost, decimals = examined.of_a_row, of_avro(parsed)
+            program = None if many else self._other.program(parsed, least_bytes=least)
+            cost, convert = examined.of_a_row, self._other.convert(parsed)
             return _AvroSchema(
-                parsed=parsed, row=row, many=many, features=(), cost=cost, program=program, decimals=decimals
+                parsed=parsed, row=row, many=many, features=(), cost=cost, program=program, convert=convert
             )
         fields = {field["name"]: field["type"] for field in record["fields"]}
         features = () if "x" in fields else self._config.feature_names

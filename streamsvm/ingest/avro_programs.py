@@ -8,7 +8,7 @@ Source: the Avro specification 1.12, "Binary Encoding", https://avro.apache.org/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,11 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
-from streamsvm.features.paths import Path
 from streamsvm.ingest.deletions import MARKERS
-from streamsvm.ingest.field_slots import INTEGER, REAL, TRUTH, Tree, tree_of
-from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
-from streamsvm.ingest.logical_decimals import DECIMAL_SCALE
 from streamsvm.ingest.row import LARGEST_EXACT
 
 MOST_INSTRUCTIONS: Final = 4_096
@@ -38,21 +34,10 @@ SKIP, FEATURE, WEIGHT, LABEL, SYMBOL, WORDS, SLOT, SLOT_OF_SYMBOL, NUMBER_ID, TE
 NUMERIC: Final = {"int": LONG, "long": LONG, "float": FLOAT, "double": DOUBLE}
 PLAIN: Final = {**NUMERIC, "boolean": BOOLEAN, "bytes": BYTES, "string": TEXT}
 PRIMITIVES: Final = {*PLAIN, "null"}
-KINDS: Final = {
-    "int": INTEGER,
-    "long": INTEGER,
-    "float": REAL,
-    "double": REAL,
-    "boolean": TRUTH,
-    "string": TEXT_KIND,
-}
-"""What a slot holds of a type."""
+DECIMAL_SCALE: Final = "decimalScale"
+"""Attribute of a schema of bytes, in place of the logical type: fastavro would read it as a Python decimal."""
 MOST_EXACT_POWER: Final = 22
 """Greatest power of ten that float64 has exactly: an integer of 53 bits divided by one is rounded once."""
-_BYTES_OF: Final[Mapping[str, Callable[[Any], tuple[int, int]]]] = {
-    "bytes": lambda _: (BYTES, 0),
-    "fixed": lambda schema: (FIXED, schema["size"]),
-}
 LEAST_BYTES: Final = {LONG: 1, FLOAT: 4, DOUBLE: 8}
 
 
@@ -70,7 +55,7 @@ class Program:
     many : bool
         Whether a record is an array of rows.
     symbols : tuple of bytes
-        Those of enums that a field of a raw event can be.
+        Those of enums that go into slots.
     """
 
     instructions: NDArray[np.int32]
@@ -83,7 +68,7 @@ _MARKERS: Final = ("op", *MARKERS)
 """Fields that make of a record something other than a point: the general reader looks at a record that has one."""
 
 
-class _Unsupported(Exception):
+class Unsupported(Exception):
     """The schema is left to the general reader."""
 
 
@@ -115,36 +100,16 @@ def compile_schema(
     try:
         written = _Compiler(config, features, labeled=labeled)
         instructions = written.points(schema, many=many)
-    except _Unsupported:
+    except Unsupported:
         return None
     return Program(np.array(instructions, np.int32), max(1, least_bytes + written.least_of_x), many)
-
-
-def compile_fields(schema: Any, paths: Sequence[Path], *, least_bytes: int) -> Program | None:
-    """Make a program that reads fields of raw events into slots; None if the schema is left to the general reader.
-
-    Parameters
-    ----------
-    schema : dict
-        That of an event, a record, as fastavro parsed it, without logical types.
-    paths : sequence of Path
-        The fields, each once. Those that lead into arrays or maps are left to the general reader.
-    least_bytes : int
-        Bytes that an event takes at least.
-    """
-    try:
-        written = _FieldsCompiler()
-        instructions = written.event(schema, tree_of(paths))
-    except (_Unsupported, ValueError):
-        return None
-    return Program(np.array(instructions, np.int32), max(1, least_bytes), many=False, symbols=tuple(written.symbols))
 
 
 Role = Callable[[str, Any], None]
 """Writes what reads a value of a type, of which the schema is given, too."""
 
 
-class _Writer:
+class Writer:
     """Writes the program of one schema."""
 
     def __init__(self) -> None:
@@ -153,7 +118,7 @@ class _Writer:
         self._depth = self._levels = self._values = 0
 
     def _add(self, read: int, operand: int = 0, then: int = SKIP, first: int = 0, second: int = 0) -> int:
-        _require(len(self._code) < MOST_INSTRUCTIONS and abs(operand) < 1 << 31)
+        require(len(self._code) < MOST_INSTRUCTIONS and abs(operand) < 1 << 31)
         self._code.append([read, operand, then, first, second])
         return len(self._code) - 1
 
@@ -161,7 +126,7 @@ class _Writer:
         """Read a value of any type: by its role, or to pass over it (None)."""
         self._values += 1  # records of nothing take no instructions
         self._levels += 1
-        _require(self._values <= MOST_INSTRUCTIONS and self._levels <= MOST_LEVELS)
+        require(self._values <= MOST_INSTRUCTIONS and self._levels <= MOST_LEVELS)
         schema = self._name(schema)
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, list):
@@ -179,7 +144,7 @@ class _Writer:
         if isinstance(schema, str):
             return self._named.get(schema, schema)
         if isinstance(schema, dict) and schema["type"] in ("record", "enum", "fixed"):
-            _require(schema["name"] not in PRIMITIVES)
+            require(schema["name"] not in PRIMITIVES)
             self._named[schema["name"]] = schema
         return schema
 
@@ -201,7 +166,7 @@ class _Writer:
                 place[1] = self._code[place[1]][1]
 
     def _repeated(self, item: Callable[[], None]) -> None:
-        _require(self._depth < DEEPEST)
+        require(self._depth < DEEPEST)
         self._depth += 1
         at = self._add(BLOCK)
         item()
@@ -224,14 +189,14 @@ class _Writer:
             for field in schema["fields"]:
                 self._value(field["type"], None)
         else:
-            _require(kind == "null")
+            require(kind == "null")
 
     def _entry(self, values: Any) -> None:
         self._add(TEXT)
         self._value(values, None)
 
 
-class _Compiler(_Writer):
+class _Compiler(Writer):
     """Writes the program of a schema of points."""
 
     def __init__(self, config: PointsConfig, features: tuple[str, ...], *, labeled: bool) -> None:
@@ -241,7 +206,7 @@ class _Compiler(_Writer):
         self._labeled = labeled
         self.least_of_x = 0
         """Bytes that x takes beyond those of an empty array."""
-        _require(len(self._features) == len(features) and not self._features.keys() & {"x", "y", "w", "id", *_MARKERS})
+        require(len(self._features) == len(features) and not self._features.keys() & {"x", "y", "w", "id", *_MARKERS})
 
     def points(self, schema: Any, *, many: bool) -> list[list[int]]:
         if many:
@@ -255,9 +220,9 @@ class _Compiler(_Writer):
     def _row(self, record: Any) -> None:
         record = self._name(record)
         fields = {field["name"]: field["type"] for field in record["fields"]}
-        _require(len(fields) == len(record["fields"]))  # of two fields of one name the general reader takes the last
-        _require("x" in fields or bool(self._features))
-        _require("y" in fields or not self._labeled)
+        require(len(fields) == len(record["fields"]))  # of two fields of one name the general reader takes the last
+        require("x" in fields or bool(self._features))
+        require("y" in fields or not self._labeled)
         self._add(BEGIN)
         for name, kind in fields.items():
             if name == "x":
@@ -332,57 +297,7 @@ class _Compiler(_Writer):
             self._add(REFUSE)
 
 
-class _FieldsCompiler(_Writer):
-    """Writes the program of a schema of raw events."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.symbols: list[bytes] = []
-
-    def event(self, schema: Any, tree: Tree) -> list[list[int]]:
-        self._add(BEGIN)
-        self._fields(self._name(schema), tree)
-        self._add(ROW)
-        self._add(END)
-        return self._code
-
-    def _fields(self, record: Any, tree: Tree) -> None:
-        names = [field["name"] for field in record["fields"]]
-        _require(len(set(names)) == len(names))  # of two fields of one name the general reader takes the last
-        for field in record["fields"]:
-            found = tree.get(field["name"])
-            role = None if found is None else self._slot(found) if isinstance(found, int) else self._inside(found)
-            self._value(field["type"], role)
-
-    def _inside(self, tree: Tree) -> Role:
-        def role(kind: str, schema: Any) -> None:
-            _require(kind not in ("array", "map"))
-            if kind == "record":
-                self._fields(schema, tree)
-            elif kind != "null":
-                self._add(REFUSE)
-
-        return role
-
-    def _slot(self, index: int) -> Role:
-        def role(kind: str, schema: Any) -> None:
-            if kind in KINDS:
-                self._add(PLAIN[kind], 0, SLOT, index, KINDS[kind])
-            elif (
-                kind in ("bytes", "fixed")
-                and isinstance(schema, dict)
-                and schema.get(DECIMAL_SCALE, 99) <= MOST_EXACT_POWER
-            ):
-                self._add(*_BYTES_OF[kind](schema), SLOT_OF_DECIMAL, index, schema[DECIMAL_SCALE])
-            elif kind == "enum":
-                self._add(ENUM, len(schema["symbols"]), SLOT_OF_SYMBOL, index, len(self.symbols))
-                self.symbols.extend(symbol.encode() for symbol in schema["symbols"])
-            elif kind != "null":
-                self._add(REFUSE)
-
-        return role
-
-
-def _require(condition: bool) -> None:
+def require(condition: bool) -> None:
+    """Leave the schema to the general reader, unless something is true of it."""
     if not condition:
-        raise _Unsupported
+        raise Unsupported

@@ -55,16 +55,16 @@ from streamsvm.ingest.avro_programs import (
     compile_schema,
 )
 from streamsvm.ingest.decimals import DECLINED, EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
-from streamsvm.ingest.field_slots import REAL, Slots, is_text
-from streamsvm.ingest.field_slots import TEXT as TEXT_KIND
 from streamsvm.ingest.row import LARGEST_EXACT, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.slots import REAL, Slots, is_text
+from streamsvm.ingest.slots import TEXT as TEXT_KIND
 
 FOUR_BYTES: Final = np.uint64(4)
 SEVEN: Final = np.uint64(7)
 LONGEST: Final = np.uint64(63)
 LOW_SEVEN: Final = np.uint64(127)
 MOST_DECIMAL_BYTES: Final = 64
-"""As of `streamsvm.features.notations`."""
+"""Of a decimal that is read; a longer one is left to the general reader."""
 POWERS: Final = np.array([10.0**power for power in range(MOST_EXACT_POWER + 1)])
 NO_ID, A_NUMBER = -2, -1
 """In place of an id's length."""
@@ -139,7 +139,7 @@ def scan(
     return found
 
 
-def scan_fields(
+def scan_slots(
     values: Sequence[bytes],
     size: NDArray[np.int64],
     programs: Sequence[Program],
@@ -147,7 +147,7 @@ def scan_fields(
     skipped: NDArray[np.int64],
     fields: int,
 ) -> tuple[NDArray[np.bool_], Slots]:
-    """Read so many fields of raw events, one of each record; as `scan`.
+    """Read so many slots of records of one row each; as `scan`.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Decodes records into rows: the format of a record, which of its rows are valid points, and why the others are not.
 
 The format of points is JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) or Avro (`avro`), given by the record's
-content type or by `points.format`. The checks of points are in this module, once for all formats; raw events are
-decoded by `event_records`.
+content type or by `points.format`. The checks of points are in this module, once for all formats; what
+records hold by a recipe is decoded by what is plugged in (`decoding`).
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
 schema with the record's schema id, which never changes. A bad row rejects only that row; a record that cannot be parsed
@@ -24,19 +24,14 @@ from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.features.paths import Path
-from streamsvm.features.recipe import Envelope, Recipe
-from streamsvm.ingest import avro_scan, event_scan, field_slots, json_rows, json_scan
+from streamsvm.ingest import avro_scan, json_rows, json_scan
 from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, refuse_size, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, by_partition
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
-from streamsvm.ingest.deletions import with_markers
-from streamsvm.ingest.event_parsing import EventParser
-from streamsvm.ingest.event_records import EventRecords
-from streamsvm.ingest.events import NO_ABSENCES, Absences, EventReader
+from streamsvm.ingest.decoding import DELETE, NO_ABSENCES, Absences, Field, RecordDecoder, decoding_of
 from streamsvm.ingest.framed import hinted, schema_header, schema_headers
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
@@ -47,8 +42,7 @@ from streamsvm.ingest.json_rows import (
     nesting,
 )
 from streamsvm.ingest.label_codes import LabelCodes
-from streamsvm.ingest.protobuf import ProtobufReader
-from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT, Point, encodable, excerpt
+from streamsvm.ingest.row import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT, Point, encodable, excerpt
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread, UnreadFields
@@ -154,10 +148,6 @@ REMEDIES: Final[Mapping[str, str]] = {
 }
 """What to do about each reason."""
 
-LARGEST_FEATURE: Final[Mapping[str, float]] = {"float32": float(np.finfo(np.float32).max), "float64": 1e100}
-"""Largest magnitude of a feature: the storage dtype holds it, and its square can be summed in float64."""
-
-
 NOTHING_UNREAD: Final = Unread({})
 
 
@@ -175,10 +165,10 @@ class Decoded:
     unread : Unread
         Fields of the records that are not read.
     absences : Absences
-        Declared fields that raw events did not have; none where no features are declared.
+        Declared fields that records did not have; none without a recipe.
     passed_over : mapping of str to int
-        Rows that hold no event and are not rejected, such as deletions, by a reason of
-        `streamsvm.ingest.envelopes.PASSED_OVER`; they are not accepted either.
+        Rows that hold nothing and are not rejected, such as deletions, by a reason of
+        `streamsvm.ingest.decoding.passed_over`; they are not accepted either.
     """
 
     rows: list[Rows]
@@ -189,7 +179,7 @@ class Decoded:
     passed_over: Mapping[str, int] = field(default_factory=dict)
 
 
-def warm_up(config: PointsConfig, *, labeled: bool, registry: bool, events: bool = False) -> None:
+def warm_up(config: PointsConfig, *, labeled: bool, registry: bool, recipe: object | None = None) -> None:
     """Compile, or load from numba's file cache, what a decoder of this configuration runs.
 
     Parameters
@@ -199,13 +189,11 @@ def warm_up(config: PointsConfig, *, labeled: bool, registry: bool, events: bool
         Whether a row must have `y`; the compiled parser of JSON reads such rows only.
     registry : bool
         Whether there is a source of Avro's schemas.
-    events : bool
-        Whether records are raw events.
+    recipe : object, optional
+        What records become, if they are not points.
     """
-    if events:
-        field_slots.warm_up()
-        if config.format in ("auto", "json"):
-            event_scan.warm_up()
+    if recipe is not None:
+        decoding_of(recipe).warm_up(config)
     elif labeled and config.format in ("auto", "json"):
         json_scan.warm_up(config.numpy_dtype)
     if registry and config.format in ("auto", "avro"):
@@ -222,10 +210,10 @@ class PointDecoder:
         Whether a row must have `y`.
     schemas : Schemas, optional
         Source of schemas; without it every schema is unknown.
-    recipe : Recipe, optional
-        What raw events become. With it records are events, and not points.
-    envelope : Envelope, optional
-        What is around an event. Default: what the recipe says.
+    recipe : object, optional
+        What records become, if they are not points.
+    envelope : str, optional
+        What is around the content of a record. Default: what the recipe says.
 
     Raises
     ------
@@ -239,22 +227,19 @@ class PointDecoder:
         *,
         labeled: bool = True,
         schemas: Schemas | None = None,
-        recipe: Recipe | None = None,
-        envelope: Envelope | None = None,
+        recipe: object | None = None,
+        envelope: str | None = None,
     ) -> None:
         self._config = config
         self._labeled = labeled
         self._most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // MOST_FOR_A_BYTE)
-        reader = None if recipe is None else EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
-        fields = None if reader is None else with_markers(reader.paths)
-        self._avro = AvroReader(schemas, config, labeled=labeled, events=fields)
-        self._protobuf = ProtobufReader(schemas, needed=recipe is not None and config.format == "protobuf")
+        self._avro = AvroReader(schemas, config, labeled=labeled)
         self._unread = UnreadFields()
         self._deleted = 0
-        self._events: EventRecords | None = None
-        if recipe is not None and reader is not None:
-            parser = EventParser(config, envelope or recipe.envelope, self._avro, self._protobuf)
-            self._events = EventRecords(reader, config, parser)
+        self._other: RecordDecoder | None = None
+        if recipe is not None:
+            plugged = decoding_of(recipe)
+            self._other = plugged.decoder(recipe, config, labeled=labeled, schemas=schemas, envelope=envelope)
         self._codes = LabelCodes(config.labels)
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:
@@ -269,7 +254,8 @@ class PointDecoder:
         """
         self._take_counts()  # drop the counts of a batch that failed and is now decoded again
         self._avro.ask_again()
-        self._protobuf.ask_again()
+        if self._other is not None:
+            self._other.ask_again()
         decoded = Decoded([], [], [])
         for partition, run in by_partition(records):
             builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)
@@ -289,10 +275,10 @@ class PointDecoder:
         return replace(decoded, unread=unread, absences=absences, passed_over=passed_over)
 
     def _take_counts(self) -> tuple[Unread, Absences, Mapping[str, int]]:
-        if self._events is None:
+        if self._other is None:
             deleted, self._deleted = self._deleted, 0
-            return self._unread.take(), NO_ABSENCES, {"delete": deleted} if deleted else {}
-        return self._unread.take(), *self._events.take_counts()
+            return self._unread.take(), NO_ABSENCES, {DELETE: deleted} if deleted else {}
+        return self._unread.take(), *self._other.take_counts()
 
     def is_array(self, record: RawRecord) -> bool:
         """Tell whether a record with a valid row is an array of (one or more) rows; every Arrow record is.
@@ -303,21 +289,21 @@ class PointDecoder:
             If that needs a schema which is unavailable now.
         """
         format_ = self._format_of(record)
-        if self._events is not None:
-            return self._events.is_array(format_, record)
+        if self._other is not None:
+            return self._other.is_array(format_, record)
         if format_ == "avro":
             return self._avro.is_array(record.value or b"", schema_header(record.headers))
         return format_ == "arrow" or json_rows.is_array(record.value)
 
-    def fields_of(self, record: RawRecord, paths: Sequence[Path]) -> list[list[Any]] | None:
-        """Return fields of a record's raw events, for each path a value of each event; None if there are none.
+    def fields_of(self, record: RawRecord, paths: Sequence[Field]) -> list[list[Any]] | None:
+        """Return fields of a record, for each path a value of each row; None if it holds points, or cannot be read.
 
         Raises
         ------
         TransientError
             If that needs a schema which is unavailable now.
         """
-        return None if self._events is None else self._events.fields_of(self._format_of(record), record, paths)
+        return None if self._other is None else self._other.fields_of(self._format_of(record), record, paths)
 
     def _format_of(self, record: RawRecord) -> str:
         """Return a record's format; empty if its content type is not supported."""
@@ -327,8 +313,8 @@ class PointDecoder:
 
     def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         """Decode consecutive records of one format; if the first is an array, all are treated as arrays."""
-        if self._events is not None:
-            self._events.decode(format_, run, builder)
+        if self._other is not None:
+            self._other.decode(format_, run, builder)
             return
         singles = format_ == "json" and not json_rows.is_array(run.values[0])
         if singles and (self._scanned(run, builder) or self._singles(run, builder)):

@@ -10,24 +10,12 @@ Source: Debezium 3, "New Record State Extraction".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
-
-import numpy as np
-from numpy.typing import NDArray
-
-from streamsvm.features.fields import Coded, FieldValues, Numeric, listed
-from streamsvm.features.paths import Path
 
 DELETED: Final = "__deleted"
 OPERATION: Final = "__op"
 MARKERS: Final = frozenset({DELETED, OPERATION})
-_PATHS: Final[tuple[Path, ...]] = ((DELETED,), (OPERATION,))
-
-
-def with_markers(paths: Sequence[Path]) -> tuple[Path, ...]:
-    """Return fields to read, and those that say whether the row was deleted."""
-    return tuple(dict.fromkeys((*paths, *_PATHS)))
 
 
 def is_deleted(row: Mapping[str, Any]) -> bool:
@@ -43,31 +31,3 @@ def says_deleted(value: Any) -> bool:
 def says_delete(value: Any) -> bool:
     """Tell whether a value of the field `__op` means a deletion."""
     return type(value) is str and value == "d"
-
-
-def deleted_rows(fields: Mapping[Path, FieldValues], rows: int) -> NDArray[np.bool_] | None:
-    """Return which of so many rows were deleted, shape (rows,); None if none was.
-
-    Parameters
-    ----------
-    fields : mapping of Path to sequence, Coded, Numeric or Instants
-        Of `with_markers`.
-    rows : int
-    """
-    found = np.zeros(rows, np.bool_)
-    for path, says in zip(_PATHS, (says_deleted, says_delete), strict=True):
-        field = fields[path]
-        if isinstance(field, Coded):
-            codes = [code for code, value in enumerate(field.values) if says(value)]
-            if codes:
-                found |= np.isin(field.codes, codes)
-        elif isinstance(field, Numeric):
-            if field.array.dtype.kind == "b" and says is says_deleted:
-                found |= field.array if field.missing is None else field.array & ~field.missing
-        elif _has_any(values := listed(field)):
-            found |= np.fromiter(map(says, values), np.bool_, rows)
-    return found if found.any() else None
-
-
-def _has_any(values: Collection[Any]) -> bool:
-    return values.count(None) < len(values) if isinstance(values, list) else True

@@ -37,7 +37,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.features.paths import path_of
 from streamsvm.features.recipe import Envelope
 from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
-from streamsvm.ingest.events import NO_ABSENCES, Absences
+from streamsvm.ingest.decoding import NO_ABSENCES, Absences
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.unread_fields import Unread
 from streamsvm.model.classes import AnyModel, ClassModel

@@ -33,13 +33,13 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC
 
 from streamsvm import CoresetSVC
+from streamsvm.branches.events.event_files import events_in
 from streamsvm.config import recipe_from
 from streamsvm.datasets import load_htru2
 from streamsvm.features.declaring import tables
 from streamsvm.features.inference import Proposal, proposal
 from streamsvm.features.paths import path_of
 from streamsvm.features.recipe import Recipe
-from streamsvm.ingest.files.event_files import events_in
 
 Rows = Sequence[Mapping[str, Any]]
 ALPHA: Final = 1e-4

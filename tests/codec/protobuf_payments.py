@@ -49,7 +49,7 @@ def of_pool(texts: dict[str, str], name: str) -> Any:
     from google.protobuf.descriptor_pool import DescriptorPool
     from google.protobuf.message_factory import GetMessageClass
 
-    from streamsvm.ingest import proto_files
+    from streamsvm.branches.events import proto_files
 
     pool = DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)

@@ -14,7 +14,7 @@ from cloudevents.core.v1.event import CloudEvent
 from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
-from streamsvm.ingest.envelopes import PASSED_OVER
+from streamsvm.ingest.decoding import passed_over
 from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf
 from tests.codec.test_events import whys
 
@@ -96,7 +96,7 @@ def test_of_debezium_the_state_after_a_change_is_the_event(around: bool) -> None
     found = decoded("debezium", *values, None)
     assert points(found) == [ONE, TWO, ONE, *[None] * 8]
     assert found.passed_over == {"delete": 1, "truncate": 1, "message": 1, "tombstone": 1}
-    assert found.passed_over.keys() == PASSED_OVER.keys()
+    assert found.passed_over.keys() == passed_over().keys()
     whats = {at: (why, what) for at, why, what in whys(found)}
     assert {at: why for at, (why, _) in whats.items()} == {
         6: "wrong_envelope",

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from streamsvm.branches.events.event_scan import EventScanner
+from streamsvm.branches.events.field_slots import MOST_DISTINCT
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.features.paths import Path, picked
 from streamsvm.ingest import json_rows
-from streamsvm.ingest.event_scan import EventScanner
-from streamsvm.ingest.field_slots import MOST_DISTINCT
 from tests.lengths import examples
 
 PATHS: tuple[Path, ...] = (("a",), ("ts",), ("card", "country"), ("card", "issuer", "name"), ("card", "é"), ("amount",))

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
+from streamsvm.branches.events.json_fields import FieldsDecoder
 from streamsvm.features.paths import Path, picked
 from streamsvm.ingest import json_rows
-from streamsvm.ingest.json_fields import FieldsDecoder
 
 PATHS: tuple[Path, ...] = (
     ("a",),

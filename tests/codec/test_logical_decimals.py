@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import fastavro
 import numpy as np
@@ -18,12 +18,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsvm.branches.events.avro_fields import AvroFields
+from streamsvm.branches.events.event_records import EventRecords
+from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.features.inference import proposal
 from streamsvm.features.notations import decimal_of
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from streamsvm.ingest.sampling import EventSampler
 from tests.codec.rows import AVRO, InColumns, Raw, Shelf
 from tests.codec.test_events import whys
 
@@ -177,7 +179,8 @@ def read(schema: Any, *values: bytes, compiled: bool = True) -> Decoded:
     config = PointsConfig(**points_of(recipe), dtype="float64", format="avro")
     decoder = PointDecoder(config, recipe=recipe, labeled=False, schemas=Shelf({1: json.dumps(schema)}))
     if not compiled:
-        decoder._avro._known = type(decoder._avro._known)(lambda _: (without_program(decoder._avro, schema), 1))
+        reader = cast(EventRecords, decoder._other)._parser._avro
+        reader._known = type(reader._known)(lambda _: (without_program(reader, schema), 1))
     return decoder.decode(InColumns([Raw(value, at, headers=AVRO) for at, value in enumerate(values)]))
 
 
@@ -215,9 +218,11 @@ def test_a_decimal_of_avro_is_its_number(of: Any) -> None:
 
 def test_the_compiled_reader_takes_decimals_as_they_usually_are() -> None:
     """Those of at most 53 bits; the others are left to the general reader."""
-    reader = AvroReader(Shelf({1: json.dumps(record(kind()))}), PointsConfig(dimension=1), events=(("amount",),))
+    reader = AvroReader(
+        Shelf({1: json.dumps(record(kind()))}), PointsConfig(dimension=1), other=AvroFields((("amount",),))
+    )
     values = [avro(record(kind()), {"amount": one}) for one in NUMBERS]
-    found = reader.scan_fields(values, np.array(list(map(len, values))))
+    found = reader.scan_slots(values, np.array(list(map(len, values))))
     assert found is not None
     assert found[0].tolist() == [True] * 6 + [False] * 3
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from streamsvm.branches.events.protobuf import ProtobufReader
+from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.errors import InvalidPoint, TransientError
 from streamsvm.features.inference import proposal
 from streamsvm.features.paths import picked
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from streamsvm.ingest.protobuf import ProtobufReader
-from streamsvm.ingest.sampling import EventSampler
 from tests.codec.protobuf_payments import (
     FRAME,
     INSTALLED,
@@ -36,7 +36,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from streamsvm.ingest import proto_files
+from streamsvm.branches.events import proto_files
 
 RECIPE = payments()
 SHELF = Shelf(protobuf=PROTOBUF)

@@ -11,12 +11,12 @@ from typing import Any
 import fastavro
 import pytest
 
+from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.framed import SCHEMA_HEADER
 from streamsvm.ingest.label_records import LabelDecoder
-from streamsvm.ingest.sampling import EventSampler
 from tests.codec.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.codec.rows import POINT, POINTS, InColumns, Raw, Shelf
 from tests.codec.test_events import whys

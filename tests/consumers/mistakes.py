@@ -368,9 +368,6 @@ MISTAKES: Final = (
         r"nope.jsonl cannot be read",
         "that --json printed",
     ),
-    _one(
-        "a page of nobody", "top --once --url http://127.0.0.1:1", 75, r"nothing answers at http://127.0.0.1:1", "--url"
-    ),
     _one("a command misspelt", "trane", 2, r"No such command 'trane'", "Did you mean 'train'"),
 )
 

@@ -17,10 +17,10 @@ from consumers.evaluate.reading import read
 from consumers.loader import load
 from consumers.replay.replay import replay_events
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
+from streamsvm.branches.events.event_files import events_in
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.array_files import from_arrays
-from streamsvm.ingest.files.event_files import events_in
 from streamsvm.ingest.files.opening import open_source
 from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.model.message import content_sha256

@@ -21,7 +21,7 @@ from consumers.verify.verify import verify
 from streamsvm.config import recipe_from
 from streamsvm.errors import StateError
 from streamsvm.features.columns import columns_of
-from streamsvm.ingest.events import Absences
+from streamsvm.ingest.decoding import Absences
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.registry.loading import Loaded

@@ -294,7 +294,7 @@ def test_features_are_proposed_from_a_topic_of_every_format(
     broker: TestBroker, registry: Registry, client: Client, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without a group; from Arrow and Avro as from JSON, and it is a configuration."""
-    from consumers.streams import sampling
+    from consumers.branches.events import sampling
 
     monkeypatch.setattr(sampling, "connect", lambda *_: broker.connection)
     settings = Settings(registry=RegistryConfig(url=registry.url, timeout_s=5.0))
@@ -328,7 +328,7 @@ def test_features_are_proposed_from_a_topic_of_every_format(
 
 def test_the_proposal_of_a_topic_is_a_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the format and the envelope that it was read by, and the command that trains."""
-    from consumers.streams import sampling
+    from consumers.branches.events import sampling
 
     events = [payment(index) for index in range(50)]
     monkeypatch.setattr(sampling, "newest_events", lambda *_: (events, Counter()))

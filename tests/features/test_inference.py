@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from consumers.cli.features import _lines
+from consumers.branches.events.features_command import _lines
 from streamsvm.config import recipe_from
 from streamsvm.features.columns import columns_of
 from streamsvm.features.inference import Proposal, _area, proposal

@@ -43,6 +43,7 @@ from streamsvm import places
 from streamsvm.branches.challenges.record import decode_challenge
 from streamsvm.branches.challenges.score_records import ScoreDecoder
 from streamsvm.branches.challenges.served import ServedLabels, served
+from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.branches.history import forgotten
 from streamsvm.branches.history.erased import decode_erased
 from streamsvm.branches.history.store import Identity
@@ -63,7 +64,6 @@ from streamsvm.ingest.decoder import (
     Decoded,
     PointDecoder,
 )
-from streamsvm.ingest.event_records import EventRecords
 from streamsvm.ingest.framed import FRAME
 from streamsvm.ingest.label_records import LabelDecoder
 from streamsvm.ingest.scored import scores_of
@@ -172,7 +172,7 @@ def _decoder(place: str, *, labeled: bool, way: Way | None) -> PointDecoder:
         config = PointsConfig(**points_of(recipe), dtype="float64", max_rows_per_record=20, format=way.format)
         decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe, envelope=way.envelope)
         if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
-            cast(EventRecords, decoder._events).few = 0
+            cast(EventRecords, decoder._other).few = 0
         return decoder
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from consumers.host.web import head, server
+from streamsvm.branches.events import arrow_events, envelopes
 from streamsvm.checkpoint import forms
-from streamsvm.ingest import arrow, arrow_events, arrow_stream, avro, envelopes, json_rows
+from streamsvm.ingest import arrow, arrow_stream, avro, json_rows
 from streamsvm.ingest import decoder as points
 from streamsvm.ingest.row import Point
 from streamsvm.model import message as model_codec

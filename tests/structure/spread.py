@@ -55,7 +55,6 @@ WORDS: Final[Mapping[str, str]] = {
         ^[Aa]ligned$ | \bcoreset\.aligned\b | ^(coreset\.)?span_(rows|points)$ | ^SpanPartition$""",
     "workers": r"""
         ^workers$ | ^Workers$ | ^(training[._]+|--)workers$ | ^worker[._]\w | ^WorkerConfig$ | ^GroupWorker$ |
-        ^make_worker$ |
         ^(to|from)_worker$ | ^Crew$ | \bcrew\b | ^_?[Aa]dopting$ | ^[Cc]ombiner$ | \bcoreset_log\b |
         ^coresets?_topic$ |
         ^manifests?$ | ^Manifest$ | ^[Oo]wnership$ | \bkafka\.ownership\b | ^(worker\.|--)?ordinal$ |

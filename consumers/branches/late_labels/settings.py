@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from consumers.settings_sockets import settings_section
+from streamsvm.branches.late_labels.combinations import RULE_OF_LABELS
 from streamsvm.branches.late_labels.options import JoinConfig, require_joinable
 from streamsvm.sections import section
-from streamsvm.supports import RULE_OF_LABELS, require
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from streamsvm.config import Label
 from streamsvm.errors import ConfigurationError
-from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.ingest.files.faults import NO_FEATURE, UnusableColumns, bad_cell, listed, missing_cell, shown
 from streamsvm.ingest.files.roles import Roles
 from streamsvm.ingest.files.source import Id, OnIncomplete, SourceBatch
+from streamsvm.ingest.row import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
 
 MISSING_CELLS: Final = ("", "na", "nan", "null")
 """Cells of a CSV that mean a missing value, in lower case and without blanks around them; in every file of points and

@@ -8,18 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.config import PointsConfig
-from streamsvm.errors import InvalidPoint
-from streamsvm.features.paths import Path
-from streamsvm.features.recipe import Envelope
-from streamsvm.ingest import json_rows
-from streamsvm.ingest.arrow_events import ArrowEvents
-from streamsvm.ingest.avro import AvroReader
-from streamsvm.ingest.avro import Headers as SchemaHeaders
-from streamsvm.ingest.bounds import refuse_size
-from streamsvm.ingest.columns import Run
-from streamsvm.ingest.content_types import format_of_media_type
-from streamsvm.ingest.envelopes import (
+from streamsvm.branches.events.arrow_events import ArrowEvents
+from streamsvm.branches.events.envelopes import (
     TOMBSTONE,
     Event,
     Headers,
@@ -30,9 +20,19 @@ from streamsvm.ingest.envelopes import (
     is_bare,
     opened,
 )
-from streamsvm.ingest.field_slots import Slots
+from streamsvm.branches.events.field_slots import FieldSlots
+from streamsvm.branches.events.protobuf import ProtobufReader
+from streamsvm.config import PointsConfig
+from streamsvm.errors import InvalidPoint
+from streamsvm.features.paths import Path
+from streamsvm.features.recipe import Envelope
+from streamsvm.ingest import json_rows
+from streamsvm.ingest.avro import AvroReader
+from streamsvm.ingest.avro import Headers as SchemaHeaders
+from streamsvm.ingest.bounds import refuse_size
+from streamsvm.ingest.columns import Run
+from streamsvm.ingest.content_types import format_of_media_type
 from streamsvm.ingest.framed import FRAMED_FORMATS, schema_header, unframed
-from streamsvm.ingest.protobuf import ProtobufReader
 
 Row = Event | PassedOver | InvalidPoint
 Parsed = Row | list[Row] | ArrowEvents
@@ -90,10 +90,10 @@ class EventParser:
         if self.is_plain_json(format_):
             return self._plain_json
         if format_ == "avro" and self.envelope in ("none", "connect"):
-            return self._avro.event_of
+            return self._avro.one_of
         return _nothing
 
-    def scan_avro(self, run: Run, headers: SchemaHeaders) -> tuple[NDArray[np.bool_], Slots] | None:
+    def scan_avro(self, run: Run, headers: SchemaHeaders) -> tuple[NDArray[np.bool_], FieldSlots] | None:
         """Return of which records the compiled reader of Avro read the fields, and these; None if it can read none.
 
         Raises
@@ -102,7 +102,11 @@ class EventParser:
             If a schema is unavailable now.
         """
         bare = self.envelope in ("none", "connect")
-        return self._avro.scan_fields(run.values, run.size, headers) if bare else None
+        scanned = self._avro.scan_slots(run.values, run.size, headers) if bare else None
+        if scanned is None:
+            return None
+        read, found = scanned
+        return read, FieldSlots(found.kind, found.value, found.length, found.buffer)
 
     def is_plain_json(self, format_: str) -> bool:
         """Tell whether a record is JSON with nothing around an event."""

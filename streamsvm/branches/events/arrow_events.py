@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from streamsvm.branches.events.field_slots import read_times
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
@@ -27,7 +28,6 @@ from streamsvm.features.paths import Path, Unreachable, shown
 from streamsvm.ingest.arrow import CELL_BYTES
 from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
 from streamsvm.ingest.bounds import refuse_expansion
-from streamsvm.ingest.field_slots import read_times
 
 TEXT_BYTES: Final = 5
 """Memory for each byte of a record: its columns, and texts of which a character may take four times its bytes."""

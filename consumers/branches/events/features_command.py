@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from consumers.help_texts import Commands
+from consumers.help_texts import Command, Commands
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
@@ -47,8 +47,9 @@ def infer(
     Of a long file a sample is looked at. Read the proposal before you use it: a field that is not known yet when an
     event happens must be removed.
     """
+    from streamsvm.branches.events.event_files import events_in
     from streamsvm.features.inference import drawn
-    from streamsvm.ingest.files.event_files import Markers, events_in
+    from streamsvm.ingest.decoding import Markers
     from streamsvm.ingest.files.opening import format_of
 
     markers: Markers = {}
@@ -92,7 +93,7 @@ def infer_topic(
 
     Of a Protobuf array only the first entry is looked at, and no map.
     """
-    from consumers.streams.sampling import newest_events
+    from consumers.branches.events.sampling import newest_events
 
     require({"--format": format_, "--envelope": envelope})
     events, unreadable = newest_events(settings, topic, format_, envelope, rows)
@@ -180,3 +181,6 @@ def _lines(made: Proposal, envelope: str) -> Iterator[str]:
             continue
         options = field.options if written(field.path) == key else {"field": written(field.path), **field.options}
         yield f"{toml_key(key)} = {toml_value(dict(options))}  # {why}"
+
+
+FEATURES: Final = Command(name="features", run=app, after="score")

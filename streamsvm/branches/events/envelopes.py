@@ -23,11 +23,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamsvm.branches.events.logical_decimals import of_connect
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
 from streamsvm.features.recipe import Envelope
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER
-from streamsvm.ingest.logical_decimals import of_connect
 from streamsvm.ingest.row import excerpt
 
 Headers = Sequence[tuple[str, bytes]]
@@ -36,7 +36,7 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class PassedOver:
-    """What holds no event and is not rejected: `reason` is one of `PASSED_OVER`."""
+    """What holds no event and is not rejected: `reason` is one of `streamsvm.ingest.decoding.passed_over`."""
 
     reason: str
 
@@ -49,13 +49,6 @@ class Packed:
     media_type: str
 
 
-PASSED_OVER: Final[Mapping[str, str]] = {
-    "tombstone": "a record without a value, or an envelope with none",
-    "delete": "a row was deleted: what was learned of it stays learned",
-    "truncate": "a table was emptied",
-    "message": "a message that a database's log holds",
-}
-"""Why a row is passed over, with its meaning."""
 TOMBSTONE: Final = PassedOver("tombstone")
 
 Opened = Event | Packed | PassedOver | InvalidPoint

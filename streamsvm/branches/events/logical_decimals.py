@@ -18,11 +18,10 @@ from typing import Any, Final
 
 from streamsvm.features.notations import bytes_of, decimal_of, number_of_decimal
 from streamsvm.features.paths import UNAVAILABLE, Unreachable
+from streamsvm.ingest.avro_programs import DECIMAL_SCALE
 
 CONNECT_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"
 VARIABLE_SCALE: Final = "io.debezium.data.VariableScaleDecimal"
-DECIMAL_SCALE: Final = "decimalScale"
-"""Attribute of a schema of Avro's bytes, in place of the logical type: fastavro would read it as a Python decimal."""
 
 Convert = Callable[[Any], Any]
 _BROKEN: Final = Unreachable("its schema says that it is a decimal, but its bytes are not one of at most 64 bytes")

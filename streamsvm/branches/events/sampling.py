@@ -11,6 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from streamsvm.branches.events.avro_fields import AvroFields
+from streamsvm.branches.events.envelopes import Event
+from streamsvm.branches.events.event_parsing import EventParser
+from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig, PointsFormat
 from streamsvm.errors import InvalidPoint
 from streamsvm.features.paths import Path
@@ -20,10 +24,7 @@ from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.columns import RawRecord
 from streamsvm.ingest.content_types import format_of
-from streamsvm.ingest.envelopes import Event
-from streamsvm.ingest.event_parsing import EventParser
 from streamsvm.ingest.framed import schema_header
-from streamsvm.ingest.protobuf import ProtobufReader
 from streamsvm.ingest.schemas import Schemas
 
 
@@ -47,7 +48,7 @@ class EventSampler:
         self._config = PointsConfig(dimension=1, format="auto")
         self._format = format_
         self._protobuf = ProtobufReader(schemas, needed=format_ == "protobuf")
-        avro = AvroReader(schemas, self._config, events=())
+        avro = AvroReader(schemas, self._config, other=AvroFields(()))
         self._parser = EventParser(self._config, envelope, avro, self._protobuf)
         self.unreadable: Counter[str] = Counter()
 

@@ -7,30 +7,37 @@ its record and the recipe only.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.events.arrow_events import ArrowEvents
+from streamsvm.branches.events.avro_fields import AvroFields
+from streamsvm.branches.events.deleted_events import deleted_rows, with_markers
+from streamsvm.branches.events.envelopes import Event, PassedOver
+from streamsvm.branches.events.event_parsing import EventParser, Parsed, Row
+from streamsvm.branches.events.event_points import EventPoints, EventReader
+from streamsvm.branches.events.event_scan import EventScanner
+from streamsvm.branches.events.json_fields import FieldsDecoder
+from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.features.fields import FieldValues, listed, taken
 from streamsvm.features.paths import Path, Unreachable, picked
+from streamsvm.features.recipe import Envelope, Recipe
 from streamsvm.features.values import Fault
-from streamsvm.ingest.arrow_events import ArrowEvents
+from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run
-from streamsvm.ingest.deletions import deleted_rows, is_deleted, with_markers
-from streamsvm.ingest.envelopes import Event, PassedOver
-from streamsvm.ingest.event_parsing import EventParser, Parsed, Row
-from streamsvm.ingest.event_scan import EventScanner
-from streamsvm.ingest.events import Absences, EventPoints, EventReader
+from streamsvm.ingest.decoding import Absences
+from streamsvm.ingest.deletions import is_deleted
 from streamsvm.ingest.framed import FRAMED_FORMATS, hinted, schema_headers
-from streamsvm.ingest.json_fields import FieldsDecoder
-from streamsvm.ingest.row import encodable
+from streamsvm.ingest.row import LARGEST_FEATURE, encodable
 from streamsvm.ingest.row_builder import RejectedRecord, Rejection, RowsBuilder
+from streamsvm.ingest.schemas import Schemas
 from streamsvm.points import Points
 
 READ_TOGETHER: Final = 4 << 20
@@ -47,7 +54,9 @@ class EventRecords:
     reader : EventReader
     config : PointsConfig
     parser : EventParser
-        Its reader of Avro reads the fields that `reader` does, and the markers of `streamsvm.ingest.deletions`.
+        Its reader of Avro reads the fields that `reader` does, and the markers of `deleted_events`.
+    ask_again : callable
+        Lets the readers of schemas ask for unknown ones once more.
 
     Attributes
     ----------
@@ -55,7 +64,14 @@ class EventRecords:
         See `FEW`; how many does not change the rows.
     """
 
-    def __init__(self, reader: EventReader, config: PointsConfig, parser: EventParser) -> None:
+    def __init__(
+        self,
+        reader: EventReader,
+        config: PointsConfig,
+        parser: EventParser,
+        ask_again: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._ask_again = ask_again
         self._config = config
         self._parser = parser
         self._reader = reader
@@ -64,6 +80,10 @@ class EventRecords:
         self._scanner = EventScanner(self._paths)
         self._fields = FieldsDecoder(self._paths)
         self._passed_over: Counter[str] = Counter()
+
+    def ask_again(self) -> None:
+        """Ask for unknown schemas once more: a batch of records begins."""
+        self._ask_again()
 
     def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
         """Return, since the last call, which declared fields were absent, and the rows passed over, by reason."""
@@ -288,6 +308,28 @@ class EventRecords:
         points = Points.union([made.points, *(part.points for part in parts)])
         times = None if made.time_ms is None else np.array([int(one) for part in parts for one in part.time_ms])  # type: ignore[union-attr]
         return EventPoints(points, [one for part in parts for one in part.ids], faults, times)
+
+
+def events_of_records(
+    recipe: Recipe, config: PointsConfig, *, labeled: bool, schemas: Schemas | None, envelope: str | None
+) -> EventRecords:
+    """Return what decodes records of raw events; the parameters are those of `PointDecoder`.
+
+    Raises
+    ------
+    ConfigurationError
+        If a package that the records need is not installed.
+    """
+    reader = EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
+    avro = AvroReader(schemas, config, labeled=labeled, other=AvroFields(with_markers(reader.paths)))
+    protobuf = ProtobufReader(schemas, needed=config.format == "protobuf")
+    parser = EventParser(config, cast("Envelope", envelope) if envelope else recipe.envelope, avro, protobuf)
+
+    def ask_again() -> None:
+        avro.ask_again()
+        protobuf.ask_again()
+
+    return EventRecords(reader, config, parser, ask_again)
 
 
 Faulty = list[tuple[int, Fault]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -21,30 +21,12 @@ from streamsvm.features.paths import Path, picked, shown
 from streamsvm.features.recipe import EventTime, Recipe
 from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
 from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
+from streamsvm.ingest.decoding import Absences
 from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.points import Points
 
 LARGEST_ID: Final = 1 << 63
 """Beyond it an integer cannot be written into a score that every language reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Absences:
-    """How often declared fields were absent or null.
-
-    Attributes
-    ----------
-    events : int
-        Number of events looked at, rejected ones included.
-    by_field : mapping of str to int
-        Events without each field, by its path; fields that every event had are left out.
-    """
-
-    events: int = 0
-    by_field: Mapping[str, int] = field(default_factory=dict)
-
-
-NO_ABSENCES: Final = Absences()
 
 
 @dataclass(frozen=True, slots=True)

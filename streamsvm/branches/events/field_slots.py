@@ -3,7 +3,7 @@
 Texts stay where they are, as addresses in the bytes of the records. Those of few distinct values become a code for each
 event, and those that are read as times become numbers, without an object for each.
 
-Invariant: `Slots.fields` gives what a list of the parsed values gives.
+Invariant: `FieldSlots.fields` gives what a list of the parsed values gives.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric
 from streamsvm.features.paths import Path
-from streamsvm.ingest.decimals import EIGHT, HIGH_BITS, NONE, ONE, PADDING, byte, compiled, inlined, word
-
-MISSING, INTEGER, REAL, TRUTH, TEXT = range(5)
-"""Kinds of values. A slot that nothing was written into is missing."""
+from streamsvm.ingest.decimals import EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
+from streamsvm.ingest.slots import INTEGER, MISSING, REAL, TEXT, TRUTH, Slots
 
 MOST_DISTINCT: Final = 1_024
 """Distinct texts of a field in a batch that are coded; of more, each is made for itself."""
@@ -61,36 +59,8 @@ def tree_of(paths: Sequence[Path]) -> Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Slots:
-    """Fields of n events.
-
-    Attributes
-    ----------
-    kind : ndarray of shape (fields, n), uint8
-        MISSING, INTEGER, REAL, TRUTH or TEXT.
-    value : ndarray of shape (fields, n), int64
-        An integer; the bits of a float64; 0 or 1; or where a text begins in `buffer`.
-    length : ndarray of shape (fields, n), int64
-        Bytes of a text.
-    buffer : bytes
-        Ends with `PADDING`. Texts in it are UTF-8.
-    """
-
-    kind: NDArray[np.uint8]
-    value: NDArray[np.int64]
-    length: NDArray[np.int64]
-    buffer: bytes
-
-    @staticmethod
-    def empty(fields: int, events: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-        """Return slots that are all missing."""
-        shape = (fields, events)
-        return np.zeros(shape, np.uint8), np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-
-    def slice(self, start: int, stop: int) -> Slots:
-        """Return the fields of some of the events."""
-        part = (slice(None), slice(start, stop))
-        return Slots(self.kind[part], self.value[part], self.length[part], self.buffer)
+class FieldSlots(Slots):
+    """Fields of events, a slot each."""
 
     def fields(self, paths: Sequence[Path], times: Collection[Path]) -> dict[Path, FieldValues]:
         """Return each field, of which `times` are read as times of ISO 8601 before anything else."""
@@ -174,10 +144,10 @@ def read_times(
 
 
 def warm_up() -> None:
-    """Compile, or load from numba's file cache, what `Slots.fields` runs."""
-    kind, value, length = Slots.empty(1, 1)
+    """Compile, or load from numba's file cache, what `FieldSlots.fields` runs."""
+    kind, value, length = FieldSlots.empty(1, 1)
     kind[:], length[:] = TEXT, 20
-    slots = Slots(kind, value, length, b"2026-01-31T12:00:00Z" + PADDING)
+    slots = FieldSlots(kind, value, length, b"2026-01-31T12:00:00Z" + PADDING)
     assert isinstance(slots.fields([("t",)], ())["t",], Coded)
     assert isinstance(slots.fields([("t",)], {("t",)})["t",], Instants)
 
@@ -252,37 +222,6 @@ def same(at, other, size):  # type: ignore[no-untyped-def]
         other += EIGHT
         rest -= EIGHT
     return rest == NONE or ((word(at) ^ word(other)) & ((ONE << EIGHT * rest) - ONE)) == NONE
-
-
-@compiled()
-def is_text(at, stop):  # type: ignore[no-untyped-def]
-    """Tell whether bytes are UTF-8."""
-    while at < stop:
-        if stop - at >= EIGHT and not word(at) & HIGH_BITS:
-            at += EIGHT
-            continue
-        lead = byte(at)
-        at += ONE
-        if lead < 0x80:
-            continue
-        if 0xC2 <= lead < 0xE0:
-            more = 1
-        elif 0xE0 <= lead < 0xF0:
-            more = 2
-        elif 0xF0 <= lead < 0xF5:
-            more = 3
-        else:
-            return False
-        if np.int64(stop - at) < more:
-            return False
-        low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
-        high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        for _ in range(more):
-            if not low <= byte(at) <= high:
-                return False
-            low, high = 0x80, 0xBF
-            at += ONE
-    return True
 
 
 # ----------------------------------------------------------------------- times

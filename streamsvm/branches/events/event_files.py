@@ -15,19 +15,20 @@ import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 
+from streamsvm.branches.events.event_points import EventReader
 from streamsvm.config import PointsConfig, points_of
 from streamsvm.errors import ConfigurationError
 from streamsvm.features.frames import plain
 from streamsvm.features.paths import shown
 from streamsvm.features.recipe import Category, Hash, Number, Recipe, Time
 from streamsvm.features.values import LARGEST_EXACT
-from streamsvm.ingest.decoder import LARGEST_FEATURE
-from streamsvm.ingest.events import EventReader
+from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.cells import is_missing
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading
 from streamsvm.ingest.files.faults import shown as quoted
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
 from streamsvm.ingest.files.source import Format, OnIncomplete, Source, SourceBatch
+from streamsvm.ingest.row import LARGEST_FEATURE
 
 Event = dict[str, Any]
 
@@ -37,9 +38,6 @@ CHUNK: Final = 4_096
 
 _object_decoder = msgspec.json.Decoder(dict[str, Any])
 _number_decoder = msgspec.json.Decoder()
-
-Markers = dict[str, Counter[str]]
-"""How often each cell that says in words that a value is missing stood in each column of a CSV."""
 
 
 def events_in(

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.events.field_slots import FieldSlots, Tree, same, tree_of
 from streamsvm.features.paths import DEEPEST, Path
 from streamsvm.ingest.decimals import (
     DECLINED,
@@ -39,7 +40,6 @@ from streamsvm.ingest.decimals import (
     word,
     zeros_below,
 )
-from streamsvm.ingest.field_slots import INTEGER, REAL, TEXT, TRUTH, Slots, Tree, is_text, same, tree_of
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, FAR_EXPONENT
 from streamsvm.ingest.json_scan import (
     BACKSLASH,
@@ -54,6 +54,7 @@ from streamsvm.ingest.json_scan import (
     skip,
 )
 from streamsvm.ingest.row import LARGEST_EXACT
+from streamsvm.ingest.slots import INTEGER, REAL, TEXT, TRUTH, is_text
 
 _NAMEABLE: Final = re.compile(r'[^\\"\x00-\x1f]+')
 """Keys that stand in a record as they are."""
@@ -94,7 +95,7 @@ class EventScanner:
 
     def scan(
         self, values: Sequence[bytes | None], size: NDArray[np.int64], most_bytes: int
-    ) -> tuple[NDArray[np.bool_], Slots] | None:
+    ) -> tuple[NDArray[np.bool_], FieldSlots] | None:
         """Read records; None if the paths are of a kind that this reader cannot follow.
 
         Parameters
@@ -109,7 +110,7 @@ class EventScanner:
         -------
         ndarray of shape (n,), bool
             Which records were read.
-        Slots
+        FieldSlots
             Of the records that were read, one after the other.
         """
         if self._entries is None:
@@ -117,7 +118,7 @@ class EventScanner:
         short = size <= min(most_bytes, FAR_EXPONENT - 1)
         kept = [value if good and value else b"" for value, good in zip(values, short.tolist(), strict=True)]
         buffer = SEPARATOR.join([*kept, PADDING])
-        kind, value, length = Slots.empty(self._count, len(kept))
+        kind, value, length = FieldSlots.empty(self._count, len(kept))
         accepted = np.empty(len(kept), np.bool_)
         count = _scan(
             np.frombuffer(buffer, np.uint8),
@@ -130,7 +131,7 @@ class EventScanner:
             length,
             accepted,
         )
-        return accepted, Slots(kind[:, :count], value[:, :count], length[:, :count], buffer)
+        return accepted, FieldSlots(kind[:, :count], value[:, :count], length[:, :count], buffer)
 
 
 def warm_up() -> None:

@@ -1,0 +1,1 @@
+"""What raw events are to a person: the commands that propose features."""

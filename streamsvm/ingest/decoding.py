@@ -1,0 +1,222 @@
+"""The socket `decoders`: records that hold something other than points, and who makes rows of them.
+
+A *recipe* says what the content of such records becomes. The trunk knows of a recipe no more than that it is an object:
+whoever is plugged in says which recipes it decodes by.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+
+from streamsvm.config import PointsConfig
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.columns import RawRecord, Run
+from streamsvm.ingest.row_builder import RowsBuilder
+from streamsvm.ingest.schemas import Schemas
+from streamsvm.points import Points
+from streamsvm.sockets import plugged
+
+if TYPE_CHECKING:
+    from streamsvm.ingest.files.source import Format, OnIncomplete, Source
+
+SOCKET: Final = "decoders"
+DELETE: Final = "delete"
+Field = tuple[str | int, ...]
+"""Where a field stands in a record: the keys and indexes that lead to it."""
+Markers = dict[str, Counter[str]]
+"""How often each cell that says in words that a value is missing stood in each column of a CSV."""
+
+
+@dataclass(frozen=True, slots=True)
+class Absences:
+    """How often declared fields were absent or null.
+
+    Attributes
+    ----------
+    events : int
+        Number of events looked at, rejected ones included.
+    by_field : mapping of str to int
+        Events without each field, by its path; fields that every event had are left out.
+    """
+
+    events: int = 0
+    by_field: Mapping[str, int] = field(default_factory=dict)
+
+
+NO_ABSENCES: Final = Absences()
+
+
+class RecordDecoder(Protocol):
+    """Makes rows of the records of a topic by one recipe."""
+
+    def ask_again(self) -> None:
+        """Ask for unknown schemas once more: a batch of records begins."""
+        ...
+
+    def decode(self, format_: str, run: Run, builder: RowsBuilder) -> None:
+        """Decode consecutive records of one format.
+
+        Raises
+        ------
+        TransientError
+            If a schema is unavailable now.
+        """
+        ...
+
+    def is_array(self, format_: str, record: RawRecord) -> bool:
+        """Tell whether a record with a valid row is an array of rows.
+
+        Raises
+        ------
+        TransientError
+            If that needs a schema which is unavailable now.
+        """
+        ...
+
+    def fields_of(self, format_: str, record: RawRecord, paths: Sequence[Field]) -> list[list[Any]] | None:
+        """Return fields of a record's rows, for each path a value of each row; None where it cannot be read.
+
+        Raises
+        ------
+        TransientError
+            If that needs a schema which is unavailable now.
+        """
+        ...
+
+    def take_counts(self) -> tuple[Absences, Mapping[str, int]]:
+        """Return, since the last call, which declared fields were absent, and the rows passed over, by reason."""
+        ...
+
+
+class RowFault(Protocol):
+    """Why a row is rejected."""
+
+    @property
+    def reason(self) -> str:
+        """One of `streamsvm.ingest.decoder.REASONS`."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """What happened, with the field."""
+        ...
+
+
+class RowsRead(Protocol):
+    """Parsed rows as points."""
+
+    @property
+    def points(self) -> Points:
+        """Meaningless in rows that have a fault."""
+        ...
+
+    @property
+    def faults(self) -> Mapping[int, RowFault]:
+        """Why a row is rejected, by its index."""
+        ...
+
+
+class Decoding(ABC):
+    """What a branch plugs in.
+
+    Attributes
+    ----------
+    passed_over : mapping of str to str
+        Why a row is passed over, beside a deletion, with the meaning.
+    """
+
+    passed_over: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def decodes(self, recipe: object) -> bool:
+        """Tell whether a recipe is one of these."""
+
+    @abstractmethod
+    def decoder(
+        self, recipe: Any, config: PointsConfig, *, labeled: bool, schemas: Schemas | None, envelope: str | None
+    ) -> RecordDecoder:
+        """Return the decoder of a configuration; the parameters are those of `streamsvm.ingest.decoder.PointDecoder`.
+
+        Raises
+        ------
+        ConfigurationError
+            If a package that the records need is not installed.
+        """
+
+    @abstractmethod
+    def warm_up(self, config: PointsConfig) -> None:
+        """Compile, or load from numba's file cache, what a decoder of a configuration runs."""
+
+    @abstractmethod
+    def read(self, recipe: Any, config: PointsConfig, rows: Sequence[Mapping[str, Any]], *, labeled: bool) -> RowsRead:
+        """Return rows, mappings of JSON's types, as points."""
+
+    @abstractmethod
+    def rows_in(
+        self, path: Path, format_: Format, recipe: Any, delimiter: str | None, markers: Markers
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a file as they would be on a topic.
+
+        Parameters
+        ----------
+        path : Path
+        format_ : {"csv", "jsonl", "parquet"}
+        recipe : object or None
+        delimiter : str or None
+            Between the cells of a CSV.
+        markers : dict
+            Is filled.
+
+        Raises
+        ------
+        ConfigurationError
+            If the file cannot be read.
+        """
+
+    @abstractmethod
+    def source(
+        self,
+        path: Path,
+        format_: Format,
+        recipe: Any,
+        *,
+        delimiter: str | None,
+        on_incomplete: OnIncomplete | None,
+        dtype: Literal["float32", "float64"],
+    ) -> Source:
+        """Return the rows of a file as points, by a recipe that has a label; as `streamsvm.ingest.files.opening`.
+
+        Raises
+        ------
+        ConfigurationError
+            If the file cannot be read. Reading raises it too, for the first row that the recipe rejects.
+        """
+
+
+def decoding_of(recipe: object) -> Decoding:
+    """Return what decodes by a recipe; for None the first that is plugged in.
+
+    Raises
+    ------
+    ConfigurationError
+        If this installation has none.
+    """
+    for one in plugged(SOCKET, Decoding):  # type: ignore[type-abstract]
+        if recipe is None or one.decodes(recipe):
+            return one
+    raise ConfigurationError(
+        "this installation cannot decode records that are not points",
+        "Install the folder of the branch that decodes them, or remove the recipe.",
+    )
+
+
+def passed_over() -> Mapping[str, str]:
+    """Return every reason why a row is passed over, with its meaning."""
+    others = [one.passed_over for one in plugged(SOCKET, Decoding)]  # type: ignore[type-abstract]
+    own = {DELETE: "a row was deleted: what was learned of it stays learned"}
+    return own | {reason: why for one in others for reason, why in one.items()}

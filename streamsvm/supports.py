@@ -233,7 +233,7 @@ _EVENTS: Final = "Events, features and formats"
 _MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
-_SMALL: Final = "Landmarks and precision"
+SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
 _ERASURE: Final = "Erasure"
 _BOUNDS: Final = "Bounds and certificates"
@@ -254,7 +254,7 @@ _MORE_AUDIT: Final = (
     "{feature}."
 )
 _ONE_OF_TWO: Final = "Give only one of the two."
-_REMOVE: Final = "Remove {feature}."
+REMOVE: Final = "Remove {feature}."
 
 
 def _events() -> Iterator[Row]:
@@ -315,7 +315,7 @@ def _machine() -> Iterator[Row]:
         feature=given("svm.multiclass"),
         without=TWO_LABELS,
         why="it is for more than two labels",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
 
@@ -389,7 +389,7 @@ def _goal() -> Iterator[Row]:
         feature=given("svm.tune_gammas"),
         without=equal("svm.kernel", "linear"),
         why="the linear kernel has no gamma",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
 
@@ -416,7 +416,7 @@ def _structure() -> Iterator[Row]:
         feature=given("coreset.buckets"),
         without=other("coreset.structure", "tree"),
         why="it is the rule of a tree",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
     yield Row(
@@ -424,7 +424,7 @@ def _structure() -> Iterator[Row]:
         feature=given("coreset.buckets"),
         without=other("coreset.reducer", "calibrated"),
         why="buckets merge so by the pilot of `calibrated`",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
     instead = {
@@ -481,35 +481,17 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    landmarks = given("coreset.landmarks")
-    without: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "one pilot of two labels is written down over landmarks", "not built"),
-        (other("svm.kernel", "rbf"), "landmarks stand for the support vectors of an RBF pilot", "nature"),
-        (other("coreset.reducer", "calibrated"), "only `calibrated` has a pilot", "nature"),
-        (other("coreset.structure", "chain"), "leaves are screened by landmarks in a chain only", "not built"),
-        (other("coreset.memory", "all"), "leaves are screened by landmarks where nothing is forgotten", "not built"),
-    )
-    for term, why, kind in without:
-        yield Row(axis=_SMALL, feature=landmarks, without=term, why=why, remedy=_REMOVE, kind=kind)
-    yield Row(
-        axis=_SMALL,
-        feature=given("coreset.leaf_parts"),
-        without=missing("coreset.landmarks"),
-        why="it is the size of a leaf that is screened by landmarks",
-        remedy=_REMOVE,
-        kind="nature",
-    )
     for term in (given("svm.landmarks"), equal("svm.precision", "half"), given("svm.round_first")):
         yield Row(
-            axis=_SMALL,
+            axis=SMALL,
             feature=term,
             without=equal("svm.kernel", "linear"),
             why=_NO_VECTORS,
-            remedy=_REMOVE,
+            remedy=REMOVE,
             kind="nature",
         )
     yield Row(
-        axis=_SMALL,
+        axis=SMALL,
         feature=given("svm.round_first"),
         without=equal("svm.precision", "double"),
         why="points are rounded to half precision",
@@ -517,11 +499,11 @@ def _small() -> Iterator[Row]:
         kind="nature",
     )
     yield Row(
-        axis=_SMALL,
+        axis=SMALL,
         feature=equal("svm.precision", "half"),
         without=MORE_LABELS,
         why="machines of more than two labels are published in double precision only",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="not built",
     )
 
@@ -588,7 +570,7 @@ def _bounds() -> Iterator[Row]:
             feature=given("coreset.totals"),
             without=term,
             why=why,
-            remedy=_REMOVE,
+            remedy=REMOVE,
             kind=kind,
             refused=False,
         )

@@ -655,7 +655,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # Machines that share a structure have pilots of their own, over all of their support vectors.
         given = {"window_points": self.window_points, "half_life_points": self.half_life_points}
         lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
-        several: dict[str, Any] = {"landmarks": None} if len(self.classes_) > 2 else {}
+        unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(self.classes_) > 2 else {}
         try:
             learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
             own = {"dimension": dimension} if learned is None else points_of(learned)
@@ -672,7 +672,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     train_points=self.train_points,
                     clip_sd=self.clip_sd,
                     max_leverage=self.max_leverage,
-                    **several,
+                    **unscreened,
                     audit_points=min(AUDIT_POINTS, self.memory_points // 10)
                     if goal or self.probability is not None
                     else 0,

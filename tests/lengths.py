@@ -37,7 +37,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/branches/history/test_erasing.py::test_a_row_is_erased_once_and_others_are_named": (),
     # Several labels under every memory: the window goes through the same code, and restarts through a screened leaf.
-    "tests/consumers/test_classes.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
+    "tests/branches/memories/test_several_labels.py::test_memories_that_forget_know_seven_labels": ("embedded-window",),
     "tests/consumers/test_classes.py::test_seven_labels_are_rolled_back_and_named": ("embedded",),
     "tests/consumers/test_onnx.py::test_copies_of_seven_labels_answer_alike": ("real-one_vs_one-linear",),
     "tests/faults/test_challenges.py::test_equals_challenge_each_other_under_kills": (),

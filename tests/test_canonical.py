@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from consumers.loader import load
-from streamsvm.branches.late_labels.options import JoinConfig
 from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
+from tests.plugged import of_branches
 
 DIMENSION: Final = 22
 FEATURES: Final = {"amount": "number", "paid": {"as": "time", "parts": ["hour"], "zone": "Europe/Berlin"}}
@@ -32,6 +32,7 @@ def of_points(**sections: Any) -> ModelConfig:
 
 
 RBF: Final = {"kernel": "rbf"}
+OF_BRANCHES: Final = {name: one for found in of_branches("configurations", "KINDS") for name, one in found.items()}
 KINDS: Final = {
     "linear": of_points(),
     "linear, bytes": of_points(coreset={"memory_bytes": 20_000_000, "max_partitions": 2}),
@@ -46,17 +47,16 @@ KINDS: Final = {
     "rbf, all support vectors": of_points(svm={**RBF, "landmarks": "none"}),
     "rbf, double": of_points(svm={**RBF, "precision": "double"}),
     "rbf, rounded afterwards": of_points(svm={**RBF, "round_first": False, "tune_points": 99}),
-    "window": of_points(coreset={"memory": "window", "window_points": 100_000}),
-    "window of time": of_points(coreset={"memory": "window", "window_s": 3_600.0, "memory_bytes": 90_000_000}),
-    "decay": of_points(coreset={"memory": "decay", "half_life_s": 3_600.0, "memory_points": 99_000}),
-    "adaptive": of_points(coreset={"memory": "adaptive"}, svm=RBF),
     "three labels": of_points(points={"labels": ["a", "b", "c"]}),
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
     "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "isotonic"}),
     "target": of_points(svm={"target": {"recall": 0.9}, "C": 1.0}),
     "events": of_events(),
-    "joined labels": of_points(labels=JoinConfig(horizon=3_600.0, absent="drop")),
+    **{name: of_points(**sections) for name, sections in OF_BRANCHES.items()},
 }
+MORE: Final = {name: more for found in of_branches("configurations", "MORE") for name, more in found.items()}
+"""What a file does not say of a configuration."""
+MEMORIES: Final = [one for found in of_branches("configurations", "MEMORIES") for one in found]
 
 
 def read_back(config: ModelConfig) -> ModelConfig:
@@ -79,12 +79,11 @@ def test_what_is_read_back_is_the_same(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file_makes_the_same_models(kind: str, tmp_path: Path) -> None:
-    """The one that a version's configuration is printed as; a topic of labels must be added to it."""
+    """The one that a version's configuration is printed as, with what must be added to it."""
     config = KINDS[kind]
     file = tmp_path / "config.toml"
     file.write_text(config.toml())
-    more = {"labels": {"topic": "labels"}} if config.labels else {}
-    assert load(more, file=file).models().canonical() == config.canonical()
+    assert load(MORE.get(kind, {}), file=file).models().canonical() == config.canonical()
 
 
 def test_every_option_is_in_it() -> None:
@@ -94,10 +93,11 @@ def test_every_option_is_in_it() -> None:
         options = type(getattr(of_points(), section)).model_fields.keys()
         assert plain[section].keys() == options - {"memory_points", "memory_bytes"}
     assert plain.keys() == ModelConfig.model_fields.keys()
-    assert plain["features"] is plain["labels"] is None
+    absent = {name for name, field in ModelConfig.model_fields.items() if field.default is None}
+    assert {name for name, value in plain.items() if value is None} == absent >= {"features"}
 
 
-@pytest.mark.parametrize("kind", ["linear", "rbf", "window", "three labels"])
+@pytest.mark.parametrize("kind", ["linear", "rbf", "three labels", *OF_BRANCHES])
 def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
     """Nothing takes the place of an option that is missing, also if it is the default, and nothing is added."""
     plain = KINDS[kind].canonical()
@@ -133,7 +133,7 @@ def test_a_value_that_is_not_complete_is_refused(kind: str) -> None:
             "audit_points": st.sampled_from([0, 100]),
         },
     ),
-    st.sampled_from([{}, {"memory": "adaptive"}, {"memory": "decay", "half_life_points": 90_000}]),
+    st.sampled_from([{}, *MEMORIES]),
 )
 def test_whatever_is_configured_is_the_same_when_it_is_read_back(
     points: dict[str, Any], svm: dict[str, Any], budget: dict[str, Any], coreset: dict[str, Any], memory: dict[str, Any]

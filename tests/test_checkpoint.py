@@ -19,41 +19,27 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm import private
-from streamsvm.branches.bounds import checkpoint_parts as totals
-from streamsvm.branches.late_labels import checkpoint_parts as join
-from streamsvm.branches.late_labels.joining import joining_of
-from streamsvm.branches.memories import checkpoint_parts as memories
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
-from streamsvm.checkpoint.forms import Form, PlacedArray, PlacedLearned, parts_of
 from streamsvm.checkpoint.framing import FORMAT
-from streamsvm.checkpoint.partition_codec import PlacedScreen
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import POINTS
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
-from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
-from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
-from streamsvm.model.version import PartitionCut, TuningInForce
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
 from tests.faults.disks import RefusingDisk, VolatileDisk
-from tests.golden.checkpoint import (
-    HANDMADE,
-    as_json,
-    handmade,
-    handmade_classes,
-    handmade_forgetful,
-    handmade_taken,
-    with_join,
-)
 from tests.golden.checkpoint import HERE as GOLDEN
+from tests.golden.checkpoint import as_json, handmade, handmade_taken
+from tests.golden.every_checkpoint import HANDMADE, PARTS
+from tests.golden.rewritten import joined, parts, sealed, with_parts
 from tests.streams import gaussian, rows_of, small_config
 
 ROOT = Path(__file__).parent.parent
@@ -129,29 +115,6 @@ def test_a_cut_off_file_is_found(length: int) -> None:
         codec.decode(ENCODED[:length])
 
 
-def test_a_join_comes_back_as_it_was() -> None:
-    """Open rows, early labels, what waits to be learned and both logs' positions survive; the bytes are a function."""
-    saved = with_join(snapshot())
-    content = codec.encode(saved)
-    found = codec.decode(content)
-    assert codec.encode(found) == content
-    read, written = joining_of(found), joining_of(saved)
-    assert read is not None
-    assert written is not None
-    assert read.base == written.base
-    (own,), (its,) = read.partitions.values(), written.partitions.values()
-    assert (own.features, own.labels, own.scalars, own.counts) == (its.features, its.labels, its.scalars, its.counts)
-    assert own.row_key.tolist() == its.row_key.tolist()
-    assert own.row_points.X.tolist() == its.row_points.X.tolist()
-    assert own.early_offset.tolist() == its.early_offset.tolist()
-    assert read.waiting[0].beside_offset is not None
-    assert found.learner.partitions[0].beside_offset == 12
-
-
-def sealed(body: bytes) -> bytes:
-    return body + hashlib.sha256(body).digest()
-
-
 @pytest.mark.parametrize("version", [0, 2, 8, 99])
 def test_another_format_is_named(version: int) -> None:
     """A file of another build, checksum and all, says which format it has and what to do."""
@@ -180,36 +143,9 @@ def test_a_golden_file_is_what_is_written_and_read(name: str) -> None:
     assert as_json(found) == json.loads((GOLDEN / f"{name}.json").read_text())
 
 
-def places(header: Any) -> dict[str, Any]:
-    """Return an object of each kind that has parts."""
-    first, pending = header["partitions"][0], header["pending"]
-    found = {"snapshot": header, "partition": first, "bucket": first["buckets"][0], "screen": first["screened"]}
-    return found | ({"cut": pending} if pending else {"taken": header["taken"][0]})
-
-
-def with_parts(name: str, place: str, change: Callable[[list[Any]], object]) -> bytes:
-    """Return a golden file with other parts in an object of a kind."""
-    header, arrays = parts(codec.encode(HANDMADE[name]()))
-    change(places(header)[place]["parts"])
-    return joined(header, arrays)
-
-
 PLACES = [
     *((place, "checkpoint-1") for place in ("snapshot", "partition", "bucket", "screen", "cut")),
     ("taken", "checkpoint-1-taken"),
-]
-OWN_PARTS = [
-    ("snapshot", "erased", "erased"),
-    ("snapshot", "joined", "join"),
-    ("cut", "joined", "join"),
-    ("partition", "joined", "join"),
-    ("partition", "forgetful", "forgetful"),
-    ("bucket", "forgetful", "forgetful"),
-    ("cut", "forgetful", "forgetful"),
-    ("bucket", "totals", "totals"),
-    ("screen", "totals", "totals"),
-    ("cut", "totals", "totals"),
-    ("screen", "classes", "classes"),
 ]
 
 
@@ -258,53 +194,22 @@ def nameless(own: list[Any]) -> None:
         (nameless, "an entry of `parts` has no name"),
     ],
 )
-@pytest.mark.parametrize(("place", "name", "part"), OWN_PARTS)
+@pytest.mark.parametrize(("place", "name", "part"), PARTS)
 def test_a_part_is_there_once_and_whole(
     place: str, name: str, part: str, change: Callable[[list[Any]], object], told: str
 ) -> None:
     """Twice, without one of its fields, with one more, or without its name: refused in words that name it."""
     with pytest.raises(CorruptCheckpoint, match=told.format(part)):
-        codec.decode(with_parts(f"checkpoint-1-{name}", place, change))
+        codec.decode(with_parts(name, place, change))
 
 
-@pytest.mark.parametrize("wrong", [{"sha256": "0e" * 31}, {"sha256": "../" * 21 + "x"}, {"continues": 2}])
-def test_what_cannot_be_a_record_of_erased_rows_is_refused(wrong: dict[str, object]) -> None:
-    """The hash is one, and an incarnation continues an earlier one."""
-    with pytest.raises(CorruptCheckpoint, match="is described as made under the record of erased rows"):
-        codec.decode(with_parts("checkpoint-1-erased", "snapshot", lambda own: own[0].update(wrong)))
-
-
-@pytest.mark.parametrize(("place", "name", "part"), OWN_PARTS)
+@pytest.mark.parametrize(("place", "name", "part"), PARTS)
 def test_no_part_is_read_where_another_one_belongs(place: str, name: str, part: str) -> None:
     """A part is known in its own kinds of object only."""
     other = {"snapshot": "totals", "partition": "classes", "bucket": "join", "screen": "join", "cut": "classes"}[place]
     assert other != part
     with pytest.raises(CorruptCheckpoint, match=f"the file has the part '{other}', which this build does not know"):
-        codec.decode(with_parts(f"checkpoint-1-{name}", place, lambda own: own.__setitem__(0, {"part": other})))
-
-
-def test_parts_must_fit_what_they_belong_to() -> None:
-    """A partition that forgets has buckets that do, too; a screen for more labels keeps no totals."""
-    state = handmade_forgetful().learner.partitions[0]
-    (bucket,) = state.buckets
-    unfit = replace(handmade(), learner=LearnerState({0: replace(state, buckets=(replace(bucket, before=None),))}, 0))
-    with pytest.raises(CorruptCheckpoint, match="has the part 'forgetful', and one of its buckets has not"):
-        codec.decode(codec.encode(unfit))
-    screened = handmade_classes().learner.partitions[0].screened
-    with pytest.raises(CorruptCheckpoint, match="a screen for more than two labels has the part 'totals'"):
-        totals.SCREEN.joined(screened, condensed=None)
-
-
-def parts(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return a file's header and its arrays."""
-    end = 20 + struct.unpack_from("<Q", content, 12)[0]
-    return json.loads(content[20:end]), content[end:-32]
-
-
-def joined(header: Any, arrays: bytes, version: int = FORMAT) -> bytes:
-    """Return a file with this header and these arrays, under a valid checksum."""
-    text = json.dumps(header).encode()
-    return sealed(codec.FILE.magic + struct.pack("<IQ", version, len(text)) + text + arrays)
+        codec.decode(with_parts(name, place, lambda own: own.__setitem__(0, {"part": other})))
 
 
 @pytest.mark.parametrize(
@@ -823,70 +728,6 @@ def test_the_document_has_every_byte() -> None:
     assert json.loads(found[3]) == header
     assert found[4] == arrays
     assert found[5] == hashlib.sha256(b"".join(found[:5])).digest()
-
-
-def test_the_document_has_every_field() -> None:
-    """Each object of the header is listed with the fields that the decoder wants, in their order."""
-    objects: dict[str, type[msgspec.Struct]] = {
-        "snapshot": codec.PlacedSnapshot,
-        "head": Head,
-        "version": Alias,
-        "tuning": TuningInForce,
-        "gate": Gate,
-        "rival": GateRival,
-        "part of a window": GatePart,
-        "part of a cut": PartitionCut,
-        "partition": codec.PlacedPartition,
-        "bucket": codec.PlacedBucket,
-        "screened": codec.PlacedScreened,
-        "screen": PlacedScreen,
-        "audit": codec.PlacedHeld,
-        "points": codec.PlacedPoints,
-        "extent": codec.PlacedExtent,
-        "moments": codec.PlacedMoments,
-        "cut": codec.PlacedCut,
-        "taken": codec.PlacedTaken,
-        "sample": codec.PlacedSampled,
-        "array": PlacedArray,
-        "learned": PlacedLearned,
-        "voting": memories.PlacedVoting,
-        "expert": memories.PlacedExpert,
-        "shares": memories.PlacedShares,
-        "held of a partition": memories.PlacedHeldOfPartition,
-        "totals": totals.PlacedTotals,
-        "changed": totals.PlacedChanged,
-        "epoch": totals.PlacedEpoch,
-        "frame": totals.PlacedFrame,
-        "condensed": totals.PlacedCondensed,
-        "join": join.PlacedJoin,
-        "log": join.PlacedJoinLog,
-        "waiting": join.PlacedWaiting,
-    }
-    listed = {row[0]: [f for f in re.findall(r"`([^`]+)`", row[1]) if f.isidentifier()] for row in table("object")}
-    assert listed == {name: list(kind.__struct_fields__) for name, kind in objects.items()}
-
-
-def test_the_document_has_every_part() -> None:
-    """Each part is listed with the object that it belongs to and its fields."""
-    objects: dict[str, type[Form]] = {
-        "snapshot": codec.PlacedSnapshot,
-        "partition": codec.PlacedPartition,
-        "taken": codec.PlacedTaken,
-        "bucket": codec.PlacedBucket,
-        "screened": codec.PlacedScreened,
-        "cut": codec.PlacedCut,
-    }
-    listed = {
-        (name, part.strip("`")): re.findall(r"`([^`]+)`", fields)
-        for part, of, fields in table("part")
-        for name in of.split(", ")
-    }
-    known = {
-        (name, part): list(own.form.__struct_fields__)
-        for name, form in objects.items()
-        for part, own in parts_of(form).items()
-    }
-    assert listed == known
 
 
 def test_the_document_has_every_crash_point() -> None:

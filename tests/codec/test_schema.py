@@ -23,6 +23,7 @@ from streamsvm.model.parts import every_part
 from streamsvm.model.schemas import assembled, shown
 from tests.codec.test_probes import models
 from tests.golden import model as golden
+from tests.plugged import of_branches
 from tests.schemas import model_schema
 
 VALIDATOR: Final = jsonschema.Draft202012Validator(model_schema())
@@ -178,9 +179,7 @@ def test_a_field_more_is_refused_wherever_it_stands() -> None:
         ("parts.info_audit.whole", "points", 0),
         ("parts.probability.functions.0", "method", "beta"),
         ("parts.probability", "functions", []),
-        ("parts.info_refined", "reads", 0),
-        ("parts.info_refined", "sha256", "ab"),
-        ("parts.info_built", "parts", []),
+        *(wrong for found in of_branches("golden", "WRONG") for wrong in found),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(path: str, name: str, wrong: object) -> None:

@@ -23,7 +23,6 @@ from consumers.page.site import Site
 from consumers.page.status import ScorerStatus, TrainerStatus
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify
-from streamsvm.branches.classes.class_screening import ClassScreened
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import arrow
@@ -120,7 +119,7 @@ def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connect
     running = run_until(settings, connection, ROWS - 250 + 1)
     published = versions(connection, settings)
     expected = list(oracle(settings.models(), points))
-    assert [_bytes(one.model) for one in published] == [_bytes(model) for model in expected]
+    assert [bytes_of(one.model) for one in published] == [bytes_of(model) for model in expected]
     newest = published[-1]
     assert isinstance(newest.model, ClassModel)
     assert newest.labels == LABELS
@@ -169,58 +168,8 @@ def _decided(connection: Connection, settings: Settings, number: int, X: NDArray
     return bytes(named.decision_function(X).tobytes())
 
 
-@pytest.mark.parametrize(
-    "memory",
-    [
-        {"memory": "window", "window_points": 1_000, "span_rows": 120},
-        {"memory": "decay", "half_life_points": 480, "span_rows": 60},
-        {"memory": "adaptive", "span_rows": 120},
-    ],
-    ids=["window", "decay", "adaptive"],
-)
-def test_memories_that_forget_know_seven_labels(memory: dict[str, Any], broker: TestBroker, tmp_path: Path) -> None:
-    """After labels have changed places the newest version answers by the new ones, and verify finds all versions."""
-    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), class_weight="balanced")
-    coreset = CoresetConfig(
-        leaf_rows=60, bucket_points=60, audit_points=120, train_points=1_000, max_partitions=4, **memory
-    )
-    settings = settings.model_copy(update={"coreset": coreset})
-    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
-    before, after = several(1_200), several(1_800, seed=3)
-    turned = Points(after.X, ((after.y + 3) % len(LABELS)).astype(np.int8), after.weight)
-    produce(broker.connection, settings.input.topic, records_of(before)[:700])
-    run_until(settings, broker.connection, 700)
-    produce(broker.connection, settings.input.topic, [*records_of(before)[700:], *records_of(turned)])
-    run_until(settings, broker.connection, 2_300)
-    newest = versions(broker.connection, settings)[-1]
-    assert newest.lineage.memory is not None
-    assert isinstance(newest.model, ClassModel)
-    test = several(500, seed=5)
-    assert np.mean(newest.model.predict_codes(test.X) == (test.y + 3) % len(LABELS)) > 0.7
-    report = verify(Cluster(broker.connection), settings)
-    assert report.clean, list(report.lines())
-
-
-def test_a_screened_leaf_of_seven_labels_survives_restarts(broker: TestBroker, tmp_path: Path) -> None:
-    """A checkpoint in the midst of one goes on to the models of the mathematics, which verify makes again."""
-    settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"))
-    settings = settings.model_copy(update={"coreset": settings.coreset.model_copy(update={"screening": 1.0})})
-    Cluster(broker.connection).create([TopicSpec(settings.input.topic, 4)])
-    points, start = several(1_500), 0
-    for end in (610, 790, 1_333, 1_500):
-        produce(broker.connection, settings.input.topic, records_of(points)[start:end])
-        run_until(settings, broker.connection, end - start)
-        start = end
-    published = versions(broker.connection, settings)
-    assert [_bytes(one.model) for one in published] == [_bytes(own) for own in oracle(settings.models(), points)]
-    learner = Learner(settings.models(), {0: Position(0)}, 1 << 30)
-    learner.learn(rows_of(points.take(slice(0, 790))))
-    assert isinstance(learner.state().partitions[0].screened, ClassScreened)
-    report = verify(Cluster(broker.connection), settings)
-    assert report.clean, list(report.lines())
-
-
-def _bytes(model: Any) -> list[bytes]:
+def bytes_of(model: Any) -> list[bytes]:
+    """Return every array of a model, as bytes."""
     arrays = [model.scaler.mean, model.scaler.scale, model.machine.intercepts]
     if isinstance(model.machine, LinearMachines):
         return [array.tobytes() for array in (*arrays, model.machine.coefficients)]
@@ -409,7 +358,7 @@ def test_codes_of_labels_are_the_same_in_every_format() -> None:
 def test_a_message_of_seven_labels_is_checked() -> None:
     """A reader refuses one whose machines, probes or weights are of another number of labels, or another answer."""
     for kernel in golden.KERNELS:
-        value = json.loads(golden.path_of(f"{kernel}-classes").read_bytes())
+        value = json.loads(golden.path_of(f"{kernel}-classes").readbytes_of())
         assert model_codec.encode(model_codec.decode(json.dumps(value).encode())) is not None
         machines, probability = (golden.parts_of(value)[name] for name in ("classes", "probability"))
         for change in (

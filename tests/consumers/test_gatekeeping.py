@@ -6,26 +6,22 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from consumers.branches.challenges.challenges import ShadowGate
-from consumers.metrics import TRAINER, Metrics
 from consumers.models.catalogue import holds_newest, read_catalogue, read_names
 from consumers.settings import Settings
-from consumers.trainer.gatekeeping import OUTCOMES, MarginGate
+from consumers.trainer.gatekeeping import OUTCOMES
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, Connection, Record
-from streamsvm.learning.cutting import Cut
 from streamsvm.learning.training import Trained, train
 from streamsvm.model import message as model_codec
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Head, decode_alias, decode_head
 from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
-from tests.codec.test_model import version_of
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 
 ROWS = 200
@@ -185,14 +181,6 @@ def test_a_version_after_the_first_may_be_of_chance(settings: Settings, connecti
     produce(connection, settings.input.topic, records(2 * ROWS))
     run_until(with_output(settings, gate_margin=0.99), connection, 2 * ROWS, train=spoiling(2))
     assert current(connection, settings) == [1, 2]
-
-
-def test_the_first_promotion_needs_no_challenge() -> None:
-    """Under output.gate = shadow there is no current version that it could be compared with."""
-    gate = ShadowGate(MarginGate(0.1, None, lambda: (), Metrics(TRAINER)), None, Metrics(TRAINER))
-    said = gate.judge(version_of(), cast(Cut, None))  # of a version without a rival no point is looked at
-    assert said is not None
-    assert (said.outcome, said.holds_back) == ("unscored", False)
 
 
 def test_without_a_margin_there_is_no_gate(settings: Settings, connection: Connection) -> None:

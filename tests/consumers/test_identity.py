@@ -6,7 +6,6 @@ Without the question in that place no test here would end.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,12 +13,6 @@ from pathlib import Path
 import pytest
 
 import consumers.scorer.scorer as scorer_module
-from consumers.branches.challenges.following import Follower
-from consumers.branches.challenges.reading import logs_of, read_served
-from consumers.branches.history.finding import found_by
-from consumers.branches.history.settings import ArchiveConfig
-from consumers.branches.workers.backfill import backfill
-from consumers.branches.workers.settings import coresets_topic
 from consumers.settings import Settings
 from consumers.streams import identity as identity_module
 from consumers.streams.identity import TopicIdentity, identity_of
@@ -28,8 +21,6 @@ from streamsvm.errors import LogGap, TransientError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Recreated, TopicSpec
 from streamsvm.verification.report import Outcome
-from tests.branches.late_labels.test_labels import joined_settings, stream, topics, write
-from tests.branches.workers.group_workers import WorkerRunning
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_scorer import Running as Scoring
 from tests.consumers.test_scorer import scores
@@ -76,9 +67,14 @@ def connection(real_broker: TestBroker) -> Connection:
 
 @pytest.fixture
 def settings(real_broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(real_broker.name("again"), tmp_path / "checkpoint")
+    return never_looking(real_broker, tmp_path / "checkpoint")
+
+
+def never_looking(broker: TestBroker, directory: Path) -> Settings:
+    """Return a trainer's settings, with its input topic made, that ask the question only where they must."""
+    made = settings_for(broker.name("again"), directory)
     made = made.model_copy(update={"input": made.input.model_copy(update=NEVER)})
-    Cluster(real_broker.connection).create([TopicSpec(made.input.topic)])
+    Cluster(broker.connection).create([TopicSpec(made.input.topic)])
     return made
 
 
@@ -154,12 +150,6 @@ def test_without_ids_that_is_said_once(real_broker: TestBroker, monkeypatch: pyt
 # ---------------------------------------------------------------- learning
 
 
-def from_coresets(settings: Settings) -> Settings:
-    """Return a trainer that adopts what workers learn."""
-    added = {"from_coresets": True, "coresets_topic": f"{settings.input.topic}-coresets"}
-    return settings.model_copy(update={"training": settings.training.model_copy(update=added)})
-
-
 def test_no_version_of_a_recreated_input_is_published(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,114 +198,6 @@ def test_a_version_waits_for_a_broker_that_does_not_say(
     assert [version.stream.points for version in versions(connection, settings)] == [40]
 
 
-def test_rows_of_two_logs_are_not_archived(
-    settings: Settings, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is archived is built from without the log: the trainer asks before that, too, though no version is due."""
-    settings = settings.model_copy(update={"archive": ArchiveConfig(directory=tmp_path / "archive")})
-    question = AtTheQuestion(monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic))
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as running:
-        running.wait_until(lambda: running.value("streamsvm_model_version") == 1)
-        question.armed = True
-        with pytest.raises(Recreated, match=WAY_OUT):
-            running.wait_until(lambda: False)
-        running.failure = None
-
-
-def test_no_version_of_recreated_labels_is_published(
-    real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The labels' topic alone is another one."""
-    connection = real_broker.connection
-    settings = joined_settings(real_broker.name("labels"), tmp_path / "checkpoint")
-    settings = settings.model_copy(update={"input": settings.input.model_copy(update=NEVER)})
-    topics(connection, settings)
-    features, labels, _ = stream(200)
-    question = AtTheQuestion(
-        monkeypatch, settings.labels.topic, lambda: recreate(connection, settings.labels.topic, records(300))
-    )
-    question.armed = True
-    write(connection, settings.labels.topic, labels)
-    write(connection, settings.input.topic, features)
-    with Running(settings, connection) as running:
-        with pytest.raises(Recreated, match=rf"{settings.labels.topic} {WAY_OUT}.*--reset m/1"):
-            running.wait_until(lambda: False)
-        running.failure = None
-    assert versions(connection, settings) == []
-
-
-def test_no_manifest_of_a_recreated_input_is_left(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A worker ends with the way out before it writes; a backfill's processes are such workers."""
-    settings = from_coresets(settings)
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-    question = AtTheQuestion(
-        monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic, records(120, seed=9))
-    )
-    question.armed = True
-    before = Cluster(connection).log_range(coresets_topic(settings), 0)
-    with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-        with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
-            worker.wait_until(lambda: False)
-        worker.failure = None
-    assert Cluster(connection).log_range(coresets_topic(settings), 0) == before
-
-
-def test_a_worker_whose_input_is_made_again_shorter_names_both_ids(settings: Settings, connection: Connection) -> None:
-    """As the trainer does."""
-    settings = from_coresets(settings)
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-            trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 1)
-            recreate(connection, settings.input.topic)
-            with pytest.raises(Recreated, match=rf"{WAY_OUT}.*--reset m/1"):
-                worker.wait_until(lambda: False)
-            worker.failure = None
-
-
-def test_a_worker_follows_a_trainer_that_begins_anew(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under input.on_gap = reset both go over to the new topic, and its rows alone are learned."""
-    told = settings.input.model_copy(update={"on_gap": "reset", "watch_interval_s": 0.2})
-    settings = from_coresets(settings.model_copy(update={"input": told}))
-    produce(connection, settings.input.topic, records(50))
-    question = AtTheQuestion(
-        monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic, records(90, seed=9))
-    )
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-        with WorkerRunning(settings, connection, ordinal=0, of=1) as worker:
-            trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 1)
-            question.armed = True
-            produce(connection, settings.input.topic, records(30, seed=1))
-            trainer.wait_until(lambda: trainer.value("streamsvm_model_version") == 2)
-            assert worker.failure is None
-    first, second = versions(connection, settings)
-    assert second.lineage.topic_id == Cluster(connection).topic_id(settings.input.topic) != first.lineage.topic_id
-    assert 80 <= second.stream.rows <= 90
-
-
-def test_a_backfill_of_a_recreated_input_is_not_finished(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its marks are of a log that is gone."""
-    settings = from_coresets(settings)
-    produce(connection, settings.input.topic, records(50))
-    with Running(settings, connection) as trainer:
-        trainer.wait_until_started()
-    question = AtTheQuestion(monkeypatch, settings.input.topic, lambda: recreate(connection, settings.input.topic))
-    question.armed = True  # in this process: the worker is another one
-    with pytest.raises(Recreated, match=WAY_OUT):
-        backfill(settings, Cluster(connection), 1, threading.Event())
-
-
 # ---------------------------------------------------------------- scoring
 
 
@@ -325,6 +207,10 @@ def points(numbers: range) -> list[bytes]:
 
 @pytest.fixture
 def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    return asking_always(connection, monkeypatch)
+
+
+def asking_always(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Return a scorer's settings, with a version to score by; the question is asked for every batch."""
     monkeypatch.setattr(scorer_module, "ASK_EVERY_S", 0.0)
     settings = scoring_settings(connection, batch_records=7)
@@ -444,20 +330,6 @@ def test_a_scorer_gets_past_records_that_retention_took(connection: Connection, 
 # ---------------------------------------------------------------- reading back
 
 
-def test_rows_are_not_found_in_two_logs(
-    settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Places of one log would be applied to another; so would those of a topic that is not the wanted one."""
-    topic, cluster = settings.input.topic, Cluster(connection)
-    produce(connection, topic, records(20))
-    question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic))
-    question.armed = True
-    with pytest.raises(Recreated, match=WAY_OUT):
-        found_by(cluster, topic, settings.models(), ["a"], [], timeout_s=60.0)
-    with pytest.raises(Recreated):
-        found_by(cluster, topic, settings.models(), ["a"], [], topic_id="A" * 22, timeout_s=60.0)
-
-
 def test_a_version_is_not_compared_with_two_logs(
     settings: Settings, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -470,32 +342,3 @@ def test_a_version_is_not_compared_with_two_logs(
     report = verify(Cluster(connection), settings)
     assert [row.outcome for row in report.rows] == [Outcome.UNAVAILABLE]
     assert "was recreated" in report.rows[0].note
-
-
-@pytest.mark.parametrize("which", ["scores", "labels"])
-def test_scores_and_labels_are_not_joined_across_two_logs(
-    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch, which: str
-) -> None:
-    """Neither all at once, nor as a challenge follows them."""
-    points_topic = scored.scoring.topic
-    settings = Settings.model_validate(
-        scored.model_dump(exclude={"features", "events"})
-        | {"points": {"dimension": 2}, "input": {"topic": points_topic}}
-    )
-    produce(connection, points_topic, [encode([1.0, 0.0], 1, id=number) for number in range(20)])
-    with Scoring(settings, connection) as running:
-        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
-    cluster, logs = Cluster(connection), logs_of(settings)
-    topic = getattr(logs, which)
-    follower = Follower(cluster, logs, dict.fromkeys(range(4), 0), {})
-    with closing(follower):
-        eventually(lambda: follower.read(100) >= 0 and follower.scored == 20, "the scores are read")
-        eventually(follower.read_labels, "their labels are read")
-        assert len(follower.joined()) == 20
-        assert len(read_served(cluster, settings).served) == 20
-        question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4))
-        question.armed = True
-        with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
-            read_served(cluster, settings)
-        with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
-            follower.joined()

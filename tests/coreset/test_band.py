@@ -214,12 +214,10 @@ def test_a_sorted_stream_has_no_band(structure: str) -> None:
         assert one.points.sha256() == other.points.sha256()
 
 
-def test_small_buckets_and_memories_that_forget_have_no_band() -> None:
-    """Of fewer points the sample beside it is too small; where rows are forgotten, the machine must follow a change."""
+def test_small_buckets_have_no_band() -> None:
+    """Of fewer points the sample beside it is too small."""
     assert CoresetConfig().band_of(300) == 0.5
     assert CoresetConfig().band_of(299) == 0.0
-    window = CoresetConfig(memory="window", window_points=100_000)
-    assert window.band_of(2_000) == 0.0
 
 
 def test_with_a_band_a_stream_is_nearer_the_optimum() -> None:

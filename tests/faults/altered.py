@@ -24,7 +24,7 @@ from streamsvm.kafka import Cluster, Input, Message, OutcomeUnknown, Publisher, 
 from streamsvm.kafka.log import _questions, _watermarks
 from streamsvm.kafka.producing import _Purged
 from streamsvm.learning.recipe import TrainFunction
-from tests.faults.planted import wrap
+from tests.faults.wrapping import wrap
 
 SHORT_TRANSACTION_S = 3.0
 HOARDED_BYTES = 1_000_000

@@ -47,7 +47,7 @@ from tests.faults.observed import ask, metrics
 from tests.faults.stage import NO_LIMITS, Stage
 from tests.forked import PROGRAM
 from tests.fuzz.mutation import LARGEST, Mutator
-from tests.fuzz.targets import SHELF, TARGETS
+from tests.fuzz.targets import OWN, SHELF
 
 CHUNK: Final = 100_000
 GOOD_ONE_IN: Final = 100
@@ -112,7 +112,7 @@ class Flood:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._mutators: dict[str, Mutator] = {name: TARGETS[name].mutator() for name in ("json", "arrow", "avro")}
+        self._mutators: dict[str, Mutator] = {name: OWN[name].mutator() for name in ("json", "arrow", "avro")}
         self._avro = avro.AvroWriter(POINT, 1)
 
     def record(self, number: int) -> Made:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import functools
-import inspect
 import os
 import signal
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,18 +26,14 @@ import structlog
 import consumers.scorer.life
 import consumers.trainer.publishing
 import streamsvm.kafka.cluster
-from consumers.branches.late_labels.joined_source import JoinedSource
-from consumers.branches.workers.coresets_topic import CoresetsWriter, Due
 from consumers.host.clock import Clock
 from consumers.host.web.connections import Connections
 from consumers.scorer.scorer import Scorer
 from consumers.scorer.seat import Seat
 from consumers.streams.dead_letters import DeadLetters
-from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import BrokerUnavailable
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from streamsvm.joining.joiner import JoinState
 from streamsvm.kafka import (
     Cluster,
     Input,
@@ -55,6 +49,8 @@ from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import pin_key
 from streamsvm.points import Points
+from tests.faults.wrapping import wrap
+from tests.plugged import of_branches
 
 CLOCK_FILE = "STREAMSVM_TEST_CLOCK_FILE"
 """Variable that names the file with the seconds by which the injected clock is off."""
@@ -63,28 +59,8 @@ EIO_FILE = "STREAMSVM_TEST_EIO_FILE"
 """Variable that names the file which, while it exists, makes every fsync fail."""
 
 
-POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
 TRANSACTION_TIMEOUT = "STREAMSVM_TEST_TRANSACTION_TIMEOUT_S"
 """Variable that says after how many seconds a transaction times out."""
-
-
-def wrap(owner: Any, name: str, around: Callable[..., Any]) -> None:
-    """Replace a function by `around(original, *arguments)`, which must take what the function takes."""
-    original = getattr(owner, name)
-    parameters = inspect.signature(original).parameters.values()
-    taken = [one for one in parameters if one.kind in POSITIONAL]
-    named_only = {one.name: one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
-    try:
-        inspect.signature(around).bind(original, *taken, **named_only)
-    except TypeError as misfit:
-        raise TypeError(f"what is planted for {name} does not fit it any more: {misfit}") from misfit
-
-    @functools.wraps(original)
-    def replaced(*given: Any, **named: Any) -> Any:
-        return around(original, *given, **named)
-
-    setattr(owner, name, replaced)
 
 
 def forgets_the_leaf() -> None:
@@ -98,30 +74,6 @@ def forgets_the_leaf() -> None:
         original(learner, replace(state, partitions=partitions))
 
     wrap(Learner, "restore", restore)
-
-
-def adopts_a_point_less() -> None:
-    """Of each open leaf that a worker hands over, the trainer loses a point."""
-
-    def adopt(original: Any, combiner: Combiner, states: Any, leaves: int) -> None:
-        lessened = {
-            partition: replace(state, leaf_points=state.leaf_points.take(slice(1, None)))
-            for partition, state in states.items()
-        }
-        original(combiner, lessened, leaves)
-
-    wrap(Combiner, "adopt", adopt)
-
-
-def manifest_first() -> None:
-    """A worker writes manifests before the parts that they name."""
-
-    def publish(original: Any, writer: CoresetsWriter, due: Sequence[Due]) -> None:
-        bare = [replace(one, publication=replace(one.publication, parts=[], tombstones=[])) for one in due]
-        original(writer, bare)
-        original(writer, due)
-
-    wrap(CoresetsWriter, "publish", publish)
 
 
 def takes_an_id_of_its_own() -> None:
@@ -432,25 +384,6 @@ def follows_another_clock() -> None:
     Clock.__init__.__defaults__ = time.monotonic, lambda: datetime.fromtimestamp(now(), UTC)
 
 
-def forgets_what_waits() -> None:
-    """A defect: a checkpoint of late labels holds no rows within their horizon, as if their labels could not come."""
-
-    def state(original: Any, source: JoinedSource) -> dict[int, JoinState]:
-        return {
-            partition: replace(
-                one,
-                **{
-                    name: getattr(one, name)[:0]
-                    for name in ("row_key", "row_time", "row_offset", "row_row", "row_sign")
-                },
-                row_points=one.row_points.take(slice(0, 0)),
-            )
-            for partition, one in original(source).items()
-        }
-
-    wrap(JoinedSource, "state", state)
-
-
 def turns_away_newcomers() -> None:
     """A defect: when all places are taken the newest connection goes, whoever holds the others."""
 
@@ -463,6 +396,7 @@ def turns_away_newcomers() -> None:
 DEFECTS = {
     defect.__name__.replace("_", "-"): defect
     for defect in (
+        *(defect for found in of_branches("planted", "DEFECTS") for defect in found),
         forgets_the_leaf,
         takes_an_id_of_its_own,
         locks_nothing,
@@ -482,8 +416,6 @@ DEFECTS = {
         takes_pins_back,
         publishes_copies_apart,
         keeps_what_it_read,
-        adopts_a_point_less,
-        manifest_first,
         commits_beside_its_scores,
         names_no_member,
         freezes_before_its_positions,
@@ -492,7 +424,6 @@ DEFECTS = {
         loses_an_answer,
         follows_another_clock,
         turns_away_newcomers,
-        forgets_what_waits,
     )
 }
 """What can be planted, by the name that the command line takes; several are joined by a plus."""

@@ -40,8 +40,8 @@ LOOKED_INTO = (*(f"streamsvm.{name}" for name in READERS), "consumers.host.web.h
 
 def main() -> int:
     """Run what is asked for; return the exit status."""
+    from tests.fuzz.every_target import TARGETS
     from tests.fuzz.running import Found, run
-    from tests.fuzz.targets import TARGETS
 
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("name", choices=[*TARGETS, "all"])
@@ -82,7 +82,8 @@ def guided(name: str, count: int, folder: Path | None) -> int:
     """Let atheris choose cases by what code they reach; it ends the process at the first escape."""
     import atheris  # type: ignore[import-not-found]
 
-    from tests.fuzz.targets import CORPUS, TARGETS
+    from tests.fuzz.every_target import TARGETS
+    from tests.fuzz.targets import CORPUS
 
     target = TARGETS[name]
     instrument(atheris)

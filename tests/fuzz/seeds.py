@@ -8,17 +8,9 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
-from streamsvm.branches.challenges.record import Challenge, Ended, Span, encode_challenge
-from streamsvm.branches.history.erased import Erased, encode_erased
-from streamsvm.branches.history.forgotten import Listed
-from streamsvm.branches.history.forgotten import encode as encode_forgotten
-from streamsvm.branches.history.store import Identity
-from streamsvm.branches.history.stretches import archived
-from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, Part, place
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest import dead_letter as deadletter
@@ -51,6 +43,7 @@ from tests.codec.test_points import BAD
 from tests.features.recipes import payment
 from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
 from tests.golden.model import KINDS, path_of
+from tests.plugged import of_branches
 from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = [
@@ -162,7 +155,6 @@ def corpora() -> dict[str, list[bytes]]:
         build={"numpy": "2"},
         links=(),
     )
-    erased = Erased(topic="t", topic_id="i", incarnation=2, continues=1, rows=((0, 5, 0, 3), (1, 9, 2, 4)))
     get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
     return {
         "json": [*GOOD * 6, *(value for value, _ in BAD if value and len(value) < 500)],
@@ -188,18 +180,15 @@ def corpora() -> dict[str, list[bytes]]:
         "label": [b'{"id": "a", "y": 1}', b'[{"id": 7, "y": -1}, {"y": 1}]', b"-1", b'{"y": 1, "more": {"id": []}}'],
         "checkpoint": [path.read_bytes() for path in sorted(GOLDEN.glob("checkpoint-1-*.ssvm"))],
         "state-record": state_records(),
-        "archive": archives(),
         "score": scores(),
         "version-headers": version_headers(),
-        "coresets": coresets(),
-        "challenge": challenges(),
-        "erased": [encode_erased(erased)],
         "http": [
             get,
             b"GET /healthz HTTP/1.0\r\n\r\n",
             b"GET /\n\n",
             b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
         ],
+        **{name: make() for found in of_branches("fuzzed", "CORPORA") for name, make in found.items()},
     }
 
 
@@ -222,48 +211,6 @@ def version_headers() -> list[bytes]:
     }
     lines = [name.encode() + b":" + content for name, content in told.items()]
     return [b"\n".join(lines) + b"\n\nm@7", b"\n".join(lines[1:]) + b"\n\nm@12"]
-
-
-def coresets() -> list[bytes]:
-    """Return records of a partition of the coresets topic: of each its headers, and its key and value below them."""
-    config = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-3), seed=11)
-    opening = Opening(
-        format=FORMAT, name="m", incarnation=1, topic="t", topic_id="i", partition=1, base=(0, 0),
-        configuration={"of": "a test"}, configuration_sha256=config.sha256(),
-    )  # fmt: skip
-    where = place(Position(7, 2))
-    rest = Part(f"l/{where}#{'ab' * 32}", 3)
-    manifest = Manifest(position=(7, 2), rows=9, buckets=(), rest=rest, newest=None)
-    records = [
-        (b"", opening.key, opening.encode()),
-        (b"", f"{opening.prefix}{rest.name}/0".encode(), b"xyz"),
-        (b"watermark:9\nread_to:8", f"{opening.prefix}{manifest.key}".encode(), manifest.encode()),
-    ]
-    cases = [headers + b"\n\n" + key + b"\n" + value for headers, key, value in records]
-    return [b"\n---\n".join(cases), cases[0], b"\n---\n".join([cases[0], cases[2], b"\n\n" + opening.key])]
-
-
-def challenges() -> list[bytes]:
-    """Return a challenge that is open, and one that ended."""
-    alias, spans = Alias(7, "ab" * 32, 12), (Span(0, 3, 9),)
-    one = Challenge(
-        number=2, alpha=0.01, spent=0.02, challenger=alias, champion=alias, figure="auc", labels=500, costs=None,
-        since_ms=5, wait_ms=7, scores_topic="s", scored_topic="p", labels_topic="l", scores=spans, told=spans,
-    )  # fmt: skip
-    over = Ended(
-        outcome="worse", labels=5, terms=5, unpaired=0, champion=0.5, challenger=0.25, difference=-0.25, low=-0.5,
-        high=0.125, evidence=0.5, against=1.5, scores=spans, told=spans, time_ms=9,
-    )  # fmt: skip
-    return [encode_challenge(one), encode_challenge(msgspec.structs.replace(one, ended=over))]
-
-
-def archives() -> list[bytes]:
-    """Return what says of what an archive is, and lists of rows that it must not remember."""
-    model = ModelConfig(points=PointsConfig(dimension=DIMENSION), svm=SvmConfig(alpha=1e-3), seed=11)
-    config = archived(model, leaf_rows=16, span_rows=64, bucket_points=12)
-    identity = Identity(name="m", topic="t", topic_id="i", config=config, base={0: Position(0), 3: Position(5, 2)})
-    rows = {0: frozenset([Position(3), Position(7, 2)]), 2: frozenset([Position(1 << 40)])}
-    return [identity.encode(), encode_forgotten(Listed(rows, "ab" * 32)), b"{}"]
 
 
 def state_records() -> list[bytes]:

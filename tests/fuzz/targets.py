@@ -1,4 +1,4 @@
-"""What is fed with cases: each reader of foreign bytes, with what it may answer and what a reference says of the same.
+"""What is fed with cases: each reader of foreign bytes of the trunk, what it may answer, what a reference says.
 
 A target's `look` returns a word for what became of each of a few cases, for the counts. Whatever it raises is an
 *escape*: an error that the reader may not raise, or an `AssertionError` where reader and reference differ.
@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
 from pathlib import Path
@@ -29,8 +29,6 @@ import numpy as np
 import pyarrow as pa
 from prometheus_client import CollectorRegistry
 
-from consumers.branches.challenges.reading import runs_of
-from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from consumers.host.runtime import Health
 from consumers.host.web.access import Access
 from consumers.host.web.connections import HttpConnection, Phase
@@ -40,14 +38,6 @@ from consumers.page.past import _offset_of_parent
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
 from streamsvm import places
-from streamsvm.branches.challenges.record import decode_challenge
-from streamsvm.branches.challenges.score_records import ScoreDecoder
-from streamsvm.branches.challenges.served import ServedLabels, served
-from streamsvm.branches.events.event_records import EventRecords
-from streamsvm.branches.history import forgotten
-from streamsvm.branches.history.erased import decode_erased
-from streamsvm.branches.history.store import Identity
-from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
 from streamsvm.config import PointsConfig, PointsFormat, points_of
@@ -73,7 +63,6 @@ from streamsvm.model import certified, deciles_header, skill_header
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from streamsvm.model.version import version_number
-from streamsvm.points import Position
 from streamsvm.registry.anchoring import _offset
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
@@ -266,7 +255,8 @@ def _compare(found: list[Row], expected: list[Row] | None, certain: bool) -> Non
         assert all(row in (None, other) for row, other in pairs), f"decoded {found}, the reference says {expected}"
 
 
-def _messages(look: Callable[[bytes], str]) -> Callable[[Sequence[bytes]], list[str]]:
+def messages(look: Callable[[bytes], str]) -> Callable[[Sequence[bytes]], list[str]]:
+    """Look at one message after the other."""
     return lambda values: [look(value) for value in values]
 
 
@@ -537,7 +527,9 @@ def _model(value: bytes) -> str:
     return "accepted"
 
 
-def _plain_record(decode: Callable[[bytes], Any]) -> Callable[[bytes], str]:
+def plain_record(decode: Callable[[bytes], Any]) -> Callable[[bytes], str]:
+    """Look at a record: what it says is what was written, with nothing left out."""
+
     def look(value: bytes) -> str:
         try:
             found = decode(value)
@@ -561,7 +553,7 @@ def _dead_letter(value: bytes) -> str:
     return "accepted"
 
 
-def _headers_of(case: bytes) -> tuple[tuple[tuple[str, bytes], ...], bytes]:
+def headers_of(case: bytes) -> tuple[tuple[tuple[str, bytes], ...], bytes]:
     """Return the headers of a case, its lines up to an empty one, and the rest: its value."""
     head, _, value = case.partition(b"\n\n")
     lines = [line.partition(b":")[::2] for line in head.split(b"\n")]
@@ -580,37 +572,18 @@ def _part(headers: tuple[tuple[str, bytes], ...]) -> Part:
 
 
 def _source(case: bytes) -> str:
-    """Read a score of any headers: whatever is made of it fits into the arrays, and the join goes on."""
-    headers, value = _headers_of(case)
+    """Read where a score of any headers says that it comes from: whatever is made of it fits into the arrays."""
+    headers, value = headers_of(case)
     place = places.source_of(headers)
     assert place is None or (0 <= place.partition < 1 << 31 and 0 <= place.offset + 1 < INT64)
     scores_of(value, headers, "points", "m")
     positions_of([_part(headers)], "points")
-    accepted = 0
-    for by in ("place", "id", "record"):
-        record = Record("scores", 0, 1, b"k", value, headers, INT64 - 1, None)
-        found = ScoreDecoder(LABELED, by, "m", "points").decode([record])
-        assert found.left_out or len(found.scores)
-        assert found.unreadable == len(found.named) <= found.left_out
-        runs, nowhere = runs_of([found.scores], {0: (0, 10)})
-        assert sum(map(len, nowhere)) + sum(len(keys) for run in runs for keys in run.keys.values()) == len(
-            found.scores
-        )
-        assert all(0 <= run.begin < run.end <= 10 for run in runs)
-        labels = {
-            0: ServedLabels(
-                time_ms=np.array([INT64 - 1]), last=np.ones(1, np.bool_), keys=[b"a"], sign=np.array([1], np.int8)
-            )
-        }
-        if len(found.scores):
-            served(found.scores, labels, horizon_ms=1_000, early_ms=0, settled=True)
-        accepted += len(found.scores)
-    return "accepted" if accepted else "refused"
+    return "refused" if place is None else "accepted"
 
 
 def _version_headers(case: bytes) -> str:
     """Read what the headers of a version's record tell: each is in its range, or is none."""
-    headers, key = _headers_of(case)
+    headers, key = headers_of(case)
     told = dict(headers)
     number, incarnation = version_number(key, "m"), incarnation_in(told)
     record = Record("models", 0, 1, key, b"", headers, INT64 - 1, None)
@@ -621,29 +594,6 @@ def _version_headers(case: bytes) -> str:
     assert published is None or places.time_of(published) is None or math.isfinite(published)
     found = [skill_header.decode(headers), certified.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
     return "accepted" if any(one is not None for one in (number, incarnation, parent, published, *found)) else "refused"
-
-
-def _coresets(case: bytes) -> str:
-    """Read records of the coresets topic, each with a key, headers and a value, behind an opening and before it."""
-    records = []
-    for one in case.split(b"\n---\n"):
-        headers, rest = _headers_of(one)
-        key, gone, value = rest.partition(b"\n")
-        told = told_of(Record("c", 0, 1, key, value, headers, None, None))
-        numbers = (number_of(told, READ_TO), number_of(told, WATERMARK))
-        assert all(number is None or 0 <= number < INT64 - 1 for number in numbers)
-        records.append((key, value if gone else None, told))
-    words = set()
-    for order in (records, records[::-1]):
-        found = PartitionLog("m", 1, 2)
-        for offset, record in enumerate(order):
-            found.feed(offset, *record)
-        complete = found.highest(100)
-        assert complete is None or complete.manifest.at <= Position(100)
-        found.garbage()
-        found.rest().feed(0, *order[0])
-        words.add("accepted" if found.opening is not None or found.claimed()[0] else "refused")
-    return "accepted" if "accepted" in words else "refused"
 
 
 class _OfLabels(NamedTuple):
@@ -681,21 +631,6 @@ def _checkpoint(value: bytes) -> str:
         assert again.keys() == snapshot.keys() if isinstance(snapshot, Mapping) else type(again) is type(snapshot)
         return "accepted"
     return "refused"
-
-
-def _archive(value: bytes) -> str:
-    """Read what says of what an archive is, and the list of rows that it must not remember."""
-    found = "refused"
-    with suppress(CorruptCheckpoint):
-        identity = Identity.decode(value)
-        assert Identity.decode(identity.encode()) == identity
-        found = "accepted"
-    with suppress(CorruptCheckpoint):
-        listed = forgotten.decode(value)
-        kept = {partition: own for partition, own in listed.rows.items() if own}
-        assert forgotten.decode(forgotten.encode(listed)) == replace(listed, rows=kept)
-        found = "accepted"
-    return found
 
 
 def _state_record(value: bytes) -> str:
@@ -985,26 +920,22 @@ if INSTALLED:
     RECORDS["event-protobuf"] = (EVENT_BINARY_WORDS, _records((), _events_of_protobuf, way=Way("protobuf")), ())
 MESSAGES: Final = {
     "model": (MODEL_WORDS, _model),
-    "alias": (MODEL_WORDS, _plain_record(decode_alias)),
-    "head": (MODEL_WORDS, _plain_record(decode_head)),
-    "owner": (MODEL_WORDS, _plain_record(decode_owner)),
-    "retired": (MODEL_WORDS, _plain_record(decode_retired)),
+    "alias": (MODEL_WORDS, plain_record(decode_alias)),
+    "head": (MODEL_WORDS, plain_record(decode_head)),
+    "owner": (MODEL_WORDS, plain_record(decode_owner)),
+    "retired": (MODEL_WORDS, plain_record(decode_retired)),
     "letter": (LETTER_WORDS, _dead_letter),
     "label": (JSON_WORDS, _labels),
     "score": ((*JSON_WORDS, *HEADER_WORDS), _source),
     "version-headers": ((*MODEL_WORDS, *HEADER_WORDS), _version_headers),
-    "coresets": ((*MODEL_WORDS, *HEADER_WORDS), _coresets),
-    "challenge": (MODEL_WORDS, _plain_record(decode_challenge)),
-    "erased": (MODEL_WORDS, _plain_record(decode_erased)),
     "checkpoint": ((*BINARY_WORDS, *MODEL_WORDS), _checkpoint),
     "state-record": ((*BINARY_WORDS, *MODEL_WORDS), _state_record),
-    "archive": (MODEL_WORDS, _archive),
     "http": (HTTP_WORDS, _http),
 }
-TARGETS: Final = {
+OWN: Final = {
     name: Target(name, kept(name, *(GOLDEN / file for file in files)), words, look)
     for name, (words, look, files) in RECORDS.items()
-} | {name: Target(name, kept(name), words, _messages(look)) for name, (words, look) in MESSAGES.items()}
+} | {name: Target(name, kept(name), words, messages(look)) for name, (words, look) in MESSAGES.items()}
 
 with suppress(AttributeError):
     sys.set_int_max_str_digits(INTEGER_DIGITS)

@@ -20,9 +20,10 @@ from streamsvm.ingest import arrow, arrow_stream, avro, json_rows
 from streamsvm.ingest import decoder as points
 from streamsvm.ingest.row import Point
 from streamsvm.model import message as model_codec
+from tests.fuzz.every_target import TARGETS
 from tests.fuzz.running import MOST_KEPT, Found, run
 from tests.fuzz.seeds import corpora
-from tests.fuzz.targets import CORPUS, TARGETS, Target, _compare
+from tests.fuzz.targets import CORPUS, Target, _compare
 
 COUNTS = {
     "json": 4_000,

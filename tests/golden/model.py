@@ -13,9 +13,6 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from streamsvm.branches.history.built_part import Built, BuiltOf
-from streamsvm.branches.history.refined_part import Refined
-from streamsvm.branches.late_labels.labels_part import LabelsLog
 from streamsvm.choices import Multiclass
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
@@ -35,6 +32,7 @@ from streamsvm.model.version import (
     StreamSummary,
     Version,
 )
+from tests.plugged import of_branches
 
 HERE: Final = Path(__file__).parent
 KERNELS: Final = ("linear", "rbf")
@@ -131,18 +129,7 @@ def _in_half(version: Version) -> Version:
 
 def _whole(version: Version) -> Lineage:
     """Return a lineage with everything that a lineage may have, even what no one version has together."""
-    cut = version.lineage.cut
-    parts = tuple(
-        BuiltOf(
-            partition=one.partition,
-            start=(begun.offset, begun.row),
-            end=(one.offset, one.row),
-            level=0,
-            first_row=0,
-            sha256="",
-        )
-        for begun, one in zip(version.lineage.base, cut, strict=True)
-    )
+    facts = [make(version.lineage) for found in of_branches("golden", "FACTS") for make in found.values()]
     return msgspec.structs.replace(
         version.lineage,
         memory=Memory(
@@ -151,23 +138,7 @@ def _whole(version: Version) -> Lineage:
                 HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
             ),
         ),
-        facts=(
-            Built(
-                model="clicks",
-                erased="0e" * 32,
-                parts=parts,
-                leaf_rows=10,
-                span_rows=80,
-                bucket_points=20,
-                since_ms=None,
-                until_ms=1_700_000_000_000,
-                without_ms=((1_600_000_000_000, 1_600_000_001_000),),
-                exact=False,
-                forgotten=((0, 12, 0),),
-            ),
-            LabelsLog(topic="labels", topic_id="", cut=cut, base=version.lineage.base),
-            Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2),
-        ),
+        facts=tuple(sorted(facts, key=lambda fact: type(fact).__name__)),
     )
 
 

@@ -31,7 +31,7 @@ from streamsvm.ingest import scored as scores_codec
 from streamsvm.joining import log_time
 from streamsvm.kafka import Message, Publisher, Subscription
 from tests.faults import altered, planted
-from tests.faults.planted import wrap
+from tests.faults.wrapping import wrap
 
 WINDOW_S: Final = 0.02
 """How much longer a defect leaves open the moment at which it can be hit; without that it takes more kills."""

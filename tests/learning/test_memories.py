@@ -27,7 +27,7 @@ def nothing_plugged_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def made(kind: MemoryKind, monkeypatch: pytest.MonkeyPatch) -> object:
     monkeypatch.setattr(kinds, "plugged", lambda socket, _: (kind,))
     kinds.memory_kinds.cache_clear()
-    config = ModelConfig(points=PointsConfig(dimension=2), coreset=CoresetConfig(memory="window", window_points=20_000))
+    config = ModelConfig(points=PointsConfig(dimension=2), coreset=CoresetConfig(memory="adaptive"))
     try:
         return memory_of(0, config, task_of(config))
     finally:
@@ -38,17 +38,17 @@ def made(kind: MemoryKind, monkeypatch: pytest.MonkeyPatch) -> object:
 def test_a_memory_that_is_not_plugged_in_is_refused_by_name() -> None:
     """Where it would be made, and where settings are read; everything else goes on."""
     assert memory_kind("all").name == "all"
-    with pytest.raises(ValueError, match=r"coreset\.memory = window is not available in this build\. Available: all"):
-        memory_kind("window")
+    with pytest.raises(ValueError, match=r"coreset\.memory = adaptive is not available in this build\. Available: all"):
+        memory_kind("adaptive")
     given = {"points": {"dimension": 2}, "input": {"topic": "t"}}
     Settings.model_validate(given)
-    with pytest.raises(ValidationError, match=r"coreset\.memory = window is not available"):
-        Settings.model_validate({**given, "coreset": {"memory": "window", "window_points": 20_000}})
+    with pytest.raises(ValidationError, match=r"coreset\.memory = adaptive is not available"):
+        Settings.model_validate({**given, "coreset": {"memory": "adaptive"}})
 
 
 def test_the_memory_of_a_configuration_is_what_is_plugged_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever class stands at the name, if it is one of memories."""
-    found = made(MemoryKind("window", "streamsvm.learning.memories:EverythingKept"), monkeypatch)
+    found = made(MemoryKind("adaptive", "streamsvm.learning.memories:EverythingKept"), monkeypatch)
     assert isinstance(found, EverythingKept)
     with pytest.raises(TypeError, match=r"streamsvm\.config:ModelConfig is not a memory"):
-        made(MemoryKind("window", "streamsvm.config:ModelConfig"), monkeypatch)
+        made(MemoryKind("adaptive", "streamsvm.config:ModelConfig"), monkeypatch)

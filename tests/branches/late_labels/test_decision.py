@@ -13,7 +13,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.delivery import Resume, reads_on
 from streamsvm.errors import StateError
 from streamsvm.points import Position
-from tests.golden.checkpoint import with_join
+from tests.branches.late_labels.golden import with_join
 from tests.test_delivery import decide, present, saved
 
 LABELS = LabelsPresent("labels", "of labels", {0: (0, 50)})

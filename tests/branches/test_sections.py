@@ -17,7 +17,7 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.sections import Options, Section, extended, find_section, section
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,59 @@
+"""Scores and labels whose topics are deleted and made again."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from consumers.branches.challenges.following import Follower
+from consumers.branches.challenges.reading import logs_of, read_served
+from consumers.settings import Settings
+from streamsvm.ingest.decoder import encode
+from streamsvm.kafka import Cluster, Connection, Recreated
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_identity import WAY_OUT, AtTheQuestion, asking_always, recreate
+from tests.consumers.test_scorer import Running as Scoring
+from tests.consumers.trainers import produce
+from tests.test_subscriber import eventually
+
+pytestmark = pytest.mark.real_broker
+
+
+@pytest.fixture
+def connection(real_broker: TestBroker) -> Connection:
+    return real_broker.connection
+
+
+@pytest.fixture
+def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    return asking_always(connection, monkeypatch)
+
+
+@pytest.mark.parametrize("which", ["scores", "labels"])
+def test_scores_and_labels_are_not_joined_across_two_logs(
+    connection: Connection, scored: Settings, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    """Neither all at once, nor as a challenge follows them."""
+    points_topic = scored.scoring.topic
+    settings = Settings.model_validate(
+        scored.model_dump(exclude={"features", "events"})
+        | {"points": {"dimension": 2}, "input": {"topic": points_topic}}
+    )
+    produce(connection, points_topic, [encode([1.0, 0.0], 1, id=number) for number in range(20)])
+    with Scoring(settings, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 20, "all are scored")
+    cluster, logs = Cluster(connection), logs_of(settings)
+    topic = getattr(logs, which)
+    follower = Follower(cluster, logs, dict.fromkeys(range(4), 0), {})
+    with closing(follower):
+        eventually(lambda: follower.read(100) >= 0 and follower.scored == 20, "the scores are read")
+        eventually(follower.read_labels, "their labels are read")
+        assert len(follower.joined()) == 20
+        assert len(read_served(cluster, settings).served) == 20
+        question = AtTheQuestion(monkeypatch, topic, lambda: recreate(connection, topic, partitions=4))
+        question.armed = True
+        with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
+            read_served(cluster, settings)
+        with pytest.raises(Recreated, match=f"{topic} {WAY_OUT}"):
+            follower.joined()

@@ -38,6 +38,7 @@ from consumers.page.past import _offset_of_parent
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
 from streamsvm import places
+from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
 from streamsvm.config import PointsConfig, PointsFormat, points_of

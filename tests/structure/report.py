@@ -52,14 +52,9 @@ def measures(tree: Tree) -> list[Measure]:
 def learning_lines(tree: Tree) -> dict[str, int]:
     """Return the lines of each module that one must know to change learning or publishing.
 
-    These are the trunk's without `BESIDE`, and without the files that belong to a branch that has no folder yet.
+    These are the trunk's without `BESIDE`: a branch counts until it stands in a folder of its own.
     """
-    apart = {name for branch in spread.WORDS for name in spread.own_files(tree, branch)}
-    return {
-        module.path.as_posix(): module.lines
-        for module in tree.trunk
-        if module.name not in apart and not module.matches(BESIDE)
-    }
+    return {module.path.as_posix(): module.lines for module in tree.trunk if not module.matches(BESIDE)}
 
 
 def _size(tree: Tree) -> list[Measure]:

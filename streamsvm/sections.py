@@ -55,6 +55,45 @@ class MemoryLength(Section):
         return None
 
 
+class KernelSizes(Section):
+    """What options of screens of kernel machines say of sizes. Here: there are none, and an RBF machine is a small one.
+
+    A branch overrides it in its mixin, which stands before this class.
+    """
+
+    def kernel_choice(self) -> dict[str, object]:
+        """Return the option that decides whether there are such screens, as it is."""
+        return {}
+
+    def kernel_axes(self) -> dict[str, object]:
+        """Return what the table of combinations must know of them, by option."""
+        return {}
+
+    @property
+    def kernel_option(self) -> str:
+        """The option that gives them; empty where there are none."""
+        return ""
+
+    def kernel_defaults(self, kernel: str) -> dict[str, object]:
+        """Return what follows for a kernel of two labels where it is not given; nothing if none are the default."""
+        del kernel
+        return {}
+
+    def kernel_rules(self) -> dict[str, object]:
+        """Return the options from which sizes follow where there are such screens."""
+        return {}
+
+    def kernel_leaf(self, points: int) -> int | None:
+        """Return the leaf of a chain of so many points where neither leaf nor bucket is given; None: no other one."""
+        del points
+        return None
+
+    def kernel_bytes(self, reduced: int, dimension: int, point_bytes: int) -> int | None:
+        """Return the bytes of a reduction of so many points and its pilot; None: as those of a linear machine."""
+        del reduced, dimension, point_bytes
+        return None
+
+
 SectionType = TypeVar("SectionType", bound=Section)
 Holder = TypeVar("Holder", bound=BaseModel)
 Kind = TypeVar("Kind", bound=BaseModel)

@@ -233,8 +233,7 @@ _EVENTS: Final = "Events, features and formats"
 _MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
-_SMALL: Final = "Landmarks and precision"
-_WORKERS: Final = "Workers and coresets"
+SMALL: Final = "Landmarks and precision"
 _ARCHIVE: Final = "Archive"
 _ERASURE: Final = "Erasure"
 _BOUNDS: Final = "Bounds and certificates"
@@ -247,7 +246,6 @@ _COMMANDS: Final = "Other commands"
 _ONE_VALUE: Final = "a threshold is of one decision value"
 _NO_VECTORS: Final = "a linear machine has no support vectors"
 _OWN_ROWS: Final = "where rows are forgotten, a bucket depends on its own rows alone"
-_ONE_PROCESS: Final = "where each cut falls is known in one process only"
 _RECORDED: Final = "the archive records rows as one process learns them"
 _PASSED_OVER: Final = "only one process with labels in the records can pass over erased rows"
 _AUDITED: Final = "it is fitted to the audit sample"
@@ -256,7 +254,7 @@ _MORE_AUDIT: Final = (
     "{feature}."
 )
 _ONE_OF_TWO: Final = "Give only one of the two."
-_REMOVE: Final = "Remove {feature}."
+REMOVE: Final = "Remove {feature}."
 
 
 def _events() -> Iterator[Row]:
@@ -317,7 +315,7 @@ def _machine() -> Iterator[Row]:
         feature=given("svm.multiclass"),
         without=TWO_LABELS,
         why="it is for more than two labels",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
 
@@ -391,7 +389,7 @@ def _goal() -> Iterator[Row]:
         feature=given("svm.tune_gammas"),
         without=equal("svm.kernel", "linear"),
         why="the linear kernel has no gamma",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
 
@@ -418,7 +416,7 @@ def _structure() -> Iterator[Row]:
         feature=given("coreset.buckets"),
         without=other("coreset.structure", "tree"),
         why="it is the rule of a tree",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
     yield Row(
@@ -426,7 +424,7 @@ def _structure() -> Iterator[Row]:
         feature=given("coreset.buckets"),
         without=other("coreset.reducer", "calibrated"),
         why="buckets merge so by the pilot of `calibrated`",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="nature",
     )
     instead = {
@@ -483,35 +481,17 @@ def _structure() -> Iterator[Row]:
 
 
 def _small() -> Iterator[Row]:
-    landmarks = given("coreset.landmarks")
-    without: tuple[tuple[Term, str, Kind], ...] = (
-        (MORE_LABELS, "one pilot of two labels is written down over landmarks", "not built"),
-        (other("svm.kernel", "rbf"), "landmarks stand for the support vectors of an RBF pilot", "nature"),
-        (other("coreset.reducer", "calibrated"), "only `calibrated` has a pilot", "nature"),
-        (other("coreset.structure", "chain"), "leaves are screened by landmarks in a chain only", "not built"),
-        (other("coreset.memory", "all"), "leaves are screened by landmarks where nothing is forgotten", "not built"),
-    )
-    for term, why, kind in without:
-        yield Row(axis=_SMALL, feature=landmarks, without=term, why=why, remedy=_REMOVE, kind=kind)
-    yield Row(
-        axis=_SMALL,
-        feature=given("coreset.leaf_parts"),
-        without=missing("coreset.landmarks"),
-        why="it is the size of a leaf that is screened by landmarks",
-        remedy=_REMOVE,
-        kind="nature",
-    )
     for term in (given("svm.landmarks"), equal("svm.precision", "half"), given("svm.round_first")):
         yield Row(
-            axis=_SMALL,
+            axis=SMALL,
             feature=term,
             without=equal("svm.kernel", "linear"),
             why=_NO_VECTORS,
-            remedy=_REMOVE,
+            remedy=REMOVE,
             kind="nature",
         )
     yield Row(
-        axis=_SMALL,
+        axis=SMALL,
         feature=given("svm.round_first"),
         without=equal("svm.precision", "double"),
         why="points are rounded to half precision",
@@ -519,45 +499,13 @@ def _small() -> Iterator[Row]:
         kind="nature",
     )
     yield Row(
-        axis=_SMALL,
+        axis=SMALL,
         feature=equal("svm.precision", "half"),
         without=MORE_LABELS,
         why="machines of more than two labels are published in double precision only",
-        remedy=_REMOVE,
+        remedy=REMOVE,
         kind="not built",
     )
-
-
-def _workers() -> Iterator[Row]:
-    for term, remedy in (
-        (above("training.workers", 1), "Give training.policy = latest, or training.workers = 1."),
-        (given("training.from_coresets"), "Give training.policy = latest, or leave out {without}."),
-    ):
-        yield Row(
-            axis=_WORKERS,
-            feature=equal("training.policy", "every"),
-            without=term,
-            why=_ONE_PROCESS,
-            remedy=remedy,
-            kind="nature",
-        )
-    yield Row(
-        axis=_WORKERS,
-        feature=given("training.from_coresets"),
-        without=above("training.workers", 1),
-        why="either workers of this trainer learn, or those of `streamsvm worker`",
-        remedy=_ONE_OF_TWO,
-        kind="nature",
-    )
-    for first, second in (("worker.ordinal", "worker.of"), ("worker.of", "worker.ordinal")):
-        yield Row(
-            axis=_WORKERS,
-            feature=given(first),
-            without=missing(second),
-            why="a worker owns the partitions p with p mod `of` = `ordinal`",
-            remedy="Give {without}, or remove {feature}.",
-            kind="nature",
-        )
 
 
 def _archive() -> Iterator[Row]:
@@ -622,7 +570,7 @@ def _bounds() -> Iterator[Row]:
             feature=given("coreset.totals"),
             without=term,
             why=why,
-            remedy=_REMOVE,
+            remedy=REMOVE,
             kind=kind,
             refused=False,
         )
@@ -850,7 +798,6 @@ _OWN: Final[tuple[Callable[[], Iterator[Row]], ...]] = (
     _goal,
     _structure,
     _small,
-    _workers,
     _archive,
     _erasure,
     _bounds,

@@ -514,11 +514,12 @@ def test_a_name_of_a_room_and_a_private_use_would_be_found(tmp_path: Path) -> No
     assert names_of_a_room("streamsvm.coreset.planted", planted) == {"papers"}
     assert names_of_a_room("streamsvm.papers.planted", planted) == set()
     assert private_to_others(planted) == {"_hidden", "_hold"}
-    planted.write_text(
+    other = tmp_path / "other.py"
+    other.write_text(
         "from streamsvm.svm.block.descent import BlockDescent\n"
         "class A(BlockDescent):\n    def b(self):\n        return self._crowded_ns, self._gap, self._n_support\n"
     )
-    assert private_to_others(planted, BASES["drop_in"]) == {"_crowded_ns"}
+    assert private_to_others(other, BASES["drop_in"]) == {"_crowded_ns"}
 
 
 TRAINED: str = """

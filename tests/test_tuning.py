@@ -43,10 +43,15 @@ def cut_of(points: Points, rows: int | None = None, labels: int = 2) -> Cut:
     )
 
 
+def coreset_of(**sizes: int) -> CoresetConfig:
+    """Return a section without landmarks, whose grid is another one."""
+    return CoresetConfig.model_validate({"landmarks": None, **sizes})
+
+
 def config_of(points: Points, coreset: CoresetConfig | None = None, **svm: object) -> ModelConfig:
     return ModelConfig(
         points=PointsConfig(dimension=points.dimension),
-        coreset=coreset or CoresetConfig(leaf_rows=100, bucket_points=50, landmarks=None),
+        coreset=coreset or coreset_of(leaf_rows=100, bucket_points=50),
         svm=SvmConfig(**{"tune": "auto", "alpha": 1e-3, **svm}),
         seed=5,
     )
@@ -203,7 +208,7 @@ def test_the_same_cut_gives_the_same_bits() -> None:
 def test_a_large_training_set_is_reduced_first() -> None:
     """Only `tune_points` points are dealt, with the weight of all of them, and the choice is about as good."""
     points = ring(2_000)
-    coreset = CoresetConfig(leaf_rows=2_000, bucket_points=1_000, train_points=2_000, landmarks=None)
+    coreset = coreset_of(leaf_rows=2_000, bucket_points=1_000, train_points=2_000)
     whole = tune(cut_of(points), config_of(points, coreset, kernel="rbf"))
     config = config_of(points, coreset, kernel="rbf", tune_points=300)
     summary = tuning._summary(cut_of(points), config, TwoClasses(), np.random.default_rng(0))

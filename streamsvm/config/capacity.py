@@ -55,8 +55,9 @@ def largest_bytes(config: CoresetOptions, points: PointsConfig) -> int:
     held += buckets * (16 * points.dimension + config.BUCKET_BYTES)
     held += _class_screen_bytes(config, points)
     width = points.dimension + 1
-    if config.landmarks is not None:
-        return held + _landmark_bytes(config, points) + _cut_bytes(config, points, audited)
+    of_kernel = config.kernel_bytes(reduced_points(config), points.dimension, points.point_bytes)
+    if of_kernel is not None:
+        return held + of_kernel + _cut_bytes(config, points, audited)
     numbers = config.WORKING_NUMBERS + (0 if points.classes == 2 else config.WORKING_NUMBERS_A_CLASS * points.classes)
     working = 8 * reduced_points(config) * (config.WORKING_COPIES * width + numbers)
     working += 8 * config.WORKING_SQUARES * width**2
@@ -75,12 +76,3 @@ def _class_screen_bytes(config: CoresetOptions, points: PointsConfig) -> int:
 def _cut_bytes(config: CoresetOptions, points: PointsConfig, audited: int) -> int:
     held = coreset_points(config)
     return (held + min(held, config.train_points) + audited) * points.point_bytes
-
-
-def _landmark_bytes(config: CoresetOptions, points: PointsConfig) -> int:
-    """Return the bytes of a reduction and its pilot: all points are copied once, and few of them are scaled."""
-    reduced, landmarks = reduced_points(config), config.landmarks or 0
-    few, width = min(reduced, config.PILOT_POINTS), points.dimension + 1
-    pilot = 8 * few * (config.WORKING_COPIES * width + config.WORKING_NUMBERS)
-    pilot += 8 * landmarks * (2 * config.PILOT_ROWS_AT_ONCE + config.WORKING_SQUARES * landmarks)
-    return reduced * (points.point_bytes + 8 * config.WORKING_NUMBERS) + pilot

@@ -32,10 +32,6 @@ class CoresetConfig(CoresetOptions):
         """
         return sizing.settled(self, points, kernel)
 
-    def may_have_landmarks(self, kernel: str) -> bool:
-        """Tell whether this section can have landmarks with a kernel."""
-        return sizing.may_have_landmarks(self, kernel)
-
     @property
     def dyadic_buckets(self) -> int:
         """The most buckets of a structure that forgets; its span must be settled."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -11,11 +10,11 @@ from streamsvm.algorithms import COUNTER, ReducerName, StructureName, names
 from streamsvm.choices import MemoryName
 from streamsvm.option_texts import none_in_words
 from streamsvm.plugs import said
-from streamsvm.sections import MemoryLength
+from streamsvm.sections import KernelSizes, MemoryLength
 from streamsvm.supports import require
 
 
-class CoresetOptions(MemoryLength):
+class CoresetOptions(MemoryLength, KernelSizes):
     """How a partition's stream is summarised."""
 
     reducer: ReducerName = Field(
@@ -80,24 +79,6 @@ class CoresetOptions(MemoryLength):
         "sooner and take more time. Default: eight leaves of 100 points a feature or more, fewer of smaller leaves "
         "(of 50 points a feature four), at most an eighth of the window or half-life; one leaf where leaves cannot be "
         "screened.",
-    )
-    landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
-        default=None,
-        description="Of `rbf` machines in a `chain` with the reducer `calibrated`: most points by which a pilot is "
-        "written down, so that every row can be asked about. Leaves are then screened as a linear machine's are; where "
-        " more than a third of the weight is active (label noise, hard tables), points are a plain sample of the "
-        "stream. More landmarks screen better and take more time, 1.7 ns a row each. Default for `rbf`: 256; and then "
-        "`memory_bytes` is 64 MB unless a budget, `leaf_rows` or `bucket_points` is given, `max_partitions` 8 and "
-        "`train_points` 100,000 unless they are given. none: pilots of all support vectors, no screening, and the "
-        "defaults of a linear machine.",
-    )
-    leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
-        default=None,
-        description="With landmarks, and sizes that follow from a memory budget: of how many parts of a partition's "
-        "memory its leaf is one; of half as many with more than 50,000 points. An open leaf is empty by half on "
-        "average, so a larger one leaves fewer points to learn from; a smaller one is sealed more often, which takes "
-        "time. A pilot then serves until the stream has grown by a half. Default with landmarks: 32. none: 16, "
-        "but 500 points at least, or a quarter of the memory, and a pilot for every four leaves.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -200,33 +181,6 @@ class CoresetOptions(MemoryLength):
     """The bucket's share of a partition's memory in a chain; the rest is the leaf. Measured from 0.3 to 0.85: a larger
     bucket comes nearer to the optimum and loses less on sorted streams; a larger leaf is reduced less often, which
     takes less time."""
-    LANDMARKS: ClassVar[int] = 256
-    """Of a pilot by default. 64 to 512 were measured: below 128 margins of ijcnn1 are too rough."""
-    LANDMARK_DEFAULTS: ClassVar[Mapping[str, int]] = {
-        "max_partitions": 8,
-        "train_points": 100_000,
-        "leaf_parts": 32,
-    }
-    """Of an RBF machine with landmarks: what its solver can train in seconds, and what memory then fits."""
-    LANDMARK_TUNE_POINTS: ClassVar[int] = 10_000
-    """Of `svm.tune_points`, there: nested sizes make so many as cheap as a third of them."""
-    LANDMARK_MEMORY_BYTES: ClassVar[int] = 64_000_000
-    """Its budget where none is given."""
-    LANDMARK_LEAF_PARTS: ClassVar[int] = 16
-    """Parts of its memory of which one is the leaf without `leaf_parts`. Screened leaves hold points as heavy
-    as the bucket's, so that a small leaf wastes nothing; each time one is full, all of the memory is read."""
-    LANDMARK_MANY: ClassVar[int] = 50_000
-    """Points of a partition above which the leaf is twice that part: reading all of the memory takes longer there, and
-    a few per cent of the points are worth less."""
-    LANDMARK_LEAST_LEAF: ClassVar[int] = 500
-    """Points of a leaf, but at most a quarter of the memory: the first leaf bounds the values of later ones. Without
-    `leaf_parts`. Of 1,400 points a quarter was wasted: htru2 with 30 % of the labels flipped lost 0.9 points."""
-    LANDMARK_SMALLEST_LEAF: ClassVar[int] = 32
-    """The same with `leaf_parts`."""
-    PILOT_POINTS: ClassVar[int] = 8_192
-    """Most points on which such a pilot is solved."""
-    PILOT_ROWS_AT_ONCE: ClassVar[int] = 1_024
-    """Of them, those whose kernel values with the landmarks are in memory at once."""
     TREE_POINTS: ClassVar[int] = 700
     """Fewest points of a partition with which a tree is as near to the optimum as a chain; with a quarter of them it is
     3 to 4 times as far from it, and can be farther than a reservoir sample (tests/benchmarks/results/coreset.txt)."""

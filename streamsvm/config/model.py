@@ -98,10 +98,10 @@ class ModelConfig(Section):
     def _settled(self) -> Self:
         object.__setattr__(self, "coreset", self.coreset.settled(self.points, self.svm.kernel))
         object.__setattr__(self, "svm", self.svm.settled(self.points.classes))
-        if self.coreset.landmarks is not None:
+        if self.coreset.kernel_option:
             precision = self.svm.precision if "precision" in self.svm.model_fields_set else "half"
             defaults = {
-                "tune_points": CoresetConfig.LANDMARK_TUNE_POINTS,
+                "tune_points": SvmConfig.NESTED_TUNE_POINTS,
                 "landmarks": SvmConfig.landmarks_by_default(self.points.dimension, precision),
                 "precision": precision,
                 "round_first": precision == "half",

@@ -31,34 +31,12 @@ def settled(config: Options, points: PointsConfig, kernel: str) -> Options:
     """
     if points.classes == 2 and config.class_screening:
         return settled(with_defaults(config, {"class_screening": False}), points, kernel)
-    if config.landmarks is None and points.classes == 2 and _takes_landmarks(config, kernel):
-        return _settled(_with_landmarks(config), points, kernel)
-    own = {f"coreset.{option}": getattr(config, option) for option in ("landmarks", "leaf_parts", "memory")}
+    if points.classes == 2 and (more := config.kernel_defaults(kernel)):
+        return _settled(sized_by_points(with_defaults(config, more).merged_by_one_rule()), points, kernel)
+    own = {**config.kernel_axes(), "coreset.memory": config.memory}
     made_by = {"coreset.reducer": config.reducer, "coreset.structure": config.structure}
     require({**own, **made_by, LABELS: points.classes, "svm.kernel": kernel})
     return _settled(config, points, kernel)
-
-
-def may_have_landmarks(config: CoresetOptions, kernel: str) -> bool:
-    """Tell whether a section can have landmarks with a kernel."""
-    suits = kernel == "rbf" and config.reducer == "calibrated" and config.structure in (None, "chain")
-    return suits and not config.forgets
-
-
-def _takes_landmarks(config: CoresetOptions, kernel: str) -> bool:
-    """Tell whether landmarks are the default here."""
-    not_given = "landmarks" not in config.model_fields_set
-    return not_given and may_have_landmarks(config, kernel) and config.screening > 0.0
-
-
-def _with_landmarks(config: Options) -> Options:
-    """Return a section with landmarks, and what follows from them where it is not given."""
-    given = config.model_fields_set
-    more: dict[str, object] = {name: size for name, size in config.LANDMARK_DEFAULTS.items() if name not in given}
-    more |= {"landmarks": config.LANDMARKS, "structure": "chain"}
-    if given.isdisjoint({"memory_points", "memory_bytes", "leaf_rows", "bucket_points"}):
-        more["memory_bytes"] = config.LANDMARK_MEMORY_BYTES
-    return sized_by_points(with_defaults(config, more).merged_by_one_rule())
 
 
 def _settled(config: Options, points: PointsConfig, kernel: str) -> Options:
@@ -149,18 +127,12 @@ def _sizes_of(config: CoresetOptions, points: int, screens: Screens) -> tuple[in
             audit,
         )
     if config.structure == "chain":
-        if config.landmarks is not None and leaf is None and bucket is None:
-            leaf = _leaf_with_landmarks(config, points)
+        if leaf is None and bucket is None:
+            leaf = config.kernel_leaf(points)
         return memory.chain_sizes(points, config.CHAIN_BUCKET_SHARE, leaf, bucket)
     if config.buckets is not None:
         return memory.tree_sizes(points, config.buckets, leaf, bucket)
     return SIZES[config.merges].of_budget(points, config.fan_in, leaf, bucket)
-
-
-def _leaf_with_landmarks(config: CoresetOptions, points: int) -> int:
-    parts = (config.leaf_parts or config.LANDMARK_LEAF_PARTS) // (2 if points > config.LANDMARK_MANY else 1)
-    least = config.LANDMARK_LEAST_LEAF if config.leaf_parts is None else config.LANDMARK_SMALLEST_LEAF
-    return max(points // parts, min(points // 4, least))
 
 
 def _sized_by_bytes(config: Options, points: PointsConfig, screens: Screens | None = None) -> Options:
@@ -178,7 +150,7 @@ def _sized_by_bytes(config: Options, points: PointsConfig, screens: Screens | No
     most = memory.largest_budget(fits)
     made = of(most) if most is not None else None
     if made is None:
-        more = "" if config.landmarks is None else ", landmarks"
+        more = f", {config.kernel_option}" if config.kernel_option else ""
         raise ValueError(
             f"coreset.memory_bytes = {budget} is too little for coreset.max_partitions = "
             f"{config.max_partitions} and points of {points.dimension} features: the smallest "
@@ -192,9 +164,8 @@ def _sized_by_bytes(config: Options, points: PointsConfig, screens: Screens | No
 def _given_beside_the_budget(config: CoresetOptions) -> dict[str, Any]:
     """Return the options from which sizes follow, but the budget: those that are given, and the structure's."""
     rules = {"structure": config.structure, "buckets": config.buckets, "class_screening": config.class_screening}
-    if config.landmarks is not None:
-        rules |= {name: getattr(config, name) for name in ("landmarks", *config.LANDMARK_DEFAULTS)}
-    return config.model_dump(include=config.model_fields_set - {"memory_bytes", "memory_points"}) | rules
+    given = config.model_dump(include=config.model_fields_set - {"memory_bytes", "memory_points"})
+    return given | rules | config.kernel_rules()
 
 
 def _of_points(

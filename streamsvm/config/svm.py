@@ -179,6 +179,9 @@ class SvmConfig(Section):
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4
     TUNE_FOLDS: ClassVar[int] = 5
+    NESTED_TUNE_POINTS: ClassVar[int] = 10_000
+    """Of `tune_points` where leaves of a kernel machine are screened: nested sizes make so many as cheap as a third of
+    them."""
     MOST_CLASSES_IN_PAIRS: ClassVar[int] = 32
     """Labels up to which there is a machine for each pair by default: 496 machines."""
     FEATURE_BYTES: ClassVar[int] = 250

@@ -30,7 +30,7 @@ from streamsvm.linalg import Float
 
 DELTA: Final = 0.3
 """Half the width over which the kink is smoothed, the delta of `streamsvm.coreset.reducers.calibrated`. A row whose
-margin is 1 + DELTA or more has no influence. It stands here because reducers and landmarks both need it."""
+margin is 1 + DELTA or more has no influence. It stands here because reducers and screens both need it."""
 REACH: Final = 3.0
 """Standard errors of the margin within which the side of a row is in doubt. At 2, eight partitions of ijcnn1 had bands
 too narrow for the optimum of all of them, and lost by it; at 4, they had none, nor had others who gain by it."""

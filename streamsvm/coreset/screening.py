@@ -28,9 +28,8 @@ Above `EXACT_NORM` features the exact influence costs too much, and |H^-1/2 (z, 
 projections (Johnson and Lindenstrauss 1984). The estimate affects how well points are chosen, but not the expectation
 of any weighted sum.
 
-A screen of *landmarks* is that of a kernel machine (`streamsvm.coreset.landmarks`): the margin is that of the machine
-over the landmarks, s has no part for sensitivity, and influence is activity alone, as in a reduction under a kernel
-pilot. Where a pilot is crowded, the screen has no landmarks, s is 1, and a leaf is a plain sample of its rows.
+A screen may be that of a kernel machine, too: what its arrays mean, and so margin and s, is a branch's (`SOCKET`);
+which rows are kept by them, and what is counted, is not.
 
 Sources: Madow 1949 (systematic sampling); Deville and Sarndal 1992; `streamsvm.coreset.reducers.calibrated` for the
 importance.
@@ -38,7 +37,9 @@ importance.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -46,11 +47,9 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.accounting import Account, Accounting, ScreenAccount
 from streamsvm.coreset.band import DELTA, farthest
-from streamsvm.coreset.landmarks import Landmarks, evaluate_landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import (
-    KERNEL_SHARES,
     POINTS_A_CONSTRAINT,
     SHARES,
     label_sums,
@@ -61,8 +60,12 @@ from streamsvm.coreset.row_kernels import label_means
 from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, back_substituted, evaluate, keep, thin
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Features, Points, Signs, Weights
+from streamsvm.sockets import plugged
 
 Mask = NDArray[np.bool_]
+Rows = tuple[Features, Signs, Weights, Mask]
+"""Features, signs, weights, and which rows are valid."""
+SOCKET: Final = "kernel_margins"
 
 ROWS_AT_ONCE: Final = 4_096
 """Number of rows whose margins and shares are in memory at once."""
@@ -80,8 +83,6 @@ SKETCH)."""
 RATE_STEPS: Final = 6
 """Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
 others."""
-MOST_ASKED: Final = 8_192
-"""Most points by which the rate of a screen of landmarks is set."""
 TURNED: Final = 0.005
 """Squared difference of mean hinge gradients, relative to second moments of z, above which a rule may count as
 turned."""
@@ -119,9 +120,8 @@ class Screen:
     reach : float
         Rows with m < 1 + delta and |1 - m| <= reach |(z, 1) projection| are kept; 0: there is no band.
 
-    Of a screen of landmarks, `label_mean` has no rows; `scaling`, `coefficients` (of shape (k,)), `intercept` and
-    `projection` (the places, of shape (d, k)) are those of `Landmarks`; and s is (first + second * activity) * sixth of
-    `terms`. Where points are crowded, k is 0.
+    Of a kernel machine's screen, `label_mean` has no rows; the sixth of `terms` is as here, and what the others mean is
+    known to `KernelMargins`.
     """
 
     rows: int
@@ -135,16 +135,9 @@ class Screen:
     reach: float = 0.0
 
     @property
-    def of_landmarks(self) -> bool:
+    def of_kernel(self) -> bool:
         """Whether it is that of a kernel machine."""
         return not len(self.label_mean)
-
-    @property
-    def landmarks(self) -> Landmarks | None:
-        """The landmarks' machine; None where it has none, or points are crowded."""
-        if not self.of_landmarks or not len(self.coefficients):
-            return None
-        return Landmarks(self.scaling, self.projection, self.coefficients, self.intercept)
 
     def evaluated(self, points: Points) -> tuple[Float, Float, Float]:
         """Return (z, 1), shape (n, d + 1), margins and s."""
@@ -152,6 +145,22 @@ class Screen:
         np.subtract(points.X, self.scaling[0], out=rows[:, :-1])
         rows[:, :-1] *= self.scaling[1]
         return rows, *_shares(points, self)
+
+
+class KernelMargins(ABC):
+    """Evaluates screens of kernel machines."""
+
+    @abstractmethod
+    def evaluate(self, rows: Rows, screen: Screen, margin: Float, share: Float, totals: Float) -> None:
+        """Fill margins and s, shape (n,); add to the totals of `Screened` but the gradient, or to none, of no rows."""
+
+
+@cache
+def _kernel_margins() -> KernelMargins:
+    found = plugged(SOCKET, KernelMargins)  # type: ignore[type-abstract]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} branches evaluate the screens of kernel machines, where one must")
+    return found[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,14 +402,9 @@ def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) 
         penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
     )
     seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
-    for screen in (
-        make_screen(points, pilot, seen, n, n, 2 * n, random),
-        make_landmark_screen(points, replace(pilot, crowded=True), seen, n, n, 2 * n),
-    ):
-        buffer = points.take(np.arange(LEAST_CAPACITY))
-        of_screen = None if accounting is None or screen.of_landmarks else accounting.of_screen
-        condensed = None if of_screen is None else of_screen(screen, points, pilot, n, len(buffer))
-        Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
+    screen, buffer = make_screen(points, pilot, seen, n, n, 2 * n, random), points.take(np.arange(LEAST_CAPACITY))
+    condensed = None if accounting is None else accounting.of_screen(screen, points, pilot, n, len(buffer))
+    Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
 
 
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
@@ -411,7 +415,7 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     observed.reductions += 1
     rows, margin, share = state.current.evaluated(points)
     gradient, active = state.totals[2], margin < 1.0
-    if state.screen.of_landmarks:
+    if state.screen.of_kernel:
         rows, gradient = rows[:, -1:], gradient[:0]
     class_weight = state.screen.terms[:, 5]
     factor = class_weight[(points.y > 0).astype(np.intp)]
@@ -459,7 +463,7 @@ def turned(state: Screened, buckets: Points) -> bool:
     buckets : Points
         The points that `make_screen` was called with.
     """
-    if not state.accepted or state.screen.of_landmarks:  # a kernel's hinge gradient is no vector of features
+    if not state.accepted or state.screen.of_kernel:  # a kernel's hinge gradient is no vector of features
         return False
     class_weight = state.screen.terms[:, 5] / state.screen.terms[:, 5].max()
     rows, margin, _ = state.screen.evaluated(buckets)
@@ -542,45 +546,6 @@ def make_screen(
     return replace(mixed, rate=rate_of(size, expected, TARGET * capacity))
 
 
-def make_landmark_screen(
-    points: Points, pilot: Pilot, seen: Moments, rows: int, accepted: float, capacity: int
-) -> Screen:
-    """Make the screen of a leaf by the landmarks of a pilot; parameters are those of `make_screen`.
-
-    Parameters
-    ----------
-    pilot : Pilot
-        With landmarks, or crowded.
-    """
-    d = points.dimension
-    machine = pilot.landmarks
-    if machine is None:
-        scaling = np.stack([seen.mean, 1.0 / pilot.scale])
-        machine = Landmarks(scaling, np.zeros((d, 0), np.float32), np.zeros(0), 0.0)
-    # Every k-th point says as much of how large shares are as all of them.
-    some = points.take(slice(None, None, -(-len(points) // MOST_ASKED)))
-    blank = Screen(
-        rows=rows,
-        rate=0.0,
-        scaling=machine.scaling,
-        coefficients=machine.coefficients,
-        intercept=machine.intercept,
-        label_mean=np.zeros((0, d)),
-        terms=np.tile([0.0, 1.0, 0.0, 0.0, 0.0, 1.0], (2, 1)),
-        projection=machine.places,
-    )
-    weighed, activity = some.class_weighted(pilot.class_weight).weight, _shares(some, blank)[1]
-    near = 0.0 if pilot.crowded else float(np.einsum("i,i->", activity, weighed) / weighed.sum())
-    terms = np.zeros((2, 6))
-    terms[:, 0] = KERNEL_SHARES[0] if near > 0.0 else 1.0
-    terms[:, 1] = KERNEL_SHARES[1] / near if near > 0.0 else 0.0
-    terms[:, 5] = 1.0 if pilot.crowded else pilot.class_weight
-    label = (some.y > 0).astype(np.intp)
-    share = (terms[label, 0] + terms[label, 1] * activity) * terms[label, 5]
-    expected = some.weight * (accepted / float(some.weight.sum()))
-    return replace(blank, terms=terms, rate=rate_of(share * (seen.weight / seen.count), expected, TARGET * capacity))
-
-
 def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
     """Return `Screen.terms`: Alg. 1's bound for a point of weight 1 and one cluster per label (`direct_bound`)."""
     terms = np.ones((2, 6))
@@ -651,12 +616,9 @@ def _shares(points: Points, screen: Screen, accepted: Mask | None = None) -> tup
     return margin, share
 
 
-def _evaluate(
-    rows: tuple[Features, Signs, Weights, Mask], screen: Screen, margin: Float, share: Float, totals: Float
-) -> None:
+def _evaluate(rows: Rows, screen: Screen, margin: Float, share: Float, totals: Float) -> None:
     """Fill margins and s, and add to the totals, by the screen's kind of machine."""
-    if screen.of_landmarks:
-        machine = screen.scaling, screen.projection, screen.coefficients, screen.intercept
-        evaluate_landmarks(*rows, *machine, screen.terms, margin, share, totals)
+    if screen.of_kernel:
+        _kernel_margins().evaluate(rows, screen, margin, share, totals)
     else:
         evaluate(*rows, *_arrays(screen), margin, share, totals)

@@ -56,6 +56,6 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         raise AttributeError(
             f"{__name__}.{name} is not part of this installation: the folder of streamsvm that has it is missing. "
-            "Install the whole: pip install --force-reinstall streamsvm"
+            "Install the whole: pip uninstall streamsvm, then pip install streamsvm"
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

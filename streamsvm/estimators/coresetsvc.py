@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -548,7 +549,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parts(self) -> None:
         """Refuse an estimator that lacks a part, as one that a pickle was read into by half."""
-        parts = list(CoresetSVC.__init__.__kwdefaults__ or ())
+        parts = list(_PARAMETERS)
         if hasattr(self, "_stream"):
             parts += ["classes_"] if self._stream.columns is not None else ["classes_", "n_features_in_"]
         for name in parts:
@@ -653,7 +654,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # Machines that share a structure have pilots of their own, over all of their support vectors.
         given = {"window_points": self.window_points, "half_life_points": self.half_life_points}
         lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
-        several: dict[str, Any] = {"landmarks": None} if len(self.classes_) > 2 else {}
+        unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(self.classes_) > 2 else {}
         try:
             learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
             own = {"dimension": dimension} if learned is None else points_of(learned)
@@ -670,7 +671,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     train_points=self.train_points,
                     clip_sd=self.clip_sd,
                     max_leverage=self.max_leverage,
-                    **several,
+                    **unscreened,
                     audit_points=min(AUDIT_POINTS, self.memory_points // 10)
                     if goal or self.probability is not None
                     else 0,
@@ -734,6 +735,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise AttributeError("coef_ and intercept_ exist with the linear kernel only")
             w = model.machine.coefficients / model.scaler.scale
             yield w, model.machine.intercept - float(w @ model.scaler.mean)
+
+
+_PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
 
 
 def _is_other_way_round(recipe: Recipe, classes: NDArray[Any]) -> bool:

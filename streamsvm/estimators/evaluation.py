@@ -433,7 +433,7 @@ def cross_validated_probabilities(objective: Objective, method: Method, X: Featu
     ValueError
         If a label has less than five points.
     """
-    gamma: Literal["scale"] | float = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
+    gamma: float | Literal["scale"] = objective.kernel.gamma if isinstance(objective.kernel, RbfKernel) else "scale"
     svm = SvmConfig(C=objective.penalty, kernel=objective.svm.kernel, gamma=gamma, standardize=False)
     judged = CalibratedClassifierCV(_OnAllPoints(svm), method=method, cv=5)
     judged.fit(objective.scaler.transform(objective.points.X), objective.points.y, sample_weight=objective.weight)

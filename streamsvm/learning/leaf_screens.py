@@ -1,6 +1,6 @@
 """The screens of a partition's leaves: whom it asks whether the next leaf is screened, and by what.
 
-Two labels are screened by a linear machine or by landmarks; other kinds are plugged in. A kind says for which
+Two labels are screened by a linear machine; other kinds are plugged in. A kind says for which
 configurations it is there, how much a leaf may span, and makes the screener of a leaf from what is sealed.
 
 Invariant: a screen is a pure function of what is sealed, the configuration and the leaf's name.
@@ -18,10 +18,9 @@ from streamsvm.coreset import screening
 from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener, make_landmark_screen, make_screen
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screener, make_screen
 from streamsvm.coreset.screens import LeafRule, LeafScreener
 from streamsvm.coreset.structure import Extent
-from streamsvm.learning.landmark_pilots import again, seals_a_pilot
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points
@@ -121,13 +120,14 @@ class LinearScreens(LeafScreens):
     def wanted(cls, config: ModelConfig, task: Task) -> bool:
         """Tell whether a linear machine tells two labels apart."""
         fits = config.coreset.leaf_rows >= LEAST_CAPACITY
-        return task.classes == 2 and config.svm.kernel == "linear" and config.coreset.landmarks is None and fits
+        return task.classes == 2 and config.svm.kernel == "linear" and fits
 
     @classmethod
     def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:
-        """See `LeafScreens`; landmarks included."""
-        say("preparing the screening")
-        screening.warm_up(config.points.numpy_dtype, accounting)
+        """See `LeafScreens`."""
+        if config.coreset.screens:
+            say("preparing the screening")
+            screening.warm_up(config.points.numpy_dtype, accounting)
 
     def share(self, points: int) -> float:  # noqa: ARG002
         """Return that of the configuration."""
@@ -149,46 +149,6 @@ class LinearScreens(LeafScreens):
         return Screener.begin(screen, *sealed.leaf, account)
 
 
-class LandmarkScreens(LeafScreens):
-    """By the margin of a few landmarks of an RBF machine; parameters as of `LeafScreens`."""
-
-    least_leaves: ClassVar[int] = 1
-
-    @classmethod
-    def wanted(cls, config: ModelConfig, task: Task) -> bool:  # noqa: ARG003
-        """Tell whether landmarks are configured."""
-        return config.coreset.landmarks is not None and config.coreset.leaf_rows >= LEAST_CAPACITY
-
-    @classmethod
-    def warm_up(cls, config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:
-        """Do nothing: `LinearScreens` does it."""
-
-    def share(self, points: int) -> float:
-        """Return no more than until a leaf's points stand for as many rows as those of the bucket do."""
-        coreset = self._config.coreset
-        if points + coreset.leaf_rows <= coreset.bucket_points:
-            return 0.0  # there is room for a whole leaf
-        return min(coreset.screening, TARGET * coreset.leaf_rows / max(1, points))
-
-    def begun(self, sealed: Sealed) -> Screener | None:
-        """See `LeafScreens`."""
-        points, moments, pilot = sealed.points, sealed.extent.moments, sealed.pilot
-        if pilot is None:
-            pilot = self._task.pilot(points, moments.weight, moments, self._config)
-        if pilot.landmarks is None and not pilot.crowded:
-            return None
-        capacity = self._config.coreset.leaf_rows
-        screen = make_landmark_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity)
-        return Screener.begin(screen, *sealed.leaf)
-
-    def kept_pilot(self, rule: LeafRule | None, sealed: int) -> NodePilot | None:
-        """Let the landmarks of a leaf's own screen serve `seals_a_pilot` seals."""
-        if not isinstance(rule, Screen) or not rule.of_landmarks or not sealed % seals_a_pilot(self._config.coreset):
-            return None
-        landmarks = rule.landmarks
-        return lambda points, weight, seen: again(landmarks, points, weight, seen, self._config)
-
-
 def screens_of(config: ModelConfig, task: Task, accounting: Accounting | None) -> LeafScreens | None:
     """Return the screens of a configuration; None where no leaf is screened."""
     if not config.coreset.screens:
@@ -199,12 +159,10 @@ def screens_of(config: ModelConfig, task: Task, accounting: Accounting | None) -
 def warm_up(config: ModelConfig, accounting: Accounting | None, say: Callable[[str], None]) -> None:
     """Compile, or load from numba's file cache, whatever the screens of a configuration run."""
     for kind in _kinds():
-        if config.coreset.screens or kind not in (LinearScreens, LandmarkScreens):
-            kind.warm_up(config, accounting, say)
+        kind.warm_up(config, accounting, say)
 
 
 def _kinds() -> Iterator[type[LeafScreens]]:
-    yield LandmarkScreens
     yield LinearScreens
     for kind in plugged(SOCKET, type):
         if not issubclass(kind, LeafScreens):

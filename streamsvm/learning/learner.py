@@ -6,6 +6,7 @@ Invariant: a row is learned once however often it is offered.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -105,11 +106,12 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
 def _rehearse(config: ModelConfig) -> None:
     """Send a few rows through a small learner: the rest of what reductions, screens and cuts of its kind compile."""
     own = config.coreset
+    choice: dict[str, Any] = own.kernel_choice()
     coreset = CoresetConfig(
         reducer=own.reducer,
         clusters=own.clusters,
         structure=own.structure,
-        landmarks=own.landmarks,
+        **choice,
         screening=own.screening,
         clip_sd=own.clip_sd,
         max_leverage=own.max_leverage,

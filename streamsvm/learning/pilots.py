@@ -29,6 +29,7 @@ from streamsvm.learning import training
 from streamsvm.model.kernels import LinearKernel, RbfKernel
 from streamsvm.model.machine import Scaler
 from streamsvm.points import Points
+from streamsvm.sockets import plugged
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block import interior_point as interior
 from streamsvm.svm.block.descent import BlockDescent
@@ -44,6 +45,32 @@ MOST_ITERATIONS: Final = 20_000
 """Bound on its iterations; a solver that meets it leaves a lower bound that is lower, and still certified. Where boxes
 are so large that a kernel pilot meets it, margins are rougher, and importance with them; totals are exact all the
 same."""
+
+
+SOCKET: Final = "pilots"
+Solve = Callable[[Points, float, Moments, ModelConfig], Pilot]
+"""Parameters are those of `pilot_for`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePilots:
+    """Other pilots of two labels, as a branch plugs them in.
+
+    Attributes
+    ----------
+    wanted : callable
+        Tells whether a configuration has them.
+    solve : callable
+        Solves one.
+    """
+
+    wanted: Callable[[ModelConfig], bool]
+    solve: Solve
+
+
+def pilots_of(config: ModelConfig) -> Solve:
+    """Return what solves the pilots of two labels."""
+    return next((one.solve for one in plugged(SOCKET, NodePilots) if one.wanted(config)), pilot_for)
 
 
 def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:

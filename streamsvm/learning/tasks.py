@@ -21,8 +21,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot, Reducer, UniformReducer
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer
 from streamsvm.coreset.reducers.multiclass import SharedPilot, SharedReducer
-from streamsvm.learning.landmark_pilots import landmark_pilot
-from streamsvm.learning.pilots import pilot_for
+from streamsvm.learning.pilots import pilot_for, pilots_of
 from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.described import MOST_LABELS
 from streamsvm.model.machine import Model
@@ -110,9 +109,7 @@ class TwoClasses:
 
     def pilot(self, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
         """Solve the node's own problem roughly."""
-        if config.coreset.landmarks is not None:
-            return landmark_pilot(points, weight, seen, config)
-        return pilot_for(points, weight, seen, config)
+        return pilots_of(config)(points, weight, seen, config)
 
     def problems(self, points: Points, seen: Moments) -> tuple[tuple[Points, Moments], ...]:
         """Return the one problem that these are."""

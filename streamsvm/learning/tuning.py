@@ -168,7 +168,7 @@ def tune(cut: Cut, config: ModelConfig, task: Task | None = None) -> Tuned:
     task, random = task or task_of(config), generator(config.seed, Purpose.TUNE, _counter(cut.points))
     with training.limited(config.svm):
         folds = _Folds.of(_summary(cut, config, task, random), cut, config.svm, task, random)
-        nested = config.coreset.landmarks is not None
+        nested = bool(config.coreset.kernel_option)
         if not folds.possible:
             scores: tuple[Score, ...] = ()
         elif nested:

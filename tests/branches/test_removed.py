@@ -19,6 +19,7 @@ REMOVABLE: Final = tuple(sorted({*branches(), *branches(DAEMONS)}))
 OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "challenges": ("output.gate", {"output": {"gate": "shadow"}}),
     "history": ("archive", {"archive": {"directory": "/nowhere"}}),
+    "landmarks": ("coreset.landmarks", {"svm": {"kernel": "rbf"}, "coreset": {"landmarks": 64}}),
     "late_labels": ("labels", {"labels": {"topic": "labels"}}),
     "memories": ("coreset.window_points", {"coreset": {"window_points": 1_000}}),
     "workers": ("training.workers", {"training": {"workers": 2}}),

@@ -550,7 +550,7 @@ def test_a_model_must_fit_the_client_too(settings: Settings, connection: Connect
 def test_a_default_kernel_machine_fits_a_default_broker(settings: Settings, connection: Connection) -> None:
     """One with 64 MB of memory starts and publishes where a topic takes 1 MB; a larger machine is told what fits."""
     default = settings.model_copy(update={"svm": SvmConfig(kernel="rbf"), "coreset": CoresetConfig(audit_points=100)})
-    assert default.models().coreset.memory_bytes == CoresetConfig.LANDMARK_MEMORY_BYTES
+    assert default.models().coreset.memory_bytes == 64_000_000
     limit = {"max.message.bytes": "1000000"}
     Cluster(connection).create([TopicSpec(default.output.models_topic, config=limit)])
     for larger, option in (({"landmarks": None}, r"coreset\.train_points"), ({"landmarks": 90_000}, r"svm\.landmarks")):

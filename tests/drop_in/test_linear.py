@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import re
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import LinearConstraint, minimize
+from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC, LinearSVR
@@ -264,3 +266,34 @@ def test_the_examples_of_the_docstrings() -> None:
     """Both examples say what they print."""
     assert doctest.testmod(linear).attempted > 0
     assert doctest.testmod(linear).failed == 0
+
+
+TOO_LARGE = [
+    (STDALinearSVC(), 1e100),
+    (STDALinearSVC(C=1e10), 1e70),
+    (STDALinearSVC(dual=False, class_weight={0: 1e10}), 1e70),
+    (STDALinearSVR(loss="squared_epsilon_insensitive"), 1e100),
+    (STDALinearSVR(loss="squared_epsilon_insensitive", dual=False, C=1e10), 1e70),
+]
+
+
+@pytest.mark.parametrize(("machine", "size"), TOO_LARGE, ids=str)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_rows_over_which_liblinear_would_not_end_are_refused(machine, size, kind) -> None:
+    """Of a squared loss in the primal: by the largest feature; in units of that they are learned."""
+    X, y = make_classification(300, 4, random_state=0)
+    rows = np.clip(X, -1.0, 1.0)
+    said = f"The largest feature is {size:g} in magnitude, too large for LIBLINEAR's method"
+    with pytest.raises(ValueError, match=re.escape(said)):
+        clone(machine).fit(kind(rows * size), y)
+    assert clone(machine).fit(kind(rows), y).score(rows, y) > 0.3
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "hinge"}, {"dual": True}, {"penalty": "l1"}], ids=str)
+def test_features_whose_squares_are_not_finite_are_refused(options) -> None:
+    """LIBLINEAR would answer with coefficients of 0."""
+    X, y = make_classification(300, 4, random_state=0)
+    with pytest.raises(ValueError, match=r"at most 1e\+100 is supported: scale the features"):
+        STDALinearSVC(**options).fit(X * 1e160, y)
+    with pytest.raises(ValueError, match=r"at most 1e\+100 is supported: scale the features"):
+        STDALinearSVR().fit(X * 1e160, y)

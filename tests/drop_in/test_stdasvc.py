@@ -380,3 +380,12 @@ def test_the_examples_of_the_docstring() -> None:
     """The docstring's example says what it prints."""
     assert doctest.testmod(stdasvc).attempted > 0
     assert doctest.testmod(stdasvc).failed == 0
+
+
+def test_a_callable_kernel_decides_as_its_matrix_does(cancer) -> None:
+    """Its rows have no number of features that could be missing."""
+    X, y = cancer[0][:100], cancer[1][:100]
+    machine = STDASVC(kernel=lambda A, B: A @ B.T).fit(X, y)
+    np.testing.assert_allclose(
+        machine.decision_function(X), STDASVC(kernel="precomputed").fit(X @ X.T, y).decision_function(X @ X.T)
+    )

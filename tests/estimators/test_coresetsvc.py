@@ -585,3 +585,28 @@ def test_the_estimators_load_no_kafka_client() -> None:
     code = "import sys, streamsvm.estimators; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {"confluent_kafka", "streamsvm.kafka"} & set(done.stdout.split())
+
+
+PARTS = ["features", "probability", "memory_points", "classes_", "n_features_in_"]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_pickle_read_by_half_is_named(htru2, part) -> None:
+    """Whoever asks, the part that is missing is named."""
+    X, y = htru2[0][:200], htru2[1][:200]
+    half = pickle.loads(pickle.dumps(CoresetSVC(probability="sigmoid").fit(X, y)))
+    del vars(half)[part]
+    for ask in (half.predict, half.predict_proba, lambda X: half.partial_fit(X, y), lambda _: half.coef_):
+        with pytest.raises(ValueError, match=f"of CoresetSVC was altered: {part} is missing; fit it again"):
+            ask(X)
+
+
+@pytest.mark.parametrize("part", ["learned", "made", "weight"])
+def test_a_state_that_lacks_a_part_is_not_loaded(htru2, part) -> None:
+    """Of the stream, or of its machines."""
+    machine = CoresetSVC().fit(htru2[0][:200], htru2[1][:200])
+    state = machine.__getstate__()
+    for parts in (state["_stream"], state["_stream"]["made"]):
+        parts.pop(part, None)
+    with pytest.raises(ValueError, match=f"the saved state of this CoresetSVC lacks '{part}'"):
+        CoresetSVC.__new__(CoresetSVC).__setstate__(state)

@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning import leaf_screens
-from streamsvm.learning.leaf_screens import LandmarkScreens, LinearScreens, screens_of
+from streamsvm.learning.leaf_screens import LinearScreens, screens_of
 from streamsvm.learning.tasks import task_of
 
 
@@ -26,9 +26,8 @@ def kind_of(config: ModelConfig) -> type | None:
 
 
 def test_two_labels_are_screened_by_the_trunk() -> None:
-    """By a linear machine or by landmarks; nothing screens where no pilot can, or the leaf has room for too few."""
+    """By a linear machine; nothing screens where no pilot can, or the leaf has room for too few."""
     assert kind_of(config_of()) is LinearScreens
-    assert kind_of(config_of(kernel="rbf", landmarks=8, bucket_points=128)) is LandmarkScreens
     assert kind_of(config_of(kernel="rbf", structure="tree")) is None
     assert kind_of(config_of(screening=0.0)) is None
     assert kind_of(config_of(leaf_rows=4, bucket_points=4)) is None

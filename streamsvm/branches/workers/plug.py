@@ -1,6 +1,6 @@
-"""What this branch has for the sockets of the library: nothing, for whoever learns elsewhere changes no model."""
+"""What this branch has for the sockets of the library: whoever learns elsewhere changes no model."""
 
 from collections.abc import Mapping
 from typing import Final
 
-PLUGS: Final[Mapping[str, tuple[str, ...]]] = {}
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {"supports": ("streamsvm.branches.workers.combinations:ROWS",)}

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.points import Features, Points
-
-if TYPE_CHECKING:
-    from streamsvm.coreset.landmarks import Landmarks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +42,9 @@ class Pilot:
     band : float
         Largest share of the kept points that may be the rows nearest the kink, as they are: see
         `streamsvm.coreset.band`.
-    landmarks : Landmarks or None
-        The machine of these decision values, where it has so few terms that every row of a stream can be asked about.
     crowded : bool
-        So much of the weight is active that no point is worth more than another: see
-        `streamsvm.learning.landmark_pilots`. Points are sampled in proportion to weight.
+        So much of the weight is active that no point is worth more than another. Points are sampled in proportion to
+        weight.
     """
 
     penalty: float
@@ -61,7 +56,6 @@ class Pilot:
     class_weight: tuple[float, float] = (1.0, 1.0)
     decisions: NDArray[np.float64] | None = None
     band: float = 0.0
-    landmarks: Landmarks | None = None
     crowded: bool = False
 
     def with_band(self, band: float) -> Pilot:

@@ -7,12 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from streamsvm.coreset.landmarks import Landmarks
+from streamsvm.branches.landmarks.landmark_pilots import LandmarkPilot
+from streamsvm.branches.landmarks.landmarks import Landmarks
+from streamsvm.branches.landmarks.screens import LandmarkScreens, make_landmark_screen
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed, Pilot
-from streamsvm.coreset.screening import Screener, calibrated, make_landmark_screen
+from streamsvm.coreset.reducers.base import Observed
+from streamsvm.coreset.screening import Screener, calibrated
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.points import Points
+from tests.learning.test_leaf_screens import config_of, kind_of
 
 GAMMA = 0.3
 
@@ -36,9 +39,9 @@ def machine(points: Points, count: int = 24, seed: int = 1) -> tuple[Landmarks, 
     return replace(marks, places=np.ascontiguousarray(marks.places)), places, coefficients, intercept
 
 
-def pilot_of(points: Points, marks: Landmarks | None, class_weight: tuple[float, float] = (1.0, 1.0)) -> Pilot:
+def pilot_of(points: Points, marks: Landmarks | None, class_weight: tuple[float, float] = (1.0, 1.0)) -> LandmarkPilot:
     """Return a pilot with these landmarks, or a crowded one."""
-    return Pilot(
+    return LandmarkPilot(
         penalty=1.0,
         mean=points.X.mean(axis=0, dtype=np.float64),
         scale=points.X.std(axis=0, dtype=np.float64),
@@ -117,3 +120,9 @@ def test_a_crowded_leaf_is_a_plain_sample() -> None:
     assert 320 <= count <= 360
     assert np.unique(weight.round(9)).size <= 2, "the first row of each label is kept for certain"
     assert np.mean(buffer.y[:count] > 0) == pytest.approx(np.mean(points.y > 0), abs=0.01)
+
+
+def test_leaves_are_screened_by_landmarks_where_they_are_configured() -> None:
+    """And those of a tree are not."""
+    assert kind_of(config_of(kernel="rbf", landmarks=8, bucket_points=128)) is LandmarkScreens
+    assert kind_of(config_of(kernel="rbf", structure="tree")) is None

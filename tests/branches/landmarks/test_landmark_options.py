@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from consumers.trainer.startup import check_dimension
+from streamsvm.branches.landmarks.landmark_pilots import seals_a_pilot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.learning import naming
-from streamsvm.learning.landmark_pilots import seals_a_pilot
 
 
 def config_of(**sections: Any) -> ModelConfig:
@@ -36,9 +36,12 @@ def test_a_leaf_is_a_small_part_of_the_memory(memory: int, leaf: int) -> None:
 
 def test_a_pilot_serves_until_the_stream_has_grown_by_a_half() -> None:
     """However small its leaves are; with the first landmarks, for four leaves."""
-    small, large = (CoresetConfig(leaf_parts=32, landmarks=8, leaf_rows=n, bucket_points=3_100) for n in (100, 800))
+    small, large, first = (
+        CoresetConfig.model_validate({"landmarks": 8, "bucket_points": 3_100, **more})
+        for more in ({"leaf_parts": 32, "leaf_rows": 100}, {"leaf_parts": 32, "leaf_rows": 800}, {"leaf_rows": 100})
+    )
     assert (seals_a_pilot(small), seals_a_pilot(large)) == (15, 2)
-    assert seals_a_pilot(CoresetConfig(landmarks=8, leaf_rows=100, bucket_points=3_100)) == 4
+    assert seals_a_pilot(first) == 4
 
 
 def test_what_is_given_stays() -> None:

@@ -16,21 +16,23 @@ correlate with those of the whole machine at 0.98; fitted to the labels without 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
 
+from streamsvm.branches.landmarks.landmarks import Landmarks
+from streamsvm.branches.landmarks.options import LandmarkOptions
 from streamsvm.config import CoresetConfig, ModelConfig
-from streamsvm.coreset.landmarks import Landmarks
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.screening import TARGET
 from streamsvm.learning import training
-from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, Node
+from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, Node, NodePilots
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
+from streamsvm.sections import section
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.fit_landmarks import fit_landmarks, spread_over
 
@@ -39,10 +41,31 @@ SEALS_A_PILOT: Final = 4
 second."""
 GROWTH_A_PILOT: Final = 1.5
 """By what a stream grows, otherwise, while the same landmarks are asked: its machine changes little meanwhile."""
-POINTS: Final = CoresetConfig.PILOT_POINTS
+POINTS: Final = LandmarkOptions.PILOT_POINTS
 """Points on which a pilot is solved: 0.1 s. Four times as many take eight times as long."""
 CROWDED: Final = 1.0 / 3.0
 """Share of active weight above which points are sampled by weight alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandmarkPilot(Pilot):
+    """With the machine of its decision values, which every row of a stream can be asked about.
+
+    Attributes
+    ----------
+    landmarks : Landmarks or None
+        The machine; None where points are crowded.
+    """
+
+    landmarks: Landmarks | None = None
+
+    @classmethod
+    def under(cls, pilot: Pilot, landmarks: Landmarks | None, points: Points | None = None) -> LandmarkPilot:
+        """Return a pilot with landmarks, and their decision values at points; without any it is crowded."""
+        own = {field.name: getattr(pilot, field.name) for field in fields(Pilot)}
+        if landmarks is None or points is None:
+            return cls(**{**own, "crowded": True})
+        return cls(**{**own, "decisions": landmarks.decisions(points.X)}, landmarks=landmarks)
 
 
 def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
@@ -56,7 +79,8 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     node = Node.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
-    assert config.coreset.landmarks is not None
+    most = section(config.coreset, LandmarkOptions).landmarks
+    assert most is not None
     some = _some(points)
     part = Node.of(some, weight, seen, config.svm)
     Z, upper, y = np.ascontiguousarray(part.scaled()), part.penalty * part.weighted(), some.y
@@ -66,10 +90,9 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     run.advance(MOST_ITERATIONS)
     run.refresh()
     decision = run.F + y + run.centred_intercept
-    nothing = np.zeros(points.dimension)
     if float(upper[y * decision < 1.0].sum()) > CROWDED * float(upper.sum()):
-        return replace(node.pilot(nothing, 0.0, 0.0), crowded=True)
-    machine = _written_down(Z, y, decision, np.flatnonzero(run.b), kernel, config.coreset.landmarks)
+        return LandmarkPilot.under(node.pilot(np.zeros(points.dimension), 0.0, 0.0), None)
+    machine = _written_down(Z, y, decision, np.flatnonzero(run.b), kernel, most)
     factor = np.sqrt(2.0 * kernel.gamma * np.log2(np.e))
     landmarks = Landmarks(
         np.stack([node.scaler.mean, factor / node.scaler.scale]),
@@ -77,12 +100,14 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
         machine[1],
         machine[2],
     )
-    return under(landmarks, node.pilot(nothing, landmarks.intercept, float(np.finfo(np.float64).tiny)), points)
+    return _under(landmarks, node, points)
 
 
-def under(landmarks: Landmarks, pilot: Pilot, points: Points) -> Pilot:
-    """Return a pilot with the decision values of landmarks at other points."""
-    return replace(pilot, decisions=landmarks.decisions(points.X), landmarks=landmarks)
+def _under(landmarks: Landmarks, node: Node, points: Points) -> LandmarkPilot:
+    """Return the pilot of a node under landmarks."""
+    tiny = float(np.finfo(np.float64).tiny)
+    own = node.pilot(np.zeros(points.dimension), landmarks.intercept, tiny)
+    return LandmarkPilot.under(own, landmarks, points)
 
 
 def again(landmarks: Landmarks | None, points: Points, weight: float, seen: Moments, config: ModelConfig) -> Pilot:
@@ -93,10 +118,9 @@ def again(landmarks: Landmarks | None, points: Points, weight: float, seen: Mome
     node = Node.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
-    nothing = np.zeros(points.dimension)
     if landmarks is None:
-        return replace(node.pilot(nothing, 0.0, 0.0), crowded=True)
-    return under(landmarks, node.pilot(nothing, landmarks.intercept, float(np.finfo(np.float64).tiny)), points)
+        return LandmarkPilot.under(node.pilot(np.zeros(points.dimension), 0.0, 0.0), None)
+    return _under(landmarks, node, points)
 
 
 def _some(points: Points) -> Points:
@@ -126,7 +150,15 @@ def _written_down(
 
 def seals_a_pilot(coreset: CoresetConfig) -> int:
     """Return how many leaves are sealed and screened by the same landmarks."""
-    if coreset.leaf_parts is None:
+    if section(coreset, LandmarkOptions).leaf_parts is None:
         return SEALS_A_PILOT
     share = min(coreset.screening, TARGET * coreset.leaf_rows / coreset.bucket_points)
     return max(1, round(np.log(GROWTH_A_PILOT) / np.log1p(share))) if share > 0.0 else 1
+
+
+def are_screened(config: ModelConfig) -> bool:
+    """Tell whether landmarks are configured."""
+    return section(config.coreset, LandmarkOptions).landmarks is not None
+
+
+PILOTS: Final = NodePilots(wanted=are_screened, solve=landmark_pilot)

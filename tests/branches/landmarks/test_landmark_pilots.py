@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from streamsvm.branches.landmarks.landmark_pilots import POINTS, LandmarkPilot, landmark_pilot
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.learning.landmark_pilots import POINTS, landmark_pilot
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot
 from streamsvm.learning.recipe import make
 from streamsvm.points import Points, Position
-from tests.coreset.test_landmarks import ring
+from tests.branches.landmarks.test_landmarks import ring
 from tests.streams import rows_of
 
 
@@ -39,6 +39,7 @@ def test_margins_are_those_of_the_whole_machine() -> None:
     seen, config = Moments.zero(3).add(points), config_of()
     found = landmark_pilot(points, seen.weight, seen, config)
     whole = kernel_pilot(points, seen.weight, seen, config.svm)
+    assert isinstance(found, LandmarkPilot)
     assert found.landmarks is not None
     assert not found.crowded
     assert found.decisions is not None
@@ -53,6 +54,7 @@ def test_label_noise_makes_points_crowded() -> None:
     points = noisy(ring(2_000), 0.3)
     seen = Moments.zero(3).add(points)
     found = landmark_pilot(points, seen.weight, seen, config_of())
+    assert isinstance(found, LandmarkPilot)
     assert found.crowded
     assert found.landmarks is None
 

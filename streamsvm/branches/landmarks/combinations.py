@@ -1,0 +1,32 @@
+"""What landmarks do not go with: rows of `streamsvm.supports`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from streamsvm.supports import MORE_LABELS, REMOVE, SMALL, Combinations, Kind, Row, Term, given, missing, other
+
+
+def _rows() -> Iterator[Row]:
+    landmarks = given("coreset.landmarks")
+    without: tuple[tuple[Term, str, Kind], ...] = (
+        (MORE_LABELS, "one pilot of two labels is written down over landmarks", "not built"),
+        (other("svm.kernel", "rbf"), "landmarks stand for the support vectors of an RBF pilot", "nature"),
+        (other("coreset.reducer", "calibrated"), "only `calibrated` has a pilot", "nature"),
+        (other("coreset.structure", "chain"), "leaves are screened by landmarks in a chain only", "not built"),
+        (other("coreset.memory", "all"), "leaves are screened by landmarks where nothing is forgotten", "not built"),
+    )
+    for term, why, kind in without:
+        yield Row(axis=SMALL, feature=landmarks, without=term, why=why, remedy=REMOVE, kind=kind)
+    yield Row(
+        axis=SMALL,
+        feature=given("coreset.leaf_parts"),
+        without=missing("coreset.landmarks"),
+        why="it is the size of a leaf that is screened by landmarks",
+        remedy=REMOVE,
+        kind="nature",
+    )
+
+
+ROWS: Final = Combinations(before=SMALL, rows=tuple(_rows()))

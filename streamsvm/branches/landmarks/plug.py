@@ -1,0 +1,11 @@
+"""What the branch has for which socket."""
+
+from typing import Final
+
+PLUGS: Final = {
+    "model_options": ("streamsvm.branches.landmarks.options:OPTIONS",),
+    "supports": ("streamsvm.branches.landmarks.combinations:ROWS",),
+    "leaf_screens": ("streamsvm.branches.landmarks.screens:LandmarkScreens",),
+    "kernel_margins": ("streamsvm.branches.landmarks.screens:MARGINS",),
+    "pilots": ("streamsvm.branches.landmarks.landmark_pilots:PILOTS",),
+}

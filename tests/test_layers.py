@@ -140,7 +140,7 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-READ = {where.partition(":")[0] for socket in ("message_parts", "left_out") for where in plugs(socket)}
+READ = {where.partition(":")[0] for socket in ("message_parts", "left_out", "recipes") for where in plugs(socket)}
 """Modules of branches that a reader of models loads."""
 
 

@@ -9,7 +9,6 @@ from rich.table import Table
 
 from consumers.host.untrusted_text import cell, moment
 from streamsvm.config import ModelConfig
-from streamsvm.features.recipe import Recipe
 from streamsvm.model.certified import bounds_text
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
@@ -18,6 +17,7 @@ from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import KernelMachine, LinearMachine, Model
 from streamsvm.model.message import content_sha256
 from streamsvm.model.probability import Probability, Sigmoid
+from streamsvm.model.recipes import recipes_of
 from streamsvm.model.skill import spelt
 from streamsvm.model.skill_header import complaint_of, doubt_of
 from streamsvm.model.threshold import Threshold, described
@@ -196,12 +196,9 @@ def _threshold(threshold: Threshold | None) -> str:
     return "0: neither svm.cost nor svm.target is configured" if threshold is None else described(threshold)
 
 
-def _events(recipe: Recipe | None) -> str:
+def _events(recipe: object | None) -> str:
     """Say what the version evaluates of an event."""
-    if recipe is None:
-        return "none: the input is points"
-    fields = [".".join(map(str, one.field)) for one in recipe.of_fields]
-    return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
+    return "none: the input is points" if recipe is None else recipes_of(recipe).described(recipe)
 
 
 def cut_text(cut: tuple[PartitionCut, ...]) -> str:

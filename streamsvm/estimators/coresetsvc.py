@@ -39,7 +39,6 @@ from streamsvm.learning.tuning import Score
 from streamsvm.model.certified import Certified
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.described import label_fault
-from streamsvm.model.features import features_of_events
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
@@ -721,7 +720,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Any) -> NDArray[Any]:
         self._check_fitted()
         if self._stream.columns is not None:
-            return features_of_events(self._stream.columns, X)
+            return self._stream.columns.features(X)
         return np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
 
     @property

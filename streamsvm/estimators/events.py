@@ -9,18 +9,22 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from streamsvm.config import PointsConfig, points_of, recipe_from
-from streamsvm.features.columns import columns_of
 from streamsvm.features.frames import events_of
 from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoding import decoding_of
-from streamsvm.model.features import SENT_OTHERWISE, InvalidFeatures, features_of_events
+from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.recipes import recipes_of
+
+_SENT_OTHERWISE: Final = (
+    "Send the field as the trainer's events have it, or let the feature's option missing allow for it."
+)
 
 
 def recipe_given(features: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
@@ -99,7 +103,7 @@ def points_given(events: Any, y: Any, recipe: Recipe) -> PointsGiven:
     made = decoding_of(recipe).read(recipe, config, events_of(events), labeled=y is None)
     if made.faults:
         row = min(made.faults)
-        raise InvalidFeatures(f"event {row}: {made.faults[row].what}", SENT_OTHERWISE)
+        raise InvalidFeatures(f"event {row}: {made.faults[row].what}", _SENT_OTHERWISE)
     if not len(made.points):
         raise ValueError("0 events were given; at least one is needed")
     if y is not None or label is None:
@@ -139,7 +143,8 @@ class EventVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         ValueError
             If it has no meaning.
         """
-        self._columns = columns_of(recipe_given(self.features))
+        recipe = recipe_given(self.features)
+        self._columns = recipes_of(recipe).compiled(recipe)
         return self
 
     def transform(self, events: Any) -> NDArray[np.float64]:
@@ -156,7 +161,7 @@ class EventVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         if not self.__sklearn_is_fitted__():
             self.fit()
-        return features_of_events(self._columns, events)
+        return self._columns.features(events)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:  # noqa: ARG002 - scikit-learn passes it
         """Return the names of the columns, shape (n_columns,)."""

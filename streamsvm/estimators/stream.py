@@ -16,7 +16,6 @@ from streamsvm.config import ModelConfig
 from streamsvm.coreset.conditions import MEANINGS, Seldom
 from streamsvm.coreset.outliers import TELLING
 from streamsvm.estimators.persistence import Machines, Plain, from_plain, to_plain
-from streamsvm.features.columns import columns_of
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.memories import Horizon
@@ -25,6 +24,7 @@ from streamsvm.learning.removal import without
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.learning.training import with_rough_probability
 from streamsvm.model.classes import AnyModel
+from streamsvm.model.recipes import compiled
 from streamsvm.points import Points, Position, Rows
 
 NO_CUT: Final = 1 << 30
@@ -72,13 +72,13 @@ class Stream:
 
     Attributes
     ----------
-    columns : FeatureColumns or None
+    columns : Compiled or None
         The recipe of raw events, compiled; None where points are learned.
     """
 
     def __init__(self, config: ModelConfig, task: Task) -> None:
         self.config, self.task = config, task
-        self.columns = None if config.features is None else columns_of(config.features)
+        self.columns = compiled(config.features)
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
         self._made: Machines | None = None
         self._model: AnyModel | None = None

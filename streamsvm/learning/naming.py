@@ -10,8 +10,6 @@ import numpy as np
 
 from streamsvm.config import ModelConfig, support_vector_bytes
 from streamsvm.coreset.structure import Learned
-from streamsvm.features.columns import columns_of
-from streamsvm.features.examples import examples_of
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import machines_of
@@ -19,6 +17,7 @@ from streamsvm.model.parts import probability as probability_part
 from streamsvm.model.parts.probability import NUMBER_BYTES
 from streamsvm.model.pointers import Head
 from streamsvm.model.probes import count_of
+from streamsvm.model.recipes import recipes_of
 from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
@@ -126,8 +125,7 @@ def largest_bytes(config: ModelConfig) -> int:
     fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
     if config.features is not None:
-        examples = examples_of(config.features, columns_of(config.features))
-        fixed += len(config.features.canonical()) + len(msgspec.json.encode(examples))
+        fixed += recipes_of(config.features).largest_bytes(config.features)
     probes = count_of(points.dimension) * (points.dimension + 4 * machines) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)

@@ -19,11 +19,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.features.paths import shown
-from streamsvm.features.recipe import Cross, widths_of
 from streamsvm.model.features import features_of
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
+from streamsvm.model.recipes import recipes_of
 from streamsvm.model.version import Version
 from streamsvm.supports import LABELS, REASONS, require
 
@@ -129,12 +128,4 @@ def _fields_of(version: Version) -> list[str]:
     """Return the field of each column."""
     if version.recipe is None:
         return list(version.feature_names) or [f"x[{column}]" for column in range(version.model.dimension)]
-    named, found = dict[str, str](), list[str]()
-    widths = widths_of(version.recipe)
-    for feature in version.recipe.features:
-        if isinstance(feature, Cross):
-            named[feature.name] = " x ".join(named[one] for one in feature.of)
-        else:
-            named[feature.name] = shown(feature.field)
-        found += [named[feature.name]] * widths[feature.name]
-    return found
+    return recipes_of(version.recipe).fields(version.recipe)

@@ -8,7 +8,6 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from streamsvm.features.recipe import Recipe
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.described import Label
@@ -159,7 +158,7 @@ class Version:
         The model's estimated objective over the whole stream; None if no audit sample is kept.
     machines : tuple of MachineFit
         Of more than two labels, how each machine was fitted; empty of two.
-    recipe : Recipe or None
+    recipe : Struct or None
         What raw events become; None of a version that learned points.
     passed_over : tuple of str
         Names of parts of its message that this build does not know, and that no answer depends on.
@@ -176,7 +175,7 @@ class Version:
     lineage: Lineage
     audit: Audit | None = None
     machines: tuple[MachineFit, ...] = ()
-    recipe: Recipe | None = None
+    recipe: msgspec.Struct | None = None
     passed_over: tuple[str, ...] = ()
 
     @property

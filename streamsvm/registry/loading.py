@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
-from streamsvm.features.columns import FeatureColumns, columns_of
 from streamsvm.kafka import Cluster, Connection, Option, Record
 from streamsvm.model import certified as certificate_header
 from streamsvm.model import deciles_header as deciles
@@ -25,11 +24,12 @@ from streamsvm.model.certified import Certified
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
-from streamsvm.model.features import check_decided, features_of_either, features_of_events
+from streamsvm.model.features import check_decided
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.pointers import Alias, current_key, pin_key
 from streamsvm.model.reasons import Explainer, Reasons
+from streamsvm.model.recipes import Compiled, compiled
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
 from streamsvm.registry.aliases import AliasTable, models_there
@@ -114,7 +114,7 @@ class Loaded:
     certified : Certified or None
         How far it can be from the best possible model over all rows, from a header that no hash covers and that
         `streamsvm verify` makes again; None without this header.
-    columns : FeatureColumns or None
+    recipe : Compiled or None
         The version's recipe, compiled; None of a version that learned points.
     """
 
@@ -126,12 +126,16 @@ class Loaded:
     audit_scores: Deciles | None = None
     skill: AnySkill | None = None
     certified: Certified | None = None
-    columns: FeatureColumns | None = field(init=False, repr=False, compare=False)
+    recipe: Compiled | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Compile the recipe, once."""
-        recipe = self.version.recipe
-        object.__setattr__(self, "columns", None if recipe is None else columns_of(recipe))
+        object.__setattr__(self, "recipe", compiled(self.version.recipe))
+
+    @property
+    def columns(self) -> Any:
+        """What evaluates the version's recipe; None of a version that learned points."""
+        return None if self.recipe is None else self.recipe.columns
 
     def features(self, events: Any) -> Float:
         """Return what the version's recipe makes of raw events, shape (n, d), for the methods below.
@@ -148,12 +152,12 @@ class Loaded:
         InvalidFeatures
             Naming the first event that the recipe rejects, and the field.
         """
-        if self.columns is None:
+        if self.recipe is None:
             raise ConfigurationError(
                 f"{self.version.key} has no recipe, because it learned points and not raw events",
                 "Pass features to decision_function, or train with [features].",
             )
-        return features_of_events(self.columns, events)
+        return self.recipe.features(events)
 
     def score(self, event: Mapping[str, Any]) -> Answer:
         """Score one raw event; raises the errors of `features`."""
@@ -211,7 +215,7 @@ class Loaded:
         return explainer.reasons(rows, k)
 
     def _rows(self, X: Any) -> Any:
-        return X if self.columns is None else features_of_either(self.columns, X)
+        return X if self.recipe is None else self.recipe.features_of_either(X)
 
     def __repr__(self) -> str:
         """Return one line: the version, how many features it has, and its kernel."""

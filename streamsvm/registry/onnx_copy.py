@@ -5,7 +5,7 @@ is inside. Outputs: `decision_function`, shape (n,); `label`, shape (n,), the la
 second one above the version's threshold; `probability`, shape (n,), of the second label, if the version has one. Of
 more than two labels decision values and probabilities have the shape (n, n_labels), in the labels' order. An RBF graph
 makes an array of n rows and as many columns as there are support vectors: score in batches. On request a graph
-takes the fields of raw events instead of `X` (`streamsvm.registry.onnx_events`).
+takes the fields of the version's recipe instead of `X` (`streamsvm.model.recipes`).
 
 The JSON stays the record of truth: the graph's metadata name the version and the SHA-256 of its JSON value, whose
 lineage, hash and probes say whether to trust it. So with ``output.model_format = "onnx"`` the trainer goes on writing
@@ -34,10 +34,10 @@ from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Machine, Model, Scaler
 from streamsvm.model.message import SHA256_HEADER, encode, sha256
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
+from streamsvm.model.recipes import recipes_of
 from streamsvm.model.version import Version
 from streamsvm.registry import onnx_classes
 from streamsvm.registry.cloud_events import cloudevent
-from streamsvm.registry.onnx_events import columns_by
 from streamsvm.registry.onnx_graph import ML_DOMAIN, Graph
 
 CONTENT_TYPE: Final = "application/x-onnx"
@@ -77,7 +77,7 @@ def export(version: Version, value_sha256: str | None = None, *, events: bool = 
         SHA-256 of the version's record, for the metadata; default: of the value that `encode` gives, which is another
         one if the record is of an older format.
     events : bool
-        Let the graph take the fields of raw events, by the version's recipe; see `streamsvm.registry.onnx_events`.
+        Let the graph take the fields of raw events, by the version's recipe.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def export(version: Version, value_sha256: str | None = None, *, events: bool = 
     model, labels = version.model, np.array(version.labels, _label_dtype(version))
     outputs = {"decision_function": TensorProto.DOUBLE, "label": helper.np_dtype_to_tensor_dtype(labels.dtype)}
     if events:
-        taken = columns_by(graph, version)
+        taken = recipes_of(version.recipe).graph(graph, version)
         inputs = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in taken.inputs.items()]
         assert isinstance(model, Model)  # a recipe has two labels
         _decide(graph, taken.columns, model.scaler, model.machine, "decision")

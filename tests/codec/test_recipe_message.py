@@ -13,13 +13,14 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from streamsvm.branches.events.event_features import features_of_either, features_of_events
 from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import disagreement, examples_of
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
-from streamsvm.model.features import InvalidFeatures, features_of_either, features_of_events
+from streamsvm.model.features import InvalidFeatures
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.features.recipes import payments

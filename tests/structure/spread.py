@@ -22,7 +22,7 @@ WORDS: Final[Mapping[str, str]] = {
         ^ArrowEvents$ |
         ^Events?(Config|Points|Reader|Records|Parser|Time|Sampler|Scanner|Vectorizer?)$ | ^features_of_events$ |
         ^_?(of_events|events_of|events_in|event_of|event_time|newest_events|points_of_events)$ |
-        ^streamsvm\.ingest\.(event_\w+|events|envelopes|field_slots|json_fields|avro_programs)\b |
+        ^streamsvm\.ingest\.(event_\w+|events|envelopes|field_slots|json_fields)\b |
         ^streamsvm\.ingest\.(proto_files|arrow_events)\b |
         \b(event_files|onnx_events)\b""",
     "late_labels": r"""
@@ -86,7 +86,7 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
     "events": (
         "streamsvm/ingest/event*.py", "streamsvm/ingest/envelopes.py", "streamsvm/ingest/json_fields.py",
         "streamsvm/ingest/field_slots.py", "streamsvm/ingest/proto*.py", "streamsvm/ingest/arrow_events.py",
-        "streamsvm/ingest/sampling.py", "streamsvm/ingest/avro_programs.py", "streamsvm/ingest/files/event_files.py",
+        "streamsvm/ingest/sampling.py", "streamsvm/ingest/files/event_files.py",
         "streamsvm/ingest/unread_fields.py", "streamsvm/ingest/logical_decimals.py", "streamsvm/features/*.py",
         "streamsvm/model/parts/recipe.py", "streamsvm/registry/onnx_events.py", "streamsvm/estimators/events.py",
         "consumers/streams/sampling.py", "consumers/streams/absent_fields.py", "consumers/streams/unread_fields.py",

@@ -28,7 +28,7 @@ class RecipePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 def encode(version: Version) -> RecipePart | None:
     """Return the part; None of a version that learned points."""
     recipe = version.recipe
-    return None if recipe is None else RecipePart(recipe, examples_of(recipe, columns_of(recipe)))
+    return RecipePart(recipe, examples_of(recipe, columns_of(recipe))) if isinstance(recipe, Recipe) else None
 
 
 def decode(part: RecipePart, draft: Draft) -> None:

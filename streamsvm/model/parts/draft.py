@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from streamsvm.choices import Multiclass, Precision
-from streamsvm.features.recipe import Recipe
 from streamsvm.model.described import Label
 from streamsvm.model.fit import Audit, MachineFit
 from streamsvm.model.kernels import Float
@@ -42,7 +41,7 @@ class Draft:
     shares : ndarray of shape (m, n_labels), float64, or None
         The probability of each label at each probe; of two labels, of the second, shape (m, 1).
     threshold : Threshold or None
-    recipe : Recipe or None
+    recipe : Struct or None
     more : dict
         Further fields of the lineage.
     facts : list of Struct
@@ -62,7 +61,7 @@ class Draft:
     functions: tuple[Probability, ...] | None = None
     shares: Float | None = None
     threshold: Threshold | None = None
-    recipe: Recipe | None = None
+    recipe: msgspec.Struct | None = None
     more: dict[str, Any] = field(default_factory=dict)
     facts: list[msgspec.Struct] = field(default_factory=list)
 

@@ -57,7 +57,7 @@ def columns_by(graph: Graph, version: Version) -> Taken:
     """
     recipe = version.recipe
     require({GRAPH_OF_EVENTS: True, FEATURES: recipe}, {FEATURES: f"the recipe of {version.key}"})
-    assert recipe is not None
+    assert isinstance(recipe, Recipe)
     _require_known(recipe, version.key)
     made = _Columns(graph)
     for feature in recipe.features:

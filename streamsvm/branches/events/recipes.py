@@ -1,0 +1,81 @@
+"""Recipes of raw events at the socket of recipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from streamsvm.branches.events.event_features import features_of_either, features_of_events
+from streamsvm.features.columns import FeatureColumns, columns_of
+from streamsvm.features.examples import examples_of
+from streamsvm.features.paths import shown
+from streamsvm.features.recipe import Cross, Recipe, widths_of
+from streamsvm.model.kernels import Float
+from streamsvm.model.recipes import Compiled, Recipes
+
+if TYPE_CHECKING:
+    from streamsvm.branches.events.onnx_fields import Taken
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRecipe:
+    """A `Compiled` recipe."""
+
+    columns: FeatureColumns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.columns.names
+
+    def features(self, rows: Any) -> Float:
+        """Return the columns of raw events, shape (n, d)."""
+        return features_of_events(self.columns, rows)
+
+    def features_of_either(self, X: Any) -> Any:
+        """Return the columns of raw events; what has no names, or those of the columns, is columns already."""
+        return features_of_either(self.columns, X)
+
+
+class EventRecipes(Recipes):
+    """Evaluates each `Recipe`."""
+
+    def evaluates(self, recipe: object) -> bool:
+        """Tell whether a recipe is one of raw events."""
+        return isinstance(recipe, Recipe)
+
+    def compiled(self, recipe: Recipe) -> Compiled:
+        """Return a recipe, ready to be evaluated."""
+        return CompiledRecipe(columns_of(recipe))
+
+    def fields(self, recipe: Recipe) -> list[str]:
+        """Return the field, or the crossed fields, of each column."""
+        named, found, widths = dict[str, str](), list[str](), widths_of(recipe)
+        for feature in recipe.features:
+            if isinstance(feature, Cross):
+                named[feature.name] = " x ".join(named[one] for one in feature.of)
+            else:
+                named[feature.name] = shown(feature.field)
+            found += [named[feature.name]] * widths[feature.name]
+        return found
+
+    def described(self, recipe: Recipe) -> str:
+        """Say which fields of an event a recipe evaluates, and its hash."""
+        fields = [".".join(map(str, one.field)) for one in recipe.of_fields]
+        return f"{', '.join(dict.fromkeys(fields))}; recipe {recipe.sha256()}"
+
+    def largest_bytes(self, recipe: Recipe) -> int:
+        """Return a bound on the bytes of the part `recipe`."""
+        examples = examples_of(recipe, columns_of(recipe))
+        return len(recipe.canonical()) + len(msgspec.json.encode(examples))
+
+    def graph(self, graph: Any, version: Any) -> Taken:
+        """Add the operators that make columns of raw events."""
+        from streamsvm.branches.events.onnx_fields import columns_by
+
+        return columns_by(graph, version)
+
+
+EVENTS: Final = EventRecipes()

@@ -1,0 +1,104 @@
+"""The socket `recipes`: what a version makes of rows that are not features yet.
+
+The trunk knows of a recipe no more than that it is a Struct: whoever is plugged in evaluates it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Final, Protocol
+
+from streamsvm.errors import ConfigurationError
+from streamsvm.model.kernels import Float
+from streamsvm.sockets import plugged
+
+SOCKET: Final = "recipes"
+
+
+class Compiled(Protocol):
+    """A recipe that is ready to be evaluated."""
+
+    @property
+    def columns(self) -> Any:
+        """What evaluates it, for whoever knows the kind of the recipe."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the features."""
+        ...
+
+    def features(self, rows: Any) -> Float:
+        """Return what the recipe makes of rows, shape (n, d).
+
+        Raises
+        ------
+        InvalidFeatures
+            Naming the first row that the recipe rejects, and the field.
+        """
+        ...
+
+    def features_of_either(self, X: Any) -> Any:
+        """Return the features of rows; what has no names, or those of the features, is features already.
+
+        Raises
+        ------
+        InvalidFeatures
+            If `X` can be read as both, and the features differ; else as `features` does.
+        """
+        ...
+
+
+class Recipes(ABC):
+    """What a branch plugs in."""
+
+    @abstractmethod
+    def evaluates(self, recipe: object) -> bool:
+        """Tell whether a recipe is one of these."""
+
+    @abstractmethod
+    def compiled(self, recipe: Any) -> Compiled:
+        """Return a recipe, ready to be evaluated."""
+
+    @abstractmethod
+    def fields(self, recipe: Any) -> list[str]:
+        """Return for each feature the field that it is made of, as people write it."""
+
+    @abstractmethod
+    def described(self, recipe: Any) -> str:
+        """Say for people what a recipe evaluates."""
+
+    @abstractmethod
+    def largest_bytes(self, recipe: Any) -> int:
+        """Return a bound on what a recipe adds to a version's value."""
+
+    @abstractmethod
+    def graph(self, graph: Any, version: Any) -> Any:
+        """Add to a graph of ONNX the operators that make the features, and return the names of what they make.
+
+        Raises
+        ------
+        ConfigurationError
+            If ONNX cannot evaluate the recipe.
+        """
+
+
+def recipes_of(recipe: object) -> Recipes:
+    """Return what evaluates a recipe; for None the first that is plugged in.
+
+    Raises
+    ------
+    ConfigurationError
+        If this installation has none.
+    """
+    for one in plugged(SOCKET, Recipes):  # type: ignore[type-abstract]
+        if recipe is None or one.evaluates(recipe):
+            return one
+    raise ConfigurationError(
+        "this installation cannot evaluate recipes", "Install the folder of the branch that does, or pass features."
+    )
+
+
+def compiled(recipe: object | None) -> Compiled | None:
+    """Return a version's recipe, ready to be evaluated; None of a version that learned features."""
+    return None if recipe is None else recipes_of(recipe).compiled(recipe)

@@ -358,7 +358,7 @@ def test_codes_of_labels_are_the_same_in_every_format() -> None:
 def test_a_message_of_seven_labels_is_checked() -> None:
     """A reader refuses one whose machines, probes or weights are of another number of labels, or another answer."""
     for kernel in golden.KERNELS:
-        value = json.loads(golden.path_of(f"{kernel}-classes").readbytes_of())
+        value = json.loads(golden.path_of(f"{kernel}-classes").read_bytes())
         assert model_codec.encode(model_codec.decode(json.dumps(value).encode())) is not None
         machines, probability = (golden.parts_of(value)[name] for name in ("classes", "probability"))
         for change in (

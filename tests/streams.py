@@ -72,3 +72,11 @@ def snapshot_of(state: LearnerState, pending: Cut | LearnerState | None = None) 
         learner=state,
         pending=pending,
     )
+
+
+def ring(n: int, dimension: int = 3, seed: int = 0) -> Points:
+    """Return a ball and what is around it, features of unlike scales, weights from 0.5 to 2."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, dimension))
+    y = np.where((X**2).sum(axis=1) > dimension, 1, -1).astype(np.int8)
+    return Points((X * [1.0, 50.0, 0.1][:dimension] + 7.0).astype(np.float32), y, random.uniform(0.5, 2.0, n))

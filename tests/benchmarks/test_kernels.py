@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.benchmarks import grid, kernel_rates, kernels
-from tests.branches.landmarks.test_landmarks import ring
+from tests.streams import ring
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from sklearn.svm import SVC
 from streamsvm.learning import judging
 from streamsvm.learning.nested_grid import Grid, Judged, _path, continued, nested, promising, search
 from streamsvm.model.kernels import RbfKernel
-from tests.branches.landmarks.test_landmarks import ring
+from tests.streams import ring
 
 GAMMAS = (0.05, 0.2, 0.8, 3.2)
 BOXES = (0.1, 1.0, 10.0)

@@ -14,8 +14,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import kernel_pilot
 from streamsvm.learning.recipe import make
 from streamsvm.points import Points, Position
-from tests.branches.landmarks.test_landmarks import ring
-from tests.streams import rows_of
+from tests.streams import ring, rows_of
 
 
 def config_of(**coreset: object) -> ModelConfig:

@@ -16,16 +16,9 @@ from streamsvm.coreset.screening import Screener, calibrated
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.points import Points
 from tests.learning.test_leaf_screens import config_of, kind_of
+from tests.streams import ring
 
 GAMMA = 0.3
-
-
-def ring(n: int, dimension: int = 3, seed: int = 0) -> Points:
-    """Return a ball and what is around it, features of unlike scales, weights from 0.5 to 2."""
-    random = np.random.default_rng(seed)
-    X = random.normal(size=(n, dimension))
-    y = np.where((X**2).sum(axis=1) > dimension, 1, -1).astype(np.int8)
-    return Points((X * [1.0, 50.0, 0.1][:dimension] + 7.0).astype(np.float32), y, random.uniform(0.5, 2.0, n))
 
 
 def machine(points: Points, count: int = 24, seed: int = 1) -> tuple[Landmarks, np.ndarray, np.ndarray, float]:

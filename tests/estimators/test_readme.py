@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from consumers.loader import load
-from streamsvm import CoresetSVC, config, estimators
+from streamsvm import CoresetSVC, estimators
+from streamsvm.config import model as config
 from streamsvm.datasets import load_htru2
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")

@@ -330,8 +330,11 @@ def test_uniform_solves_no_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("a pilot was solved")
 
-    monkeypatch.setattr("streamsvm.learning.partition.linear_pilot", fail)
+    for room in ("leaf_screens", "pilots"):
+        monkeypatch.setattr(f"streamsvm.learning.{room}.linear_pilot", fail)
     feed(learner(every=2, reducer="uniform", train_points=9), rows_of(gaussian(100)), [])
+    with pytest.raises(AssertionError, match="a pilot was solved"):
+        feed(learner(every=2, train_points=9), rows_of(gaussian(100)), [])
 
 
 @pytest.mark.parametrize("clusters", ["elbow", "silhouette", 1, 3])

@@ -479,7 +479,7 @@ class World:
                 sum(ends[POINTS, partition] for partition in range(POINT_PARTITIONS)),
                 self.feeder.first[POINTS],
             )
-            answered = sum(id_ is None or id_ >= first for _, id_ in self.seen.answered)
+            answered = sum(id_ is None or id_ >= first for _, id_ in tuple(self.seen.answered))  # it grows meanwhile
             return fed - answered if self.plan.scorers else 0
         model = _model(topic)
         cuts = self.seen.cuts if self.seen.ids.get(model) == tuple(self._ids[one] for one in _topics(model)) else {}

@@ -1,8 +1,8 @@
 """Follows a scorer's output and the labels, and joins what was read so far: what a challenge is decided by.
 
 Invariant: the join is that of `consumers.branches.challenges.reading.join_ranges`, of settled rows, over the ranges
-that `spans` names, whatever was read when. What is held is bounded by `MOST_HELD`, and what is passed over to find it
-by `MOST_PASSED`, whatever scores name.
+that `spans` names. The order in which records were read does not matter. At most `MOST_HELD` scores and labels are
+held, and at most `MOST_PASSED` records of the input are passed over for labels by place, whatever the scores name.
 """
 
 from __future__ import annotations

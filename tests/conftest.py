@@ -40,6 +40,9 @@ SHARES: Final = 10
 PROMETHEUS: Final = "Debian: apt install prometheus"
 """What tests say that skip for want of it. Not fetched: `go install` refuses the `replace` lines of its module."""
 
+LOGS: Final = ("root", "streamsvm.kafka.client", "httpx", "httpx2", "httpcore", "httpcore2")
+"""Loggers whose level a command sets for its process."""
+
 LEFT: Final = pytest.StashKey[int]()
 TRAINING: Final = ("tests/faults/", "tests/consumers/")
 """Where trainers are started."""
@@ -93,9 +96,11 @@ def compile_for_trainers() -> None:
 def _logging_as_it_was() -> Iterator[None]:
     """Undo what a command that ran in this process made of the log: it may have silenced it for the next test."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, levels = root.handlers[:], {name: logging.getLogger(name).level for name in LOGS}
     yield
-    root.handlers[:], root.level = handlers, level
+    root.handlers[:] = handlers
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)  # not the attribute: a logger remembers what it is enabled for
     structlog.reset_defaults()
 
 

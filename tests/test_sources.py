@@ -30,8 +30,10 @@ FINITE = st.floats(-1e100, 1e100)
 """Features as a record may have them; a larger one is refused by its row and column (`test_files`)."""
 INTEGERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
-CELLS = st.from_regex(r"[A-Za-z_,\";éß][A-Za-z _,\";0-9]*[A-Za-z]", fullmatch=True)
-"""Texts that a CSV can carry without types: not blank, no number, no space around them."""
+CELLS = st.from_regex(r"[A-Za-z_,\";éß][A-Za-z _,\";0-9]*[A-Za-z]", fullmatch=True).filter(
+    lambda cell: cell.lower() not in {"na", "nan", "null"}
+)
+"""Texts that a CSV can carry without types: not blank, no number, no space around them, no word for what is missing."""
 
 
 def matrices(elements: st.SearchStrategy[float] = FINITE) -> st.SearchStrategy[list[list[float]]]:

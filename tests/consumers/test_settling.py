@@ -138,9 +138,9 @@ class Doubling(Proxy):
         elif self.writer in frame and key in (PRODUCE, ADD_OFFSETS_TO_TXN) and self.copy:
             self._produced += int(key == PRODUCE)
             if self._produced == self.parts or (self._produced and key == ADD_OFFSETS_TO_TXN):
+                copy, self.copy = self.copy, None  # at once: another connection's thread may come here meanwhile
                 time.sleep(0.05)  # the fault itself: the parts before it are stored
-                self.answers.append(self.deliver_late(self.copy))
-                self.copy = None
+                self.answers.append(self.deliver_late(copy))
         return super().breaks_on(frame)
 
     def until(self, seen: Callable[[], bool]) -> Iterator[int]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from consumers.settings import Settings
 from consumers.verify.verify import verify
+from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from tests.brokers.jvm import JvmBroker
 from tests.consumers.trainers import produce, records, settings_for, topic
@@ -36,8 +37,11 @@ def started(settings: Settings, connection: Connection) -> Daemon:
 
 
 def seen(connection: Connection, settings: Settings) -> int:
-    """Return how many versions readers can see."""
-    return len(topic(connection, settings.output.models_topic))
+    """Return how many versions readers can see; none before the first copy has created the topic."""
+    try:
+        return len(topic(connection, settings.output.models_topic))
+    except TopicMissing:
+        return 0
 
 
 def until(connection: Connection, settings: Settings, count: int) -> float:

@@ -174,7 +174,7 @@ def _expert(buckets: Sequence[Bucket], name: tuple[int, int, int], config: Model
     if len(points):
         points = UniformReducer().reduce(points, EXPERT_POINTS, generator(config.seed, Purpose.EXPERT, name), None)
         for own, seen in each.problems(points, moments):
-            pilot = linear_pilot(own, seen.weight, seen, svm, bounded=False)
+            pilot = linear_pilot(own, seen.weight, seen, svm)
             coefficients.append(pilot.coefficients / pilot.scale)
             intercepts.append(pilot.intercept - float(np.einsum("j,j->", coefficients[-1], pilot.mean)))
     else:

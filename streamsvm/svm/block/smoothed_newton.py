@@ -1,0 +1,229 @@
+r"""Newton's method on a smoothed hinge: rough linear machines with a certificate, in a few passes.
+
+The problem is that of `streamsvm.svm.objective`, rows r_i = y_i (z_i, 1), v = (w, b), slack s_i = 1 - <r_i, v>. The
+hinge is smoothed over 2 delta,
+
+    h(s) = 0 if s <= -delta,   (s + delta)^2 / (4 delta) if |s| < delta,   s if s >= delta,
+
+and a_i = upper_i h'(s_i) lies in the box whatever v is. Where the gradient w - sum a_i y_i z_i, sum a_i y_i is 0, a is
+feasible, and F(v) exceeds its dual objective by the sum of upper_i ([s_i]_+ - h'(s_i) s_i) <= upper_i delta / 8 over
+the rows near the kink only. So delta begins at 1, where v = 0 has every row near, and is lowered until the gap is
+small enough. Before that a is made feasible by scaling one label down: F(v) - D(a) is recomputed in every step, from
+sums that the gradient needs anyway, and nothing but this gap ends the method well.
+
+Unlike the interior-point method (`streamsvm.svm.block.interior_point`), whose steps weigh all rows, a step's matrix is
+a sum over the rows near the kink. It is meant for gaps of a few per cent; boxes so large that delta would have to be
+tiny are better solved by the other, to which callers turn where this one gives up.
+
+Sources: Chapelle 2007, "Training a support vector machine in the primal"; Lee and Mangasarian 2001 (smoothing). No
+BLAS: see `streamsvm.linalg`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from streamsvm.compiling import njit
+from streamsvm.linalg import REORDERED, add_gram, factorise, substitute
+from streamsvm.points import Signs
+from streamsvm.svm.problem import Float
+
+MOST_STEPS: Final = 40
+"""Steps after which it gives up; usual are five to twelve for a gap of 2 %."""
+LOWERED: Final = 0.4
+"""By what delta is multiplied."""
+SMOOTHED: Final = 0.5
+"""Share of the wanted gap that smoothing may take; while it takes more, every step lowers delta."""
+HALVINGS: Final = 30
+"""Most steps of a search along a direction."""
+FLAT: Final = 1e-9
+"""Curvature of the bias, as a share of the sum of `upper`, where no row is near."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rough:
+    """A rough machine.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (d,), float64
+    intercept : float
+    bound : float
+        A dual objective: no machine has a smaller objective, up to rounding.
+    steps : int
+    met : bool
+        Whether its objective is within the wanted gap of the bound.
+    """
+
+    coefficients: Float
+    intercept: float
+    bound: float
+    steps: int
+    met: bool
+
+
+def rough_machine(Z: Float, y: Signs, upper: Float, gap: float) -> Rough:
+    """Solve a linear problem to a relative duality gap.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d), float64
+    y : ndarray of shape (n,), -1 or +1, both present
+    upper : ndarray of shape (n,), float64, positive
+    gap : float
+        (F - D) / F at which to stop, positive.
+    """
+    v = np.zeros(Z.shape[1] + 1)
+    bound, steps, met = _descend(np.ascontiguousarray(Z), y, upper, gap, MOST_STEPS, v)
+    return Rough(v[:-1], float(v[-1]), float(bound), int(steps), bool(met))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _descend(Z, y, upper, gap, limit, best):  # type: ignore[no-untyped-def]
+    """Take steps; fill the v of least F, and return the greatest D, the steps, and whether the gap was met."""
+    n, d = Z.shape
+    order = d + 1
+    v, dv, gradient = np.zeros(order), np.empty(order), np.empty(order)
+    slack, along, curvature = np.ones(n), np.empty(n), np.empty(n)
+    pull = np.empty((2, order))
+    matrix = np.empty((order, order))
+    near, near_curvature = np.empty((n, order)), np.empty(n)
+    total = upper.sum()
+    delta, primal, dual = 1.0, np.inf, 0.0
+    for step in range(limit + 1):
+        loss, smoothing, kept = _gradients(Z, y, upper, slack, delta, pull, near, near_curvature)
+        square = 0.0
+        for j in range(d):
+            square += v[j] * v[j]
+        value = 0.5 * square + loss
+        if not value < np.inf:
+            return dual, step, False
+        if value < primal:
+            primal = value
+            best[:] = v
+        dual = max(dual, _dual(pull))
+        if primal - dual <= gap * primal:
+            return dual, step, True
+        if step == limit:
+            break
+        for j in range(d):
+            gradient[j] = pull[0, j] + pull[1, j] - v[j]
+        gradient[d] = pull[1, d] - pull[0, d]
+        matrix[:] = 0.0
+        add_gram(near[:kept], near_curvature[:kept], matrix)
+        for j in range(d):
+            matrix[j, j] += 1.0
+        matrix[d, d] += FLAT * total
+        if not factorise(matrix):
+            return dual, step, False
+        substitute(matrix, gradient, dv)
+        if smoothing > SMOOTHED * gap * value:
+            delta *= LOWERED
+        _scores(Z, y, dv, along)
+        length = _search(upper, slack, along, delta, v, dv)
+        for j in range(order):
+            v[j] += length * dv[j]
+        for i in range(n):
+            slack[i] -= length * along[i]
+    return dual, limit, False
+
+
+@njit(nogil=True, fastmath=REORDERED)
+def _gradients(Z, y, upper, slack, delta, pull, near, curvature):  # type: ignore[no-untyped-def]
+    """Fill sum a z and sum a of each label, -1 (z turned) and +1; collect (z, 1) and curvature of the rows near.
+
+    Returns the hinge loss, the part of the gap that is the smoothing's, and the number of rows near.
+    """
+    n, d = Z.shape
+    pull[:] = 0.0
+    loss, smoothing, kept = 0.0, 0.0, 0
+    for i in range(n):
+        s = slack[i]
+        if s <= -delta:
+            continue
+        own, label = upper[i], 1 if y[i] > 0 else 0
+        if s > 0.0:
+            loss += own * s
+        if s <= delta:
+            line = near[kept]
+            for j in range(d):
+                line[j] = Z[i, j]
+            line[d] = 1.0
+            curvature[kept] = own / (2.0 * delta)
+            kept += 1
+            share = (s + delta) / (2.0 * delta)
+            smoothing += own * (max(s, 0.0) - share * s)
+            own *= share
+        signed = own if label else -own
+        sums = pull[label]
+        for j in range(d):
+            sums[j] += signed * Z[i, j]
+        sums[d] += own
+    return loss, smoothing, kept
+
+
+@njit(nogil=True, error_model="numpy")
+def _dual(pull):  # type: ignore[no-untyped-def]
+    """Return D of a made feasible: the label with the greater sum scaled down, then all to the best D."""
+    d = pull.shape[1] - 1
+    least = min(pull[0, d], pull[1, d])
+    if not least > 0.0:
+        return 0.0
+    of_negative, of_positive = least / pull[0, d], least / pull[1, d]
+    square = 0.0
+    for j in range(d):
+        w = of_negative * pull[0, j] + of_positive * pull[1, j]
+        square += w * w
+    total = 2.0 * least
+    scale = 1.0 if square <= total else total / square
+    return scale * total - 0.5 * scale * scale * square
+
+
+@njit(nogil=True, fastmath=REORDERED)
+def _scores(Z, y, v, out):  # type: ignore[no-untyped-def]
+    n, d = Z.shape
+    for i in range(n):
+        found = v[d]
+        for j in range(d):
+            found += Z[i, j] * v[j]
+        out[i] = y[i] * found
+
+
+@njit(nogil=True, error_model="numpy")
+def _search(upper, slack, along, delta, v, dv):  # type: ignore[no-untyped-def]
+    """Return a step length in (0, 1] at which the smoothed objective no longer falls steeply: 1, where it can be."""
+    d = len(v) - 1
+    linear = quadratic = 0.0
+    for j in range(d):
+        linear += v[j] * dv[j]
+        quadratic += dv[j] * dv[j]
+    begun = linear - _slope(upper, slack, along, delta, 0.0)
+    low, high, length = 0.0, 1.0, 1.0
+    for _ in range(HALVINGS):
+        rise = linear + length * quadratic - _slope(upper, slack, along, delta, length)
+        if rise <= -0.3 * begun or not begun < 0.0:
+            break
+        high = length
+        length = 0.5 * (low + high)
+    return length
+
+
+@njit(nogil=True, fastmath=REORDERED)
+def _slope(upper, slack, along, delta, length):  # type: ignore[no-untyped-def]
+    """Return sum upper h'(s) <r, dv> after a step of some length."""
+    total = 0.0
+    inverse = 1.0 / (2.0 * delta)
+    for i in range(len(slack)):
+        share = (slack[i] - length * along[i] + delta) * inverse
+        share = 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
+        total += upper[i] * along[i] * share
+    return total
+
+
+def warm_up() -> None:
+    """Compile, or load from numba's file cache."""
+    y = np.array([1, -1] * 5, np.int8)
+    rough_machine(y[:, None].astype(np.float64), y, np.ones(len(y)), 0.5)

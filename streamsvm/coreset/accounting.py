@@ -29,11 +29,6 @@ class LinearRule(Protocol):
     """The rule by which a leaf is screened by the margin of a linear machine (`screening.Screen`)."""
 
     @property
-    def rate(self) -> float:
-        """The rate of the inclusion probabilities."""
-        ...
-
-    @property
     def scaling(self) -> Float:
         """Centre and inverse scale, shape (2, d)."""
         ...
@@ -48,8 +43,38 @@ class LinearRule(Protocol):
         """Of the machine."""
         ...
 
-    def evaluated(self, points: Points) -> tuple[Float, Float, Float]:
-        """Return (z, 1), shape (n, d + 1), margins and importances of points."""
+
+class MeasuredPoints(Protocol):
+    """The points of sealed buckets under that machine (`screening.Measured`, which says what these are)."""
+
+    @property
+    def weight(self) -> Weights:
+        """With class weights, shape (n,)."""
+        ...
+
+    @property
+    def margin(self) -> Float:
+        """Of shape (n,)."""
+        ...
+
+    @property
+    def root(self) -> Float:
+        """The inverse root of the objective's curvature, upper triangular; or sketches of it; or no columns."""
+        ...
+
+    @property
+    def length(self) -> Float:
+        """|(z, 1) root|, shape (n,)."""
+        ...
+
+    @property
+    def rows(self) -> Float:
+        """(z, 1), shape (n, d + 1)."""
+        ...
+
+    @property
+    def passed(self) -> Float:
+        """How many rows of the leaf each point stands for that are expected not to be kept, shape (n,)."""
         ...
 
 
@@ -154,9 +179,9 @@ class Accounting(ABC):
 
     @abstractmethod
     def of_screen(
-        self, screen: LinearRule, points: Points, pilot: Pilot, accepted: float, capacity: int
+        self, screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.floating], capacity: int
     ) -> ScreenAccount:
-        """Return the empty account of a screened leaf; parameters are those that the screen was made with."""
+        """Return the empty account of a screened leaf, of features of this type, that holds so many points."""
 
     @abstractmethod
     def of_cut(self, held: Sequence[tuple[Points, Account]], training_set: Points) -> AllRows:

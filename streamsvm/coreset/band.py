@@ -81,10 +81,11 @@ def farthest(length: Float, margin: Float, weight: Float, width: int, expected: 
     most : float
         How many may be kept.
     """
-    away = distance(length, margin)
+    long = np.flatnonzero(length > 0.0)
+    away = distance(length[long], margin[long])
     order = np.argsort(away, kind="stable")
     away = away[order]
-    within = (np.cumsum(expected[order]) <= most) & np.isfinite(away)
+    within = (np.cumsum(expected[long][order]) <= most) & np.isfinite(away)
     if not within.all():
         within &= away < (1.0 - ALIKE) * away[np.argmin(within)]
     reached = float(away[within][-1]) if within.any() else 0.0

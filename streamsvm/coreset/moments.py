@@ -8,7 +8,6 @@ Sources: West 1979 (weighted incremental mean and sum of squares); Chan, Golub a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,7 +45,10 @@ class Moments:
     @property
     def weight(self) -> float:
         """Total weight U."""
-        return float(_total(self.class_weight))
+        total = 0.0
+        for own in self.class_weight.tolist():  # not `sum`, whose rounding depends on Python's version
+            total += own
+        return total
 
     @staticmethod
     def zero(dimension: int, classes: int = 2) -> Moments:
@@ -57,7 +59,7 @@ class Moments:
         """Return the moments of the problem that tells one class, +1, from all others."""
         own = self.class_weight[label]
         rest = np.delete(self.class_weight, label)
-        return Moments(self.count, np.array([_total(rest), own]), self.mean, self.square)
+        return Moments(self.count, np.array([float(_total(rest)), own]), self.mean, self.square)
 
     def add(self, points: Points) -> Moments:
         """Return these moments with `points` added one after another."""
@@ -108,14 +110,6 @@ class Moments:
         return max(float(features.max(initial=0.0)), *labels)
 
 
-def merge_all(parts: Iterable[Moments], dimension: int) -> Moments:
-    """Merge in the given order."""
-    merged = Moments.zero(dimension)
-    for part in parts:
-        merged = merged.merge(part)
-    return merged
-
-
 def _label_distance(one: Moments, other: Moments, label: int) -> float:
     share, of_other = (float(part.class_weight[label]) / part.weight for part in (one, other))
     within = share * (1.0 - share) + of_other * (1.0 - of_other)
@@ -142,3 +136,29 @@ def add_in_order(X, y, weight, class_weight, mean, square):  # type: ignore[no-u
             shift = np.float64(X[i, j]) - mean[j]
             mean[j] += share * shift
             square[j] += u * shift * (np.float64(X[i, j]) - mean[j])
+
+
+@njit(cache=True, nogil=True)
+def add_by_label(X, y, weight, count, class_weight, mean, square, weight_square):  # type: ignore[no-untyped-def]
+    """Add rows one by one to the moments of their own label, as `add_in_order` does.
+
+    Parameters
+    ----------
+    X, y, weight : arrays of n rows
+    count : ndarray of shape (n_classes,), int64
+    class_weight : ndarray of shape (n_classes,)
+    mean, square : ndarray of shape (n_classes, d)
+    weight_square : ndarray of shape (n_classes,)
+        Sums of squared weights.
+    """
+    two = len(class_weight) == 2
+    for i in range(X.shape[0]):
+        label, u = (1 if y[i] > 0 else 0) if two else y[i], weight[i]
+        count[label] += 1
+        class_weight[label] += u
+        weight_square[label] += u * u
+        share = u / class_weight[label]
+        for j in range(X.shape[1]):
+            shift = np.float64(X[i, j]) - mean[label, j]
+            mean[label, j] += share * shift
+            square[label, j] += u * shift * (np.float64(X[i, j]) - mean[label, j])

@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.row_kernels import farthest_from
 from streamsvm.points import Points, Position, Weights
 
 Float = NDArray[np.float64]
@@ -139,9 +140,7 @@ class OutlierBounds:
         """Return the bounds that moments of at least one point give, and the points that stand for them."""
         farthest = np.zeros(len(moments.mean))
         for points in held:
-            if len(points):
-                for edge in (points.X.min(axis=0), points.X.max(axis=0)):
-                    np.maximum(farthest, np.abs(edge - moments.mean), out=farthest)
+            farthest_from(points.X, moments.mean, farthest)
         return _bounds(moments.mean, moments.square, moments.weight, moments.count, farthest, share)
 
     @staticmethod

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
+from streamsvm.linalg import add_gram
 from streamsvm.points import Features, Signs
 
 Float = NDArray[np.float64]
@@ -67,3 +68,51 @@ def distances(rows: Float, y: Signs, mean: Float, distance: Float) -> None:
             apart = rows[i, j] - mean[label, j]
             squared += apart * apart
         distance[i] = np.sqrt(squared)
+
+
+@njit(cache=True, nogil=True)
+def scaled_rows(X: Features, centre: Float, inverse: Float, rows: Float) -> None:
+    """Fill (z, 1), shape (n, d + 1), z = (x - centre) * inverse."""
+    n, d = X.shape
+    for i in range(n):
+        for j in range(d):
+            rows[i, j] = (np.float64(X[i, j]) - centre[j]) * inverse[j]
+        rows[i, d] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def add_near_gram(rows: Float, weight: Float, margin: Float, delta: float, matrix: Float) -> None:
+    """Add the sum of u r r' / (2 delta) over the rows with |1 - margin| < delta to the lower triangle of a matrix."""
+    n, width = rows.shape
+    near, own, kept = np.empty((n, width)), np.empty(n), 0
+    for i in range(n):
+        if abs(1.0 - margin[i]) < delta:
+            for j in range(width):
+                near[kept, j] = rows[i, j]
+            own[kept] = weight[i] / (2.0 * delta)
+            kept += 1
+    add_gram(near[:kept], own[:kept], matrix)
+
+
+@njit(cache=True, nogil=True)
+def add_active(rows: Float, y: Signs, weight: Float, margin: Float, totals: Float, gradient: Float) -> None:
+    """Add weights by label (-1, +1) x {inactive, active}, shape (2, 2), and the sum of u y z over the active, (d,)."""
+    for i in range(len(y)):
+        label, own = 1 if y[i] > 0 else 0, weight[i]
+        if margin[i] < 1.0:
+            totals[label, 1] += own
+            signed = own if label else -own
+            for j in range(len(gradient)):
+                gradient[j] += signed * rows[i, j]
+        else:
+            totals[label, 0] += own
+
+
+@njit(cache=True, nogil=True)
+def farthest_from(X: Features, centre: Float, farthest: Float) -> None:
+    """Raise the greatest distances of features from a centre, shape (d,), to those of the rows."""
+    for i in range(len(X)):
+        for j in range(X.shape[1]):
+            away = abs(np.float64(X[i, j]) - centre[j])
+            if away > farthest[j]:
+                farthest[j] = away

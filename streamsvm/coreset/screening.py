@@ -56,7 +56,8 @@ from streamsvm.coreset.reducers.calibrated import (
     meet,
     smoothed_hessian,
 )
-from streamsvm.coreset.row_kernels import label_means
+from streamsvm.coreset.row_kernels import scale, scaled_rows
+from streamsvm.coreset.screen_making import add_pulls, fill_lengths, passed_over, rate_of, worth
 from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, back_substituted, evaluate, keep, thin
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Features, Points, Signs, Weights
@@ -80,9 +81,6 @@ EXACT_NORM: Final = 32
 SKETCH: Final = 24
 """Number of random projections above that; the estimated norm has a relative standard deviation of 1 / sqrt(2
 SKETCH)."""
-RATE_STEPS: Final = 6
-"""Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
-others."""
 TURNED: Final = 0.005
 """Squared difference of mean hinge gradients, relative to second moments of z, above which a rule may count as
 turned."""
@@ -141,10 +139,41 @@ class Screen:
 
     def evaluated(self, points: Points) -> tuple[Float, Float, Float]:
         """Return (z, 1), shape (n, d + 1), margins and s."""
-        rows = np.ones((len(points), points.dimension + 1))
-        np.subtract(points.X, self.scaling[0], out=rows[:, :-1])
-        rows[:, :-1] *= self.scaling[1]
+        rows = np.empty((len(points), points.dimension + 1))
+        scaled_rows(points.X, *self.scaling, rows)
         return rows, *_shares(points, self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Where the points of sealed buckets lie under a pilot: what a screen is made from, and an account of its leaf.
+
+    Attributes
+    ----------
+    scaling : ndarray of shape (2, d)
+    intercept : float
+        As of `Screen`.
+    rows : ndarray of shape (n, d + 1)
+        (z, 1).
+    weight : ndarray of shape (n,)
+        With class weights.
+    margin : ndarray of shape (n,)
+    root : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k)
+        `Screen.projection` before it is scaled; without columns, if the Hessian is not positive definite.
+    length : ndarray of shape (n,)
+        |(z, 1) root|.
+    passed : ndarray of shape (n,)
+        How many rows of the leaf each point stands for that are expected not to be kept.
+    """
+
+    scaling: Float
+    intercept: float
+    rows: Float
+    weight: Float
+    margin: Float
+    root: Float
+    length: Float
+    passed: Float
 
 
 class KernelMargins(ABC):
@@ -402,8 +431,8 @@ def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) 
         penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
     )
     seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
-    screen, buffer = make_screen(points, pilot, seen, n, n, 2 * n, random), points.take(np.arange(LEAST_CAPACITY))
-    condensed = None if accounting is None else accounting.of_screen(screen, points, pilot, n, len(buffer))
+    (screen, measured), buffer = make_screen(points, pilot, seen, n, n, 2 * n, random), points.take(np.arange(8))
+    condensed = None if accounting is None else accounting.of_screen(screen, measured, points.X.dtype, len(buffer))
     Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
 
 
@@ -465,12 +494,15 @@ def turned(state: Screened, buckets: Points) -> bool:
     """
     if not state.accepted or state.screen.of_kernel:  # a kernel's hinge gradient is no vector of features
         return False
-    class_weight = state.screen.terms[:, 5] / state.screen.terms[:, 5].max()
-    rows, margin, _ = state.screen.evaluated(buckets)
-    Z, total, of_leaf = rows[:, :-1], float(buckets.weight.sum()), float(state.weight.sum())
-    active = buckets.weight * class_weight[(buckets.y > 0).astype(np.intp)] * buckets.y * (margin < 1.0)
-    apart = np.einsum("i,ij->j", active, Z) / total - state.totals[2] / (state.screen.terms[:, 5].max() * of_leaf)
-    spread = np.einsum("i,ij,ij->j", buckets.weight, Z, Z) / total + state.totals[1] / of_leaf
+    screen, most = state.screen, state.screen.terms[:, 5].max()
+    d, total, of_leaf = buckets.dimension, float(buckets.weight.sum()), float(state.weight.sum())
+    gradient, square = np.zeros(d), np.zeros(d)
+    add_pulls(
+        buckets.X, buckets.y, buckets.weight, screen.scaling, screen.coefficients, screen.intercept,
+        screen.terms[:, 5] / most, gradient, square,
+    )  # fmt: skip
+    apart = gradient / total - state.totals[2] / (most * of_leaf)
+    spread = square / total + state.totals[1] / of_leaf
     distance = np.divide(np.square(apart), spread, out=np.zeros_like(apart), where=spread > 0.0).max(initial=0.0)
     return bool(distance > TURNED + BY_CHANCE * (1.0 / state.accepted + 0.5 / len(buckets)))
 
@@ -483,8 +515,8 @@ def make_screen(
     accepted: float,
     capacity: int,
     random: np.random.Generator,
-) -> Screen:
-    """Make the screen of a leaf.
+) -> tuple[Screen, Measured]:
+    """Make the screen of a leaf; return it, and what it was made from.
 
     Parameters
     ----------
@@ -503,47 +535,62 @@ def make_screen(
     random : numpy Generator
         Only `random()` is called, and only above `EXACT_NORM` features.
     """
-    d = points.dimension
-    scaling = np.stack([seen.mean, 1.0 / pilot.scale])
-    shift = float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
-    blank = Screen(
-        rows=rows,
-        rate=0.0,
-        scaling=scaling,
-        coefficients=pilot.coefficients,
-        intercept=pilot.intercept + shift,
-        label_mean=np.zeros((2, d)),
-        terms=np.repeat([[0.0, 0.0, 0.0, 0.0, 0.0, 1.0]], 2, axis=0),
-        projection=np.zeros((d + 1, 0), np.float32),
-    )
-    raw, points = points, points.class_weighted(pilot.class_weight)
-    Z, margin, _ = blank.evaluated(points)
-    own, mean = np.empty(2), np.empty((2, d))
-    label_means(Z, points.y, points.weight, own, mean)
+    measured = measure(points, pilot, seen, random)
+    d, weight, margin, length = points.dimension, measured.weight, measured.margin, measured.length
     terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
-    projection = _projection(smoothed_hessian(Z, points.weight, margin, pilot.penalty), random)
-    expected = raw.weight * (accepted / raw.weight.sum())
+    expected = points.weight * (accepted / points.weight.sum())
     reach = 0.0
-    if pilot.band > 0.0 and projection.shape[1]:
-        length = np.sqrt(np.square(np.einsum("ij,jk->ik", Z, projection[: d + 1])).sum(axis=1))
-        length[margin >= 1.0 + DELTA] = 0.0  # where influence, and so the length of a row, is not computed
+    if pilot.band > 0.0 and measured.root.shape[1]:
         most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
-        reach = farthest(length, margin, points.weight, d + 1, expected, most)
-    distant = replace(blank, label_mean=mean, terms=terms)
-    sensitive, influential = (
-        _mean_share(distant, points),
-        _mean_share(replace(blank, projection=projection.astype(np.float32)), points),
+        reach = farthest(np.where(margin < 1.0 + DELTA, length, 0.0), margin, weight, d + 1, expected, most)
+    size, mean = np.empty(len(points)), np.empty((2, d))
+    class_weight = np.array(pilot.class_weight)
+    sensitive, influential = worth(
+        measured.rows, points.y, weight, margin, length, class_weight, terms, reach, np.array(SHARES), mean, size
     )
+    size *= seen.weight / seen.count
     terms[:, [0, 2, 3, 4]] *= SHARES[0] / sensitive
     terms[:, 0] += SHARES[1]
+    terms[:, 5] = class_weight
     scaled = SHARES[2] / influential if influential > 0.0 else 0.0
-    projection *= scaled
     reach = reach / scaled if scaled > 0.0 else 0.0
-    reach = reach if np.isfinite(reach) else 0.0  # a checkpoint holds finite numbers only
-    mixed = replace(distant, projection=projection.astype(np.float32), reach=reach)
-    terms[:, 5] = pilot.class_weight
-    size = _shares(raw, mixed)[1] * (seen.weight / seen.count)
-    return replace(mixed, rate=rate_of(size, expected, TARGET * capacity))
+    made = Screen(
+        rows=rows,
+        rate=rate_of(size, expected, TARGET * capacity),
+        scaling=measured.scaling,
+        coefficients=pilot.coefficients,
+        intercept=measured.intercept,
+        label_mean=mean,
+        terms=terms,
+        projection=(measured.root * scaled).astype(np.float32),
+        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
+    )
+    return made, replace(measured, passed=passed_over(expected, made.rate, size))
+
+
+def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Generator) -> Measured:
+    """Return where points lie under a pilot, in the scale of what was seen; parameters as of `make_screen`."""
+    n, d = len(points), points.dimension
+    scaling = np.stack([seen.mean, 1.0 / pilot.scale])
+    intercept = pilot.intercept + float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
+    weight = points.class_weighted(pilot.class_weight).weight
+    rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
+    scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, rows, margin)
+    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
+    root = np.zeros((d + 1 + -(d + 1) % 4, 0))
+    if factorise(hessian):
+        root = _inverse_root(hessian, random)
+        fill_lengths(rows, root, length)
+    return Measured(
+        scaling=scaling,
+        intercept=intercept,
+        rows=rows,
+        weight=weight,
+        margin=margin,
+        root=root,
+        length=length,
+        passed=np.zeros(n),
+    )
 
 
 def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
@@ -558,32 +605,13 @@ def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
     return terms
 
 
-def _projection(hessian: Float, random: np.random.Generator) -> Float:
-    """Return H^-1/2, or random projections of it, as columns; no columns if H is not positive definite."""
-    d = len(hessian)
-    if not factorise(hessian):
-        return np.zeros((d + -d % 4, 0))
+def _inverse_root(factor: Float, random: np.random.Generator) -> Float:
+    """Return H^-1/2 of a Cholesky factor, or random projections of it, as columns, with rows of zeros."""
+    d = len(factor)
     mixture = np.eye(d)
     if d - 1 > EXACT_NORM:
         mixture = np.where(random.random((d, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
-    return np.pad(back_substituted(hessian, mixture), ((0, -d % 4), (0, 0)))
-
-
-def _mean_share(screen: Screen, points: Points) -> float:
-    return float(np.einsum("i,i->", _shares(points, screen)[1], points.weight) / points.weight.sum())
-
-
-def rate_of(size: Float, expected: Float, target: float) -> float:
-    """Return the rate at which the sum of expected * min(1, rate * size) is about the target."""
-    rate, certain = 0.0, np.zeros(len(size), np.bool_)
-    for _ in range(RATE_STEPS):
-        free = target - float(expected[certain].sum())
-        total = float(np.einsum("i,i->", expected[~certain], size[~certain]))
-        if free <= 0.0 or total <= 0.0:
-            break
-        rate = free / total
-        certain = rate * size >= 1.0
-    return rate
+    return np.pad(back_substituted(factor, mixture), ((0, -d % 4), (0, 0)))
 
 
 def _starts(seed: int, partition: int, leaf: int, thinnings: int) -> Float:

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.moments import Moments, add_by_label
 from streamsvm.coreset.structure import Bucket
 from streamsvm.points import Points, Weights
 
@@ -48,7 +48,7 @@ class ShiftWatch:
     """
 
     def __init__(self, dimension: int, classes: int = 2) -> None:
-        self._labels = {label: Moments.zero(dimension, classes) for label in _labels(classes)}
+        self._labels = [Moments.zero(dimension, classes)] * classes
 
     def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
         """Tell whether a leaf is shifted against what came before it, and add it to what came before.
@@ -61,9 +61,9 @@ class ShiftWatch:
             The points that the leaf holds.
         """
         found = is_shifted(before, leaf, _rows(leaf, points))
-        for label, own, moments in _of_labels(points, len(leaf.class_weight)):
-            found |= is_shifted(self._labels[label], moments, effective(own.weight))
-            self._labels[label] = self._labels[label].merge(moments)
+        for place, (moments, n) in enumerate(_of_labels(points, len(leaf.class_weight))):
+            found |= is_shifted(self._labels[place], moments, n)
+            self._labels[place] = self._labels[place].merge(moments)
         return found
 
 
@@ -78,26 +78,25 @@ class HeldWatch:
     def __init__(self) -> None:
         self._known: Mapping[tuple[int, int], tuple[Points, tuple[Moments, ...]]] = {}
 
-    def shifted(self, buckets: Sequence[Bucket], leaf: Moments, points: Points) -> bool:
+    def shifted(self, buckets: Sequence[Bucket], before: Moments, leaf: Moments, points: Points) -> bool:
         """Tell whether a leaf is shifted against the buckets.
 
         Parameters
         ----------
         buckets : sequence of Bucket
-        leaf : Moments
-            Exact.
+        before, leaf : Moments
+            Exact, of the buckets and of the leaf.
         points : Points
             The points that the leaf holds.
         """
         classes = len(leaf.class_weight)
         self._known = {(bucket.level, bucket.index): self._of(bucket, classes) for bucket in buckets}
-        before = merge_all((bucket.extent.moments for bucket in buckets), points.dimension) if buckets else leaf
         found = is_shifted(before, leaf, _rows(leaf, points))
-        for place, (_, own, moments) in enumerate(_of_labels(points, classes)):
+        for place, (moments, n) in enumerate(_of_labels(points, classes)):
             seen = Moments.zero(points.dimension, classes)
             for _, each in self._known.values():
                 seen = seen.merge(each[place])
-            found |= is_shifted(seen, moments, effective(own.weight))
+            found |= is_shifted(seen, moments, n)
         return found
 
     def _of(self, bucket: Bucket, classes: int) -> tuple[Points, tuple[Moments, ...]]:
@@ -105,17 +104,20 @@ class HeldWatch:
         known = self._known.get((bucket.level, bucket.index))
         if known is not None and known[0] is bucket.points:
             return known
-        return bucket.points, tuple(moments for _, _, moments in _of_labels(bucket.points, classes))
+        return bucket.points, tuple(moments for moments, _ in _of_labels(bucket.points, classes))
 
 
-def _labels(classes: int) -> Sequence[int]:
-    return (-1, 1) if classes == 2 else range(classes)
-
-
-def _of_labels(points: Points, classes: int) -> Iterator[tuple[int, Points, Moments]]:
-    for label in _labels(classes):
-        own = points.take(points.y == label)
-        yield label, own, Moments.zero(points.dimension, classes).add(own)
+def _of_labels(points: Points, classes: int) -> Iterator[tuple[Moments, float]]:
+    """Yield the moments of the points of each label, and how many points of equal weight tell as much."""
+    d = points.dimension
+    count, own, squared = np.zeros(classes, np.int64), np.zeros(classes), np.zeros(classes)
+    mean, square = np.zeros((classes, d)), np.zeros((classes, d))
+    add_by_label(points.X, points.y, points.weight, count, own, mean, square, squared)
+    for place in range(classes):
+        weight = np.zeros(classes)
+        weight[place] = own[place]
+        n = float(own[place]) ** 2 / float(squared[place]) if squared[place] > 0.0 else 0.0
+        yield Moments(int(count[place]), weight, mean[place], square[place]), n
 
 
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:

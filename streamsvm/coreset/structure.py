@@ -218,12 +218,21 @@ class Structure(ABC):
         self._reducer = reducer
         self._sealed = 0
         self._buckets: tuple[Bucket, ...] = ()
+        self._whole: Extent | None = None
         self.points_held = self.count = 0
 
     @property
     def buckets(self) -> tuple[Bucket, ...]:
         """All buckets, the oldest first."""
         return self._buckets
+
+    def extent_of(self, buckets: tuple[Bucket, ...]) -> Extent:
+        """Return the extent of some of the buckets, at least one; that of all is joined once after each change."""
+        if buckets is not self._buckets:
+            return joined([bucket.extent for bucket in buckets])
+        if self._whole is None:
+            self._whole = joined([bucket.extent for bucket in buckets])
+        return self._whole
 
     @property
     def sealed(self) -> int:
@@ -242,7 +251,7 @@ class Structure(ABC):
 
     def _hold(self, buckets: Sequence[Bucket]) -> None:
         """Take new buckets, and count once what is asked for at every batch of rows."""
-        self._buckets = tuple(buckets)
+        self._buckets, self._whole = tuple(buckets), None
         self.points_held = sum(len(bucket.points) for bucket in buckets)
         self.count = sum(bucket.extent.moments.count for bucket in buckets)
 

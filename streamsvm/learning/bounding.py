@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from streamsvm.config import CoresetConfig
 from streamsvm.coreset.clipping import Bounds, freed_of_outliers
 from streamsvm.coreset.leaf import Leaf
-from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.structure import Bucket, Extent
@@ -83,23 +83,21 @@ class Bounding:
         if self.outlier_bounds is None:
             self._of_open_leaf = tally
 
-    def reopen(self, held: int, buckets: Sequence[Bucket]) -> None:
-        """Go on from a checkpoint, in which an open leaf holds so many points and these buckets are known."""
+    def reopen(self, held: int) -> None:
+        """Go on from a checkpoint, in which an open leaf holds so many points; `renew` comes next."""
         self._of_open_leaf, self._places = Tally(), None if held else []
-        self.renew(buckets)
 
-    def renew(self, known: Sequence[Bucket]) -> None:
-        """Compute the bounds from the sealed buckets, so that a checkpoint need not hold them."""
+    def renew(self, known: Sequence[Bucket], moments: Moments | None) -> None:
+        """Compute the bounds from the sealed buckets and their moments, so that a checkpoint need not hold them."""
         coreset = self._coreset
-        if coreset.clip_sd is None and coreset.max_leverage is None:
-            return
-        moments = merge_all([bucket.extent.moments for bucket in known], self._dimension)
+        if moments is not None and not moments.count:
+            moments = None
         if coreset.clip_sd is not None:
-            self.bounds = Bounds.of(moments, coreset.clip_sd) if moments.count else None
+            self.bounds = None if moments is None else Bounds.of(moments, coreset.clip_sd)
         if coreset.max_leverage is not None:
             held = [bucket.points for bucket in known]
             share = coreset.max_leverage
-            self.outlier_bounds = OutlierBounds.of(moments, held, share) if moments.count else None
+            self.outlier_bounds = None if moments is None else OutlierBounds.of(moments, held, share)
 
     def drawn_in(self, rows: Rows) -> Rows:
         """Clip values beyond the bounds of the sealed leaves; of a first leaf, only record where its points are."""

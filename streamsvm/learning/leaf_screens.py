@@ -142,10 +142,10 @@ class LinearScreens(LeafScreens):
         if pilot.lower_bound <= 0.0:
             return None
         random = generator(seed, Purpose.SKETCH, (partition, leaf, 0))
-        screen = make_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity, random)
+        screen, measured = make_screen(points, pilot, moments, sealed.span, sealed.accepted, capacity, random)
         account = None
         if self._accounting is not None:
-            account = self._accounting.of_screen(screen, points, pilot, sealed.accepted, capacity)
+            account = self._accounting.of_screen(screen, measured, points.X.dtype, capacity)
         return Screener.begin(screen, *sealed.leaf, account)
 
 

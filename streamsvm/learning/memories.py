@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.moments import Moments, merge_all
+from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Reducer
 from streamsvm.coreset.shift import ShiftWatch
 from streamsvm.coreset.structure import (
@@ -200,8 +200,13 @@ class EverythingKept(PartitionMemory):
 
     def seen(self, leaf: Extent) -> Moments | None:
         """Return the moments of everything."""
-        sealed = [bucket.extent.moments for bucket in self.structure.buckets]
-        return merge_all([*sealed, leaf.moments], len(leaf.moments.mean))
+        sealed = self._sealed_moments
+        return leaf.moments if sealed is None else sealed.merge(leaf.moments)
+
+    @property
+    def _sealed_moments(self) -> Moments | None:
+        buckets = self.structure.buckets
+        return self.structure.extent_of(buckets).moments if buckets else None
 
     def insert(
         self, points: Points, extent: Extent, pilot_of: PilotOf, audit: tuple[Held, ...], totals: Account | None
@@ -212,8 +217,8 @@ class EverythingKept(PartitionMemory):
 
     def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
         """Compare a leaf with all sealed ones."""
-        sealed = merge_all([bucket.extent.moments for bucket in self.structure.buckets], len(leaf.mean))
-        return self._shift.shifted(sealed, leaf, points)
+        sealed = self._sealed_moments
+        return self._shift.shifted(Moments.zero(len(leaf.mean)) if sealed is None else sealed, leaf, points)
 
     def weighing(self, leaf: Extent) -> Weighing | None:  # noqa: ARG002
         """Return None: all rows count alike."""

@@ -23,7 +23,7 @@ from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
 from streamsvm.coreset.shift import HeldWatch, is_steady
-from streamsvm.coreset.structure import Extent, Learned, PilotOf, joined
+from streamsvm.coreset.structure import Extent, Learned, PilotOf
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
 from streamsvm.learning.bounding import Bounding, first_bounds
@@ -144,10 +144,14 @@ class Partition:
         self._band = coreset.band_of(coreset.bucket_points) if self._is_steady() else 0.0
         solved: dict[tuple[Position, Position], Any] = {}
         self._insert(solved)
-        self.bounding.renew(self.structure.known)
+        self._renew_bounds()
         screen = self._next_screen(solved)
         if screen is not None:
             self.leaf.screen(screen)
+
+    def _renew_bounds(self) -> None:
+        known = self.structure.known
+        self.bounding.renew(known, self.structure.extent_of(known).moments if known else None)
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
@@ -223,7 +227,7 @@ class Partition:
         screens, buckets = self._screens, self.structure.known
         if screens is None or not buckets:
             return None
-        whole = joined([bucket.extent for bucket in buckets])
+        whole = self.structure.extent_of(buckets)
         span = self.memory.rows_to_screen(whole.rows, screens.share(self.structure.points_held))
         least = self._config.coreset.leaf_rows * screens.least_leaves
         if span < least or np.count_nonzero(whole.moments.class_weight) < 2:
@@ -294,7 +298,8 @@ class Partition:
         leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
         screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
-        self.bounding.reopen(len(saved.leaf_points), self.structure.known)
+        self.bounding.reopen(len(saved.leaf_points))
+        self._renew_bounds()
         # Formats 1 and 2 held no sample.
         for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
             reservoir.restore(held)
@@ -307,8 +312,8 @@ class Partition:
         coreset, buckets, leaf = self._config.coreset, self.structure.buckets, self.leaf
         if not coreset.band_of(coreset.bucket_points) or not buckets:
             return False
-        before, moments = joined([bucket.extent for bucket in buckets]).moments, leaf.extent.moments
-        if not is_steady(before, moments) or self._held.shifted(buckets, moments, leaf.points):
+        before, moments = self.structure.extent_of(buckets).moments, leaf.extent.moments
+        if not is_steady(before, moments) or self._held.shifted(buckets, before, moments, leaf.points):
             return False
         return not self._has_turned()
 

@@ -32,8 +32,8 @@ from streamsvm.points import Points
 from streamsvm.sockets import plugged
 from streamsvm.svm.block import descent as fast
 from streamsvm.svm.block import interior_point as interior
-from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block import smoothed_newton as newton
+from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.interior_point import MOST_FEATURES, InteriorPointSolver
 from streamsvm.svm.block.smoothed_newton import rough_machine
 from streamsvm.svm.objective import optimality_of

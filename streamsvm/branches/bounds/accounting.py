@@ -17,10 +17,17 @@ from streamsvm.branches.bounds.totals import (
     Ledger,
     Totals,
     distances,
-    frame_of_rows,
+    factor_of,
 )
-from streamsvm.coreset.accounting import Account, Accounting, AllRows, LeafAccount, LinearRule, differing
-from streamsvm.coreset.reducers.base import Pilot
+from streamsvm.coreset.accounting import (
+    Account,
+    Accounting,
+    AllRows,
+    LeafAccount,
+    LinearRule,
+    MeasuredPoints,
+    differing,
+)
 from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
@@ -42,9 +49,11 @@ class TotalsAccounting(Accounting):
         before = known if isinstance(known, ChangedRows) else ChangedRows.none(came.dimension)
         return before.add(learned.take(at), came.take(at), kept + at)
 
-    def of_screen(self, screen: LinearRule, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
+    def of_screen(
+        self, screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.floating], capacity: int
+    ) -> Condensed:
         """See `Accounting`; not of a screen of landmarks."""
-        return condensing(screen, points, pilot, accepted, capacity)
+        return condensing(screen, measured, dtype, capacity)
 
     def of_cut(self, held: Sequence[tuple[Points, Account]], training_set: Points) -> Ledger:
         """See `Accounting`."""
@@ -58,26 +67,23 @@ class TotalsAccounting(Accounting):
         return proving.certified(rows, scaler, machine, fit, count, audit)
 
 
-def condensing(screen: LinearRule, points: Points, pilot: Pilot, accepted: float, capacity: int) -> Condensed:
+def condensing(screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.floating], capacity: int) -> Condensed:
     """Return the empty totals of a screened leaf, under the screen's machine.
 
-    Parameters are those of `streamsvm.coreset.screening.make_screen`, which made the screen, of no landmarks.
+    Parameters are those of `Accounting.of_screen`.
     """
-    rows, margin, share = screen.evaluated(points)
-    weight = points.class_weighted(pilot.class_weight).weight
     frame = Frame(
         scaling=screen.scaling,
         machine=np.append(screen.coefficients, screen.intercept),
-        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
+        factor=factor_of(measured.root[: measured.rows.shape[1]], measured.length, measured.weight),
     )
     # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
     most = int(BESIDE * capacity)
-    away = distances(rows, margin, frame)
+    away = distances(measured.rows, measured.margin, frame)
     order = np.argsort(away, kind="stable")
-    passed = points.weight * (accepted / points.weight.sum()) * np.maximum(0.0, 1.0 - screen.rate * share)
-    within = np.cumsum(passed[order]) <= EXPECTED * most
+    within = np.cumsum(measured.passed[order]) <= EXPECTED * most
     border = float(away[order][within][-1]) if within.any() and most else 0.0
-    return Condensed.begin(frame, points.X.dtype, capacity, border if np.isfinite(border) else 0.0, most)
+    return Condensed.begin(frame, dtype, capacity, border if np.isfinite(border) else 0.0, most)
 
 
 TOTALS: Final = TotalsAccounting()

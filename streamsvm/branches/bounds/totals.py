@@ -535,19 +535,26 @@ def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> 
     weight, margin : ndarray of shape (n,)
     penalty : float
     """
-    d = rows.shape[1] - 1
+    d, root, length = rows.shape[1] - 1, np.zeros((rows.shape[1], 0)), np.zeros(len(rows))
     if 0 < d <= MOST_FEATURES:
         hessian = smoothed_hessian(rows, weight, margin, penalty)
         with np.errstate(all="ignore"):
             if factorise(hessian):
-                whole = back_substituted(np.tril(hessian), np.eye(d + 1))
-                length = np.empty(len(rows))
-                lengths(rows, whole, length)
-                mean = float(np.einsum("i,i->", length, weight) / weight.sum())
-                factor: NDArray[np.float32] = (np.triu(whole) / mean).astype(np.float32)
-                if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
-                    return factor
-    return np.full((1, 1), 1.0 / np.sqrt(d + 1.0), np.float32)
+                root = back_substituted(np.tril(hessian), np.eye(d + 1))
+                lengths(rows, root, length)
+    return factor_of(root, length, weight)
+
+
+def factor_of(root: Float, length: Float, weight: Float) -> NDArray[np.float32]:
+    """Return P of an inverse root of the curvature, where there is one, and of the lengths of rows by it, shape (n,)."""
+    k = len(root)
+    if root.shape[1] == k and 1 < k <= MOST_FEATURES + 1:
+        with np.errstate(all="ignore"):
+            mean = float(np.einsum("i,i->", length, weight) / weight.sum())
+            factor: NDArray[np.float32] = (np.triu(root) / mean).astype(np.float32)
+        if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
+            return factor
+    return np.full((1, 1), 1.0 / np.sqrt(k), np.float32)
 
 
 def _frame_of(points: Points, pilot: Pilot | None) -> Frame:

@@ -41,6 +41,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED
 from streamsvm.coreset.reducers.multiclass import MOST_CONSTRAINTS, SharedPilot
+from streamsvm.coreset.screen_making import rate_of
 from streamsvm.coreset.screening import (
     BY_CHANCE,
     LEAST_CAPACITY,
@@ -49,7 +50,6 @@ from streamsvm.coreset.screening import (
     TURNED,
     Mask,
     make_screen,
-    rate_of,
 )
 from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.linalg import Float
@@ -357,7 +357,7 @@ def make_class_screen(
     each = [
         make_screen(
             weighed.against_the_rest(label), own, heavy.against_the_rest(label), rows, accepted, capacity, random
-        )
+        )[0]
         for label, own in pilots.items()
     ]
     # Without a direction that matters there is no projection; then the influence is 0.

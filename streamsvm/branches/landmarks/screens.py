@@ -23,6 +23,7 @@ from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import KERNEL_SHARES
+from streamsvm.coreset.screen_making import rate_of
 from streamsvm.coreset.screening import (
     LEAST_CAPACITY,
     TARGET,
@@ -30,7 +31,6 @@ from streamsvm.coreset.screening import (
     Rows,
     Screen,
     Screener,
-    rate_of,
 )
 from streamsvm.coreset.screens import LeafRule
 from streamsvm.learning.leaf_screens import LeafScreens, NodePilot, Sealed

@@ -170,7 +170,11 @@ class ForgetfulMemory(SpanMemory):
 
     def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
         """Compare a leaf with what is held, where age alone says what counts; shares follow a change by themselves."""
-        return None if self._voting is not None else self._held_watch.shifted(self.structure.buckets, leaf, points)
+        if self._voting is not None:
+            return None
+        buckets = self.structure.buckets
+        before = self.structure.extent_of(buckets).moments if buckets else leaf
+        return self._held_watch.shifted(buckets, before, leaf, points)
 
     def weighing(self, leaf: Extent) -> ForgetfulWeighing:
         """See `PartitionMemory`."""

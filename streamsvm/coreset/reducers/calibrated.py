@@ -45,9 +45,9 @@ from numpy.typing import NDArray
 from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
-from streamsvm.coreset.row_kernels import distances, label_means, scale
-from streamsvm.coreset.sensitivity import direct_bound
-from streamsvm.linalg import Float, add_gram, factorise, norms
+from streamsvm.coreset.reducers.importance_kernels import mix
+from streamsvm.coreset.row_kernels import add_active, add_near_gram, scale
+from streamsvm.linalg import Float, factorise, norms
 from streamsvm.points import Points, Signs
 
 SHARES: Final = (0.25, 0.15, 0.6)
@@ -179,47 +179,20 @@ def importance(rows: Float, y: Signs, weight: Float, margin: Float, pilot: Pilot
     pilot : Pilot
         With a positive bound.
     """
-    parts = [sensitivity(rows, y, weight, pilot), weight, influence(rows, weight, margin, pilot.penalty)]
-    # A part that is 0 everywhere, as influence without a point near a margin, gives its share to the others.
-    shares = [share if part.any() else 0.0 for share, part in zip(SHARES, parts, strict=True)]
-    mixed = sum(share * part / part.sum() for share, part in zip(shares, parts, strict=True) if share)
-    return np.asarray(mixed / sum(shares), dtype=np.float64)
-
-
-def sensitivity(rows: Float, y: Signs, weight: Float, pilot: Pilot) -> Float:
-    """Return Alg. 1's bound with one cluster per label, shape (n,); see `streamsvm.coreset.sensitivity`."""
-    own, mean, distance = np.empty(2), np.empty((2, rows.shape[1] - 1)), np.empty(len(y))
-    label_means(rows, y, weight, own, mean)
-    distances(rows, y, mean, distance)
-    alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
-    label = (y > 0).astype(np.intp)
-    bound = direct_bound(alpha[label], distance, pilot.lower_bound)
-    return np.asarray(np.minimum(weight / own[label] + pilot.penalty * weight * bound, 1.0), dtype=np.float64)
-
-
-def influence(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
-    """Return a of the module's step 1, shape (n,), not negative."""
-    matrix = smoothed_hessian(rows, weight, margin, penalty)
-    # Beyond the smoothed hinge a point has no gradient, and so no influence.
-    touched = np.flatnonzero(margin < 1.0 + DELTA)
-    found = np.zeros(len(rows))
-    if not factorise(matrix):
-        return found
-    lengths = np.empty(len(touched))
-    norms(matrix, np.ascontiguousarray(rows[touched]), lengths)
-    activity = np.clip((1.0 + DELTA - margin[touched]) / (2.0 * DELTA), 0.0, 1.0)
-    found[touched] = weight[touched] * lengths * np.sqrt(activity)
-    return found
+    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
+    mixed = np.empty(len(y))
+    mix(rows, y, weight, margin, pilot.penalty, pilot.lower_bound, hessian, factorise(hessian), np.array(SHARES), mixed)
+    return mixed
 
 
 def smoothed_hessian(rows: Float, weight: Float, margin: Float, penalty: float) -> Float:
     """Return H of the module's step 1, shape (d + 1, d + 1); only its lower triangle is filled."""
     d = rows.shape[1]
-    matrix = np.diag(np.append(np.full(d - 1, 1.0 / penalty), 0.0))
-    near = np.abs(1.0 - margin) < DELTA
-    add_gram(np.ascontiguousarray(rows[near]), weight[near] / (2.0 * DELTA), matrix)
+    matrix = np.zeros((d, d))
+    matrix.flat[:: d + 1] = 1.0 / penalty
     # The intercept has no regulariser: without this its entry would be 0, and H singular, if no point is near a margin.
-    matrix[-1, -1] += 1e-9 * float(weight.sum())
+    matrix[-1, -1] = 1e-9 * float(weight.sum())
+    add_near_gram(rows, weight, margin, DELTA, matrix)
     return matrix
 
 
@@ -240,9 +213,8 @@ def _calibrated(
     rows: Float, points: Points, margin: Float, chosen: np.ndarray, weight: Float, observed: Observed
 ) -> Float:
     """Return the weights of the chosen points, calibrated to the totals of all points; count the outcome."""
-    active = margin < 1.0
-    totals = label_sums(points.weight, points.y, active)
-    gradient = np.einsum("i,ij->j", points.weight * points.y * active, rows[:, :-1])
+    active, totals, gradient = margin < 1.0, np.zeros((2, 2)), np.zeros(rows.shape[1] - 1)
+    add_active(rows, points.y, points.weight, margin, totals, gradient)
     return meet(weight, rows[chosen], points.y[chosen], active[chosen], totals, gradient, observed=observed)
 
 

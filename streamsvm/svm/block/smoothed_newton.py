@@ -218,7 +218,7 @@ def _slope(upper, slack, along, delta, length):  # type: ignore[no-untyped-def]
     inverse = 1.0 / (2.0 * delta)
     for i in range(len(slack)):
         share = (slack[i] - length * along[i] + delta) * inverse
-        share = 0.0 if share < 0.0 else 1.0 if share > 1.0 else share
+        share = 0.0 if share < 0.0 else min(share, 1.0)
         total += upper[i] * along[i] * share
     return total
 

@@ -1,0 +1,92 @@
+"""The importance of points, compiled: what `streamsvm.coreset.reducers.calibrated` samples by, in three passes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from streamsvm.compiling import njit
+from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.row_kernels import distances, label_means
+from streamsvm.linalg import Float, norms
+from streamsvm.points import Signs
+
+
+@njit(cache=True, nogil=True)
+def mix(
+    rows: Float,
+    y: Signs,
+    weight: Float,
+    margin: Float,
+    penalty: float,
+    optimum: float,
+    factor: Float,
+    factorised: bool,
+    shares: Float,
+    mixed: Float,
+) -> None:
+    """Fill the importance of each point, shape (n,), positive, with sum 1.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d + 1)
+        Scaled features, then 1.
+    y : ndarray of shape (n,), int8
+        -1 or +1, both present.
+    weight, margin : ndarray of shape (n,)
+    penalty : float
+    optimum : float
+        A positive lower bound of the optimum.
+    factor : ndarray of shape (d + 1, d + 1)
+        The Cholesky factor of the smoothed Hessian.
+    factorised : bool
+        Whether there is one; if not, no point has influence.
+    shares : ndarray of shape (3,)
+        Of sensitivity, weight and influence. A part that is 0 everywhere, as influence without a point near a margin,
+        gives its share to the others.
+    """
+    sensitive, influential = np.empty(len(y)), np.zeros(len(y))
+    fill_sensitivity(rows, y, weight, penalty, optimum, sensitive)
+    if factorised:
+        fill_influence(rows, weight, margin, factor, influential)
+    of_sensitive, of_weight, of_influence = sensitive.sum(), weight.sum(), influential.sum()
+    total = shares[1] + shares[0] * (of_sensitive > 0.0) + shares[2] * (of_influence > 0.0)
+    a = shares[0] / (of_sensitive * total) if of_sensitive > 0.0 else 0.0
+    b = shares[1] / (of_weight * total)
+    c = shares[2] / (of_influence * total) if of_influence > 0.0 else 0.0
+    for i in range(len(y)):
+        mixed[i] = a * sensitive[i] + b * weight[i] + c * influential[i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_sensitivity(rows: Float, y: Signs, weight: Float, penalty: float, optimum: float, found: Float) -> None:
+    """Fill Alg. 1's bound with one cluster per label, shape (n,); `streamsvm.coreset.sensitivity.direct_bound`."""
+    own, mean = np.empty(2), np.empty((2, rows.shape[1] - 1))
+    label_means(rows, y, weight, own, mean)
+    distances(rows, y, mean, found)
+    total, root = own[0] + own[1], np.sqrt(optimum)
+    for i in range(len(y)):
+        label = 1 if y[i] > 0 else 0
+        alpha = own[1 - label] / (2.0 * penalty * total * own[label])
+        beta = found[i] / root
+        if beta <= 2.0 * np.sqrt(2.0) * alpha:
+            bound = beta * beta / (4.0 * alpha) if alpha > 0.0 else 0.0
+        else:
+            bound = np.sqrt(2.0) * beta - 2.0 * alpha
+        found[i] = min(weight[i] / own[label] + penalty * weight[i] * bound, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def fill_influence(rows: Float, weight: Float, margin: Float, factor: Float, found: Float) -> None:
+    """Fill the influence of the points that have a gradient of the smoothed hinge; the others keep what they have."""
+    touched, near, kept = np.empty(len(margin), np.int64), np.empty(rows.shape), 0
+    for i in range(len(margin)):
+        if margin[i] < 1.0 + DELTA:
+            touched[kept] = i
+            for j in range(rows.shape[1]):
+                near[kept, j] = rows[i, j]
+            kept += 1
+    length = np.empty(kept)
+    norms(factor, near[:kept], length)
+    for k in range(kept):
+        i = touched[k]
+        found[i] = weight[i] * length[k] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))

@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import Float, add_gram, factorise, substitute
 
 LEAST: Final = 0.1
@@ -57,32 +58,74 @@ def calibrate(weight: Float, constraints: Float, totals: Float) -> Calibrated:
         k >= 1. A column that is 0 everywhere constrains nothing.
     totals : ndarray of shape (k,)
     """
+    moved = np.empty(len(weight))
+    eta, unmet = _calibrate(weight, np.array(constraints, np.float64, order="C"), totals, moved)
+    return Calibrated(moved, eta, unmet)
+
+
+@njit(cache=True, nogil=True)
+def _calibrate(weight, rows, totals, best):  # type: ignore[no-untyped-def]
+    """Fill the best weights, shape (m,), and return eta and what is unmet; `rows` are divided by their sizes."""
+    m, k = rows.shape
+    size, wanted, missing = np.abs(totals), np.empty(k), np.empty(k)
+    absolute = np.zeros(k)
+    for i in range(m):
+        for j in range(k):
+            absolute[j] += weight[i] * abs(rows[i, j])
     # Constraints are divided by their own size, so that a feature's unit decides neither the ridge nor what counts as
     # met.
-    size = np.maximum(np.einsum("i,ij->j", weight, np.abs(constraints)), np.abs(totals))
-    size[size == 0.0] = 1.0
-    rows, wanted = np.ascontiguousarray(constraints / size), totals / size
-    multipliers, step = np.zeros(len(totals)), np.empty(len(totals))
-    factors, missing = np.ones(len(weight)), wanted - np.einsum("i,ij->j", weight, rows)
-    best = Calibrated(weight, 0.0, float(np.abs(missing).max()))
+    for j in range(k):
+        size[j] = max(size[j], absolute[j])
+        if size[j] == 0.0:
+            size[j] = 1.0
+        wanted[j] = totals[j] / size[j]
+    for i in range(m):
+        for j in range(k):
+            rows[i, j] /= size[j]
+    multipliers, step = np.zeros(k), np.empty(k)
+    factors, free, matrix = np.ones(m), np.empty(m), np.empty((k, k))
+    eta, unmet = 0.0, _miss(rows, weight, factors, wanted, missing)
+    best[:] = weight
     for _ in range(STEPS):
-        if best.unmet <= MET:
+        if unmet <= MET:
             break
         # A clipped weight no longer moves with the multipliers, so it has no part in the derivative.
-        free = (factors > LEAST) & (factors < MOST)
-        matrix = np.zeros((len(totals), len(totals)))
-        add_gram(rows, np.where(free, weight, 0.0), matrix)
-        diagonal = matrix.diagonal()
+        for i in range(m):
+            free[i] = weight[i] if LEAST < factors[i] < MOST else 0.0
+        matrix[:] = 0.0
+        add_gram(rows, free, matrix)
+        mean = 0.0
+        for j in range(k):
+            mean += matrix[j, j] / k
         # A constraint without a free point has a zero diagonal; a 1 there leaves its multiplier at rest.
-        matrix[np.diag_indices(len(totals))] += RIDGE * diagonal.mean() + np.where(diagonal > 0, 0.0, 1.0)
+        for j in range(k):
+            matrix[j, j] += RIDGE * mean + (0.0 if matrix[j, j] > 0.0 else 1.0)
         if not factorise(matrix):
             break
         substitute(matrix, missing, step)
         multipliers += step
-        factors = np.clip(1.0 + np.einsum("ij,j->i", rows, multipliers), LEAST, MOST)
-        missing = wanted - np.einsum("i,ij->j", weight * factors, rows)
-        unmet = float(np.abs(missing).max())
+        reached = 0.0
+        for i in range(m):
+            factor = 1.0
+            for j in range(k):
+                factor += rows[i, j] * multipliers[j]
+            factors[i] = min(max(factor, LEAST), MOST)
+            reached = max(reached, abs(factors[i] - 1.0))
+        left = _miss(rows, weight, factors, wanted, missing)
         # With clipping Newton's method may step past the solution, so the best weights so far are kept.
-        if unmet < best.unmet:
-            best = Calibrated(weight * factors, float(np.abs(factors - 1.0).max()), unmet)
-    return best
+        if left < unmet:
+            eta, unmet = reached, left
+            for i in range(m):
+                best[i] = weight[i] * factors[i]
+    return eta, unmet
+
+
+@njit(nogil=True)
+def _miss(rows, weight, factors, wanted, missing):  # type: ignore[no-untyped-def]
+    """Fill what the totals miss, shape (k,), and return the greatest of it."""
+    missing[:] = wanted
+    for i in range(len(weight)):
+        own = weight[i] * factors[i]
+        for j in range(len(missing)):
+            missing[j] -= own * rows[i, j]
+    return np.abs(missing).max()

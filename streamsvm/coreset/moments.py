@@ -101,19 +101,7 @@ class Moments:
         """
         if not (self.count and other.count):
             return 0.0
-        spread = self.square / self.weight + other.square / other.weight
-        # A constant feature has no variance but rounding errors in its mean, which would count as infinitely far apart.
-        spread += ROUNDING * (np.square(self.mean) + np.square(other.mean))
-        apart = np.square(self.mean - other.mean)
-        features = np.divide(apart, spread, out=np.zeros_like(apart), where=spread > 0.0)
-        labels = (_label_distance(self, other, label) for label in range(1, len(self.class_weight)))
-        return max(float(features.max(initial=0.0)), *labels)
-
-
-def _label_distance(one: Moments, other: Moments, label: int) -> float:
-    share, of_other = (float(part.class_weight[label]) / part.weight for part in (one, other))
-    within = share * (1.0 - share) + of_other * (1.0 - of_other)
-    return (share - of_other) ** 2 / within if within > 0.0 else float(share != of_other)
+        return float(_distance(self.class_weight, self.mean, self.square, other.class_weight, other.mean, other.square))
 
 
 @njit(cache=True, nogil=True)
@@ -162,3 +150,24 @@ def add_by_label(X, y, weight, count, class_weight, mean, square, weight_square)
             shift = np.float64(X[i, j]) - mean[label, j]
             mean[label, j] += share * shift
             square[label, j] += u * shift * (np.float64(X[i, j]) - mean[label, j])
+
+
+@njit(cache=True, nogil=True)
+def _distance(own, mean, square, of_other, other_mean, other_square):  # type: ignore[no-untyped-def]
+    """Return `Moments.distance` of two sets that are not empty."""
+    weight, other_weight, greatest = _total(own), _total(of_other), 0.0
+    for j in range(len(mean)):
+        apart = (mean[j] - other_mean[j]) ** 2
+        # A constant feature has no variance but rounding errors in its mean, which would count as infinitely far apart.
+        spread = square[j] / weight + other_square[j] / other_weight
+        spread += ROUNDING * (mean[j] * mean[j] + other_mean[j] * other_mean[j])
+        if spread > 0.0:
+            greatest = max(greatest, apart / spread)
+    for label in range(1, len(own)):
+        share, other_share = own[label] / weight, of_other[label] / other_weight
+        within = share * (1.0 - share) + other_share * (1.0 - other_share)
+        if within > 0.0:
+            greatest = max(greatest, (share - other_share) ** 2 / within)
+        elif share != other_share:
+            greatest = max(greatest, 1.0)
+    return greatest

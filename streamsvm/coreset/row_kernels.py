@@ -71,6 +71,14 @@ def distances(rows: Float, y: Signs, mean: Float, distance: Float) -> None:
 
 
 @njit(cache=True, nogil=True)
+def fill_scaled(X: Features, mean: Float, scale: Float, Z: Float) -> None:
+    """Fill z = (x - mean) / scale, shape (n, d)."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            Z[i, j] = (np.float64(X[i, j]) - mean[j]) / scale[j]
+
+
+@njit(cache=True, nogil=True)
 def scaled_rows(X: Features, centre: Float, inverse: Float, rows: Float) -> None:
     """Fill (z, 1), shape (n, d + 1), z = (x - centre) * inverse."""
     n, d = X.shape

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
+from streamsvm.coreset.row_kernels import fill_scaled
 from streamsvm.coreset.sensitivity import dual_bound, mean_bound
 from streamsvm.learning import training
 from streamsvm.model.kernels import LinearKernel, RbfKernel
@@ -179,7 +180,9 @@ class Node:
 
     def scaled(self) -> NDArray[np.float64]:
         """Return the scaled features, shape (n, d)."""
-        return self.scaler.transform(self.points.X)
+        scaled = np.empty(self.points.X.shape)
+        fill_scaled(self.points.X, self.scaler.mean, self.scaler.scale, scaled)
+        return scaled
 
     def weighted(self) -> NDArray[np.float64]:
         """Return the weights, class weights included, shape (n,)."""

@@ -546,7 +546,7 @@ def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> 
 
 
 def factor_of(root: Float, length: Float, weight: Float) -> NDArray[np.float32]:
-    """Return P of an inverse root of the curvature, where there is one, and of the lengths of rows by it, shape (n,)."""
+    """Return P of an inverse root of the curvature, if there is one, and of the lengths of rows by it, shape (n,)."""
     k = len(root)
     if root.shape[1] == k and 1 < k <= MOST_FEATURES + 1:
         with np.errstate(all="ignore"):

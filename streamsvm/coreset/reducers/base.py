@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.points import Features, Points
 
 
@@ -248,15 +249,30 @@ def inclusion_probabilities(size: NDArray[np.float64], m: int) -> NDArray[np.flo
     m : int
         m >= 1.
     """
-    certain = np.zeros(len(size), dtype=np.bool_)
-    while True:
-        free = m - int(certain.sum())
-        scale = free / float(size[~certain].sum())
-        # Taking the certain ones out raises the scale for the rest, and more may become certain: at most n times.
-        fresh = ~certain & (size * scale >= 1.0)
-        if not fresh.any():
-            return np.where(certain, 1.0, size * scale)
-        certain |= fresh
+    inclusion = np.empty(len(size))
+    _include(size, m, inclusion)
+    return inclusion
+
+
+@njit(cache=True, nogil=True)
+def _include(size, m, inclusion):  # type: ignore[no-untyped-def]
+    inclusion[:] = 0.0
+    # Taking the certain ones out raises the scale for the rest, and more may become certain: at most n times.
+    fresh = True
+    while fresh:
+        fresh, free, total = False, m, 0.0
+        for i in range(len(size)):
+            if inclusion[i] == 1.0:
+                free -= 1
+            else:
+                total += size[i]
+        scale = free / total
+        for i in range(len(size)):
+            if inclusion[i] < 1.0 and size[i] * scale >= 1.0:
+                inclusion[i], fresh = 1.0, True
+    for i in range(len(size)):
+        if inclusion[i] < 1.0:
+            inclusion[i] = size[i] * scale
 
 
 def systematic(inclusion: NDArray[np.float64], m: int, start: float) -> NDArray[np.intp]:

@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 from streamsvm.coreset.band import DELTA, nearest
 from streamsvm.coreset.calibration import MOST, calibrate
 from streamsvm.coreset.reducers.base import Observed, Pilot, UniformReducer, inclusion_probabilities, systematic
-from streamsvm.coreset.reducers.importance_kernels import mix
+from streamsvm.coreset.reducers.importance_kernels import fill_constraints, keep_label_weights, mix
 from streamsvm.coreset.row_kernels import add_active, add_near_gram, scale
 from streamsvm.linalg import Float, factorise, norms
 from streamsvm.points import Points, Signs
@@ -118,7 +118,10 @@ class CalibratedReducer:
         inclusion = inclusion_probabilities(_both_labels(share, points.y, m), m)
         # Ordered by margin within a label, systematic sampling spreads the sample along the margin: neighbours are
         # rarely both kept.
-        order = np.lexsort((margin, points.y))
+        negative = points.y < 0
+        order = np.concatenate(
+            [own[np.argsort(margin[own], kind="stable")] for own in map(np.flatnonzero, (negative, ~negative))]
+        )
         # Back in the order of the log, which later reductions and the training set's hash rely on.
         chosen = np.sort(order[systematic(inclusion[order], m, float(random.random()))])
         weight = points.weight[chosen] / inclusion[chosen]
@@ -247,24 +250,18 @@ def meet(
     observed : Observed
         Counts the outcome.
     """
-    own = totals.sum(axis=1)
-    cells, wanted = [y == -1, y == 1], list(own)
-    for cell, total in zip(list(cells), totals[:, 1], strict=True):
-        # A cell of all or none of the label's points would repeat, or contradict, the label's own total.
-        if 0 < active[cell].sum() < cell.sum():
-            cells.append(cell & active)
-            wanted.append(total)
+    d, own = rows.shape[1] - 1, totals.sum(axis=1)
     # With too few points for each constraint, weights would have to move far, and noise would be met exactly.
-    if len(weight) >= POINTS_A_CONSTRAINT * rows.shape[1]:
-        constraints = np.hstack([np.column_stack(cells), rows[:, :-1] * (y * active)[:, None]])
+    if len(weight) >= POINTS_A_CONSTRAINT * (d + 1):
+        constraints, wanted = np.empty((len(weight), 4 + d)), np.empty(4 + d)
+        k = fill_constraints(rows, y, active, totals, gradient, constraints, wanted)
         del rows  # the largest array of a reduction, and a copy where a caller made one for this
-        found = calibrate(weight, constraints, np.concatenate([wanted, gradient]))
+        found = calibrate(weight, constraints[:, :k], wanted[:k])
         weight = found.weight
         observed.strained += found.eta >= MOST - 1.0 or found.unmet > STRAINED
         observed.eta = max(observed.eta, found.eta)
     else:
         observed.uncalibrated += 1
-    for label, total in zip(cells[:2], own, strict=True):
-        # Calibration may leave a total unmet; the weight of a label is kept whatever happens.
-        weight[label] *= total / weight[label].sum() if label.any() else 1.0
+    # Calibration may leave a total unmet; the weight of a label is kept whatever happens.
+    keep_label_weights(weight, y, own)
     return weight

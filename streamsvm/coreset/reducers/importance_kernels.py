@@ -90,3 +90,55 @@ def fill_influence(rows: Float, weight: Float, margin: Float, factor: Float, fou
     for k in range(kept):
         i = touched[k]
         found[i] = weight[i] * length[k] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
+
+
+@njit(cache=True, nogil=True)
+def fill_constraints(  # type: ignore[no-untyped-def]
+    rows, y, active, totals, gradient, constraints, wanted
+):
+    """Fill what weights are calibrated to, a column a total; return how many there are.
+
+    Parameters
+    ----------
+    rows, y, active, totals, gradient
+        As of `streamsvm.coreset.reducers.calibrated.meet`.
+    constraints : ndarray of shape (m, at least d + 4)
+    wanted : ndarray of shape (at least d + 4,)
+    """
+    m, d = len(y), len(gradient)
+    count, alive = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for i in range(m):
+        label = 1 if y[i] > 0 else 0
+        count[label] += 1
+        alive[label] += active[i]
+    place, k = np.empty(2, np.int64), 2
+    for label in range(2):
+        wanted[label], place[label] = totals[label, 0] + totals[label, 1], -1
+        # A cell of all or none of the label's points would repeat, or contradict, the label's own total.
+        if 0 < alive[label] < count[label]:
+            wanted[k], place[label] = totals[label, 1], k
+            k += 1
+    for j in range(d):
+        wanted[k + j] = gradient[j]
+    for i in range(m):
+        line, label = constraints[i], 1 if y[i] > 0 else 0
+        for j in range(k):
+            line[j] = 0.0
+        line[label] = 1.0
+        if active[i] and place[label] >= 0:
+            line[place[label]] = 1.0
+        sign = (1.0 if label else -1.0) if active[i] else 0.0
+        for j in range(d):
+            line[k + j] = sign * rows[i, j]
+    return k + d
+
+
+@njit(cache=True, nogil=True)
+def keep_label_weights(weight: Float, y: Signs, own: Float) -> None:
+    """Scale the weights of each label, shape (m,), to its total, shape (2,), where it has points."""
+    found = np.zeros(2)
+    for i in range(len(y)):
+        found[1 if y[i] > 0 else 0] += weight[i]
+    for i in range(len(y)):
+        label = 1 if y[i] > 0 else 0
+        weight[i] *= own[label] / found[label]

@@ -87,7 +87,7 @@ def _descend(Z, y, upper, gap, limit, best):  # type: ignore[no-untyped-def]
     n, d = Z.shape
     order = d + 1
     v, dv, gradient = np.zeros(order), np.empty(order), np.empty(order)
-    slack, along, curvature = np.ones(n), np.empty(n), np.empty(n)
+    slack, along = np.ones(n), np.empty(n)
     pull = np.empty((2, order))
     matrix = np.empty((order, order))
     near, near_curvature = np.empty((n, order)), np.empty(n)

@@ -36,6 +36,8 @@ REACH: Final = 3.0
 too narrow for the optimum of all of them, and lost by it; at 4, they had none, nor had others who gain by it."""
 ALIKE: Final = 1e-5
 """Relative difference of distances up to which rows count as equally far: screens compute in float32."""
+PARTS: Final = 4
+"""A part of so many is sorted first, where few of many values are looked for."""
 
 
 def reach_of(length: Float, margin: Float, weight: Float, width: int) -> float:
@@ -61,10 +63,7 @@ def nearest(length: Float, margin: Float, weight: Float, width: int, most: int) 
     away = distance(length, margin)
     if np.count_nonzero(away <= reach_of(length, margin, weight, width)) > most:
         return np.empty(0, np.intp)
-    border = np.partition(away, most - 1)[most - 1]
-    chosen = away < border
-    chosen[np.flatnonzero(away == border)[: most - np.count_nonzero(chosen)]] = True
-    return np.flatnonzero(chosen)
+    return least_of(away, most)
 
 
 def farthest(length: Float, margin: Float, weight: Float, width: int, expected: Float, most: float) -> float:
@@ -83,12 +82,13 @@ def farthest(length: Float, margin: Float, weight: Float, width: int, expected: 
     """
     long = np.flatnonzero(length > 0.0)
     away = distance(length[long], margin[long])
-    order = np.argsort(away, kind="stable")
-    away = away[order]
-    within = (np.cumsum(expected[long][order]) <= most) & np.isfinite(away)
-    if not within.all():
-        within &= away < (1.0 - ALIKE) * away[np.argmin(within)]
-    reached = float(away[within][-1]) if within.any() else 0.0
+    near = least_within(away, expected[long], most)
+    near = near[np.isfinite(away[near])]
+    if len(near) < len(away):
+        next_one = least_of(away, len(near) + 1)
+        border = away[next_one].max()
+        near = near[away[near] < (1.0 - ALIKE) * border]
+    reached = float(away[near[-1]]) if len(near) else 0.0
     return reached if reached >= reach_of(length, margin, weight, width) else 0.0
 
 
@@ -96,3 +96,32 @@ def distance(length: Float, margin: Float) -> Float:
     """Return how far from the kink each row is, in multiples of its length, shape (n,)."""
     away = np.abs(1.0 - margin)
     return np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
+
+
+def least_of(values: Float, most: int) -> NDArray[np.intp]:
+    """Return where the `most` least values stand, ascending, the first of equals; all, if there are no more."""
+    if most >= len(values):
+        return np.arange(len(values))
+    if most <= 0:
+        return np.empty(0, np.intp)
+    border = np.partition(values, most - 1)[most - 1]
+    if np.isnan(border):  # what is not a number comes last, and equals nothing
+        return np.sort(np.argsort(values, kind="stable")[:most])
+    chosen = values < border
+    chosen[np.flatnonzero(values == border)[: most - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
+
+
+def least_within(values: Float, size: Float, most: float) -> NDArray[np.intp]:
+    """Return where the least values stand, in their order, the first of equals first, whose sizes sum up to `most`."""
+    part = len(values) // PARTS
+    if part:
+        few = np.flatnonzero(values < np.partition(values, part)[part])
+        if float(size[few].sum()) > most:  # so that what is looked for is among them, and only they are sorted
+            return few[_within(values[few], size[few], most)]
+    return _within(values, size, most)
+
+
+def _within(values: Float, size: Float, most: float) -> NDArray[np.intp]:
+    order = np.argsort(values, kind="stable")
+    return order[np.cumsum(size[order]) <= most]

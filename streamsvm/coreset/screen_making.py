@@ -10,7 +10,7 @@ from streamsvm.compiling import njit
 from streamsvm.coreset.band import DELTA
 from streamsvm.coreset.row_kernels import label_means
 from streamsvm.coreset.screening_kernels import LARGEST_SHARE
-from streamsvm.linalg import REORDERED, Float
+from streamsvm.linalg import LANES, Float
 from streamsvm.points import Features, Signs, Weights
 
 RATE_STEPS: Final = 6
@@ -18,7 +18,7 @@ RATE_STEPS: Final = 6
 others."""
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def fill_lengths(rows: Float, root: Float, length: Float) -> None:
     """Fill |(z, 1) root|, shape (n,).
 
@@ -29,17 +29,23 @@ def fill_lengths(rows: Float, root: Float, length: Float) -> None:
         Upper triangular if k = d + 1.
     """
     width, k = rows.shape[1], root.shape[1]
-    triangular, side = k == width, np.empty(k)
-    for i in range(len(length)):
-        side[:] = 0.0
-        for j in range(width):
-            value, line = rows[i, j], root[j]
-            for c in range(j if triangular else 0, k):
-                side[c] += value * line[c]
-        total = 0.0
+    packed, side, total = np.zeros((width, LANES)), np.empty(LANES), np.empty(LANES)
+    for first in range(0, len(length), LANES):
+        count = min(LANES, len(length) - first)
+        for lane in range(count):
+            for j in range(width):
+                packed[j, lane] = rows[first + lane, j]
+        total[:] = 0.0
         for c in range(k):
-            total += side[c] * side[c]
-        length[i] = np.sqrt(total)
+            side[:] = 0.0
+            for j in range(c + 1 if k == width else width):
+                factor, line = root[j, c], packed[j]
+                for lane in range(LANES):
+                    side[lane] += factor * line[lane]
+            for lane in range(LANES):
+                total[lane] += side[lane] * side[lane]
+        for lane in range(count):
+            length[first + lane] = np.sqrt(total[lane])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

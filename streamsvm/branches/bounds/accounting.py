@@ -28,6 +28,7 @@ from streamsvm.coreset.accounting import (
     MeasuredPoints,
     differing,
 )
+from streamsvm.coreset.band import least_within
 from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
@@ -80,9 +81,8 @@ def condensing(screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.
     # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
     most = int(BESIDE * capacity)
     away = distances(measured.rows, measured.margin, frame)
-    order = np.argsort(away, kind="stable")
-    within = np.cumsum(measured.passed[order]) <= EXPECTED * most
-    border = float(away[order][within][-1]) if within.any() and most else 0.0
+    order = least_within(away, measured.passed, EXPECTED * most)
+    border = float(away[order[-1]]) if len(order) and most else 0.0
     return Condensed.begin(frame, dtype, capacity, border if np.isfinite(border) else 0.0, most)
 
 

@@ -40,11 +40,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.totals_kernels import EPS, HALF_OCTAVES, STRATA, bins_of, condense, lengths, places
+from streamsvm.branches.bounds.totals_kernels import EPS, HALF_OCTAVES, STRATA, bins_of, condense, places
 from streamsvm.coreset.accounting import Account, differing
+from streamsvm.coreset.band import least_of
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import smoothed_hessian
 from streamsvm.coreset.row_kernels import scale
+from streamsvm.coreset.screen_making import fill_lengths
 from streamsvm.coreset.screening_kernels import back_substituted
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Points
@@ -456,7 +458,7 @@ class Totals:
         with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
             margin, distance = _measured(rows, frame)
         stays = np.zeros(len(rows), np.bool_)
-        stays[np.argsort(distance, kind="stable")[: int(BESIDE * len(kept))]] = True
+        stays[least_of(distance, int(BESIDE * len(kept)))] = True
         condensed = Condensed.begin(frame, points.X.dtype)
         condensed.add(rows, rows.weight, margin, ~stays)
         epoch = condensed.epoch()
@@ -541,7 +543,7 @@ def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> 
         with np.errstate(all="ignore"):
             if factorise(hessian):
                 root = back_substituted(np.tril(hessian), np.eye(d + 1))
-                lengths(rows, root, length)
+                fill_lengths(rows, root, length)
     return factor_of(root, length, weight)
 
 
@@ -587,7 +589,7 @@ def distances(rows: Float, margin: Float, frame: Frame) -> Float:
         length = float(frame.factor[0, 0]) * np.sqrt(np.square(rows).sum(axis=1))
     else:
         length = np.empty(len(rows))
-        lengths(rows, frame.factor.astype(np.float64), length)
+        fill_lengths(rows, frame.factor.astype(np.float64), length)
     away = np.abs(1.0 - margin)
     found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
     return found

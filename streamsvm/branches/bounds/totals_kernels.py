@@ -44,23 +44,6 @@ def bins_of(distance, square, exponents, place):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def lengths(rows, factor, found):  # type: ignore[no-untyped-def]
-    """Fill |row factor|, shape (n,), of rows of shape (n, k), for an upper triangular factor of shape (k, k)."""
-    n, k = rows.shape
-    side = np.empty(k)
-    for i in range(n):
-        side[:] = 0.0
-        for j in range(k):
-            value = rows[i, j]
-            for c in range(j, k):
-                side[c] += value * factor[j, c]
-        total = 0.0
-        for c in range(k):
-            total += side[c] * side[c]
-        found[i] = math.sqrt(total)
-
-
-@njit(cache=True, nogil=True)
 def places(X, y, kept_X, kept_y, found):  # type: ignore[no-untyped-def]
     """Fill where each of the kept points stands among the points, both in one order; -1 where that is not known."""
     at = 0

@@ -18,15 +18,13 @@ import sklearn.svm
 
 import streamsvm
 from streamsvm import estimators, kafka
-from streamsvm import plugs as rooms
-from streamsvm.sockets import plugs
+from streamsvm.sockets import choices, plugs, rooms
 
 ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {
         "streamsvm.choices",
-        "streamsvm.plugs",
         "streamsvm.algorithms",
         "streamsvm.supports",
         "streamsvm.errors",
@@ -453,7 +451,7 @@ def test_an_attribute_that_is_born_later_would_be_found(tmp_path: Path) -> None:
     assert born_in(planted, "A") == ({"a"}, {"c"})
 
 
-ROOMS = tuple(rooms.rooms())
+ROOMS = rooms()
 """Packages beside the trunk that may be deleted."""
 
 
@@ -589,10 +587,11 @@ def trunk(tmp_path: Path) -> Path:
 
 
 def test_a_daemon_with_default_options_loads_nothing_of_a_room() -> None:
-    """But the names that it lists."""
+    """But the names that it lists, and what these do not go with."""
     *_, trained, loaded = run_in(ROOT, TRAINED)
     assert trained.startswith("2 True")
-    expected = (name for room in ROOMS for name in (f"streamsvm.{room}", f"streamsvm.{room}.plug"))
+    expected = {name for room in ROOMS for name in (f"streamsvm.{room}", f"streamsvm.{room}.plug")}
+    expected |= {name for where in plugs("supports") if (name := where.partition(":")[0]).split(".")[1] in ROOMS}
     assert loaded.split() == sorted(expected)
 
 
@@ -614,7 +613,7 @@ def test_the_choices_of_a_room_are_unknown_without_it(trunk: Path) -> None:
 
 def test_estimators_of_a_room_are_offered_by_the_package() -> None:
     """Those that the package lists, each loaded when it is asked for."""
-    offered = set(rooms.added("estimators"))
+    offered = set(dict(choices("estimators")))
     assert set(estimators.__all__) - offered == {"CoresetSVC", "EventVectorizer"}
     assert set(streamsvm.__all__) == {*estimators.__all__, "ModelSubscriber", "__version__"}
     for name in estimators.__all__:

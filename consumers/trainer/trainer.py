@@ -2,7 +2,8 @@
 
 One thread polls, learns, publishes and saves; a second one trains. Positions in the checkpoint are the truth, group
 offsets are for observers. What is learned, trained and published next is `streamsvm.delivery.Pipeline`; a start is made
-in `consumers.trainer.life`, what comes in passes `consumers.trainer.intake`, and the loop that drives them stands here.
+in `consumers.trainer.beginning`, what comes in passes `consumers.trainer.intake`, and the loop that drives them stands
+here.
 
 A gap in the input log ends the loop. Under `input.on_gap = reset` the trainer then lets go of everything and starts
 over in process, by the very steps of a fresh start: the table decides, and nothing of the old life is left.
@@ -18,8 +19,9 @@ import structlog
 
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
+from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
-from consumers.trainer.life import Life, begin
+from consumers.trainer.life import Life
 from consumers.trainer.observer import Observer
 from consumers.trainer.pacing import Pace
 from consumers.trainer.standing_by import LOST, Turn, TurnLost

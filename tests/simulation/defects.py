@@ -33,7 +33,8 @@ from streamsvm.config import LabelRule
 from streamsvm.delivery import Candidate, Delivery, Present, publication
 from streamsvm.delivery.reading import Reading
 from streamsvm.errors import StateError
-from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, LabelRows, Letter
+from streamsvm.joining.joiner import Joiner
+from streamsvm.joining.rows import JoinRules, JoinState, LabelRows, Letter
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner

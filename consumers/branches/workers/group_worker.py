@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,6 +30,7 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     tell_faults,
 )
+from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Owned
 from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health, schemas_of
@@ -58,7 +57,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.comparison import configuration_differences
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.worker")
@@ -70,59 +69,6 @@ SHOW_EVERY_S: Final = 5.0
 """Between two commits of group offsets, for observers."""
 NEVER: Final = 1 << 62
 """Leaves after which a cut falls due in a worker: cuts are the trainer's."""
-
-
-class NewestRows:
-    """The newest rows of a partition before its position.
-
-    Parameters
-    ----------
-    most : int
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._parts = deque[Rows]()
-
-    def add(self, rows: Rows) -> None:
-        """Take in rows that were learned; what is kept is all of their arrays, until newer ones came."""
-        if not len(rows):
-            return
-        self._parts.append(rows)
-        held = sum(map(len, self._parts))
-        while held - len(self._parts[0]) >= self._most:
-            held -= len(self._parts.popleft())
-
-    def rows(self) -> Rows | None:
-        """Return them, in the order of the log."""
-        if not self._parts:
-            return None
-        whole = Rows.union(list(self._parts))
-        return whole.slice(max(0, len(whole) - self._most), len(whole))
-
-
-@dataclass(slots=True)
-class _Owned:
-    """A partition that is learned."""
-
-    opening: Opening
-    writer: PartitionWriter
-    newest: NewestRows
-    published: Position
-    published_at: float
-    published_rows: int
-    rows: int
-    begun: PartitionState | None
-    read_to: int | None = None
-
-
-@dataclass(slots=True)
-class _Awaited:
-    """A partition that is owned and not learned yet."""
-
-    why: str = "it was not looked at yet"
-    look_at: float = -math.inf
-    follow: int | None = field(default=None)
 
 
 class GroupWorker:
@@ -158,8 +104,8 @@ class GroupWorker:
         self._cluster, self._metrics, self._health, self._stop = cluster, metrics, health, stop
         self._enough, self._monotonic = enough, monotonic
         self._config = settings.models()
-        self._owned: dict[int, _Owned] = {}
-        self._awaited: dict[int, _Awaited] = {}
+        self._owned: dict[int, Owned] = {}
+        self._awaited: dict[int, Awaited] = {}
         self._follows: dict[int, int] = {}
         self._incarnation: Opening | None = None
         self._reading: Reading | None = None
@@ -298,7 +244,7 @@ class GroupWorker:
         awaited = set(self._owned)
         self._drop(awaited)
         now = self._monotonic()
-        self._awaited |= {partition: _Awaited(gap.what, now + LOOK_AGAIN_S) for partition in awaited}
+        self._awaited |= {partition: Awaited(gap.what, now + LOOK_AGAIN_S) for partition in awaited}
 
     def _work(self) -> None:
         reading, intake = self._reading, self._intake
@@ -347,7 +293,7 @@ class GroupWorker:
                 self._follows.pop(partition, None)
             self._drop(lost)
         new = owned - self._owned.keys() - self._awaited.keys()
-        self._awaited |= {partition: _Awaited() for partition in new}
+        self._awaited |= {partition: Awaited() for partition in new}
         if lost and not new:
             self._follower.assign(self._follows)
 
@@ -409,7 +355,7 @@ class GroupWorker:
                 if taken_back or (record.value not in (None, own.opening.encode()) and key >= own.opening.key):
                     log.info("reopened", partition=record.partition, key=(record.key or b"").decode())
                     self._drop({record.partition})
-                    self._awaited[record.partition] = _Awaited()
+                    self._awaited[record.partition] = Awaited()
 
     def _restore(self) -> None:
         """Take up partitions whose time to be looked at has come."""
@@ -417,7 +363,7 @@ class GroupWorker:
         due = [partition for partition, one in self._awaited.items() if one.look_at <= now]
         if not due:
             return
-        found: dict[int, _Owned] = {}
+        found: dict[int, Owned] = {}
         with self._cluster.keeping():
             for partition in due:
                 self._health.beat()
@@ -433,7 +379,7 @@ class GroupWorker:
             states = {p: state for p, state in self._states().items() if p not in over}
             for partition in over:
                 del self._owned[partition]
-                self._awaited[partition] = _Awaited("its trainer has begun anew in other partitions")
+                self._awaited[partition] = Awaited("its trainer has begun anew in other partitions")
             for partition, own in found.items():
                 if own.opening.incarnation < highest:
                     self._awaited[partition].look_at = now + LOOK_AGAIN_S
@@ -445,7 +391,7 @@ class GroupWorker:
             self._begin_reading(states)
         self._follower.assign(self._follows)
 
-    def _restored(self, partition: int) -> _Owned | None:
+    def _restored(self, partition: int) -> Owned | None:
         """Return a partition as the coresets topic has it; None if no trainer has opened it yet."""
         settings, begun = self._settings, self._monotonic()
         found, end = read_partition(self._cluster, settings, partition)
@@ -475,7 +421,7 @@ class GroupWorker:
             rows=rows,
             seconds=round(self._monotonic() - begun, 3),
         )
-        return _Owned(
+        return Owned(
             opening=opening,
             writer=PartitionWriter(opening, held),
             newest=newest,

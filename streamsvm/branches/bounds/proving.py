@@ -15,7 +15,7 @@ can add. Where that is more than the end of the audit's interval, that end is ta
 audit is of rows within their bounds, so that the most by which the losses of changed rows can differ is added to it
 (`totals.Changed`).
 
-Both hold in real arithmetic: every rounding is bounded and paid for, as in `streamsvm.certificate.bounds`. With eps =
+Both hold in real arithmetic: every rounding is bounded and paid for, as in `.certificate.bounds`. With eps =
 2^-53, sums of n terms of one sign are wrong by n eps of themselves, z by 4 eps, a decision by d + 12 of the sum of its
 terms' magnitudes.
 """
@@ -29,10 +29,12 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.totals import FUDGE, Changed, Epoch, Ledger, seen_from
+from streamsvm.branches.bounds.certified import Certified
+from streamsvm.branches.bounds.epochs import Epoch
+from streamsvm.branches.bounds.frames import FUDGE, seen_from
+from streamsvm.branches.bounds.totals import Changed, Ledger
 from streamsvm.branches.bounds.totals_kernels import EPS
 from streamsvm.linalg import Float
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler

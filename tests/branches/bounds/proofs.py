@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from streamsvm.branches.bounds.epochs import Epoch
 from streamsvm.branches.bounds.proving import _All, _over
-from streamsvm.branches.bounds.totals import Epoch
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import LinearMachine
 from streamsvm.svm.feasible import MOST_MULTIPLES

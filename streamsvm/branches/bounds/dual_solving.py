@@ -13,6 +13,9 @@ A finer width pays only as far as the bound can still be raised. The caller know
 dual value so far, and F the objective itself, no multipliers can raise D by more than F - D. This ends where F - D is
 less than `ENOUGH` of U - D, or where `IDLE` widths in turn did not lower U - D by a tenth.
 
+Where a width does not settle in `STEPS` steps (wide, degenerate tables of few distinct rows), or where there are too many
+features for it, an interior-point method takes over, which is ten times as dear and knows no such case.
+
 Whatever is returned is a bound, once it is made exactly feasible: nothing here has to be exact.
 
 Sources: Mangasarian 2002, *A finite Newton method for classification*; Chapelle 2007, *Training a support vector machine
@@ -21,6 +24,7 @@ in the primal*. Where this differs: the bias has no penalty, boxes differ, the d
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -28,25 +32,40 @@ from numpy.typing import NDArray
 
 from streamsvm.compiling import njit
 from streamsvm.linalg import Float, factorise, substitute
+from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine
+from streamsvm.svm.block import interior_point
+from streamsvm.svm.block.interior_point import InteriorPointSolver
 from streamsvm.svm.block.signed_rows import SignedRows, combine, dot, multiply, signed_rows, weighted_gram
+from streamsvm.svm.problem import Problem
+from streamsvm.svm.solvers import StdaSolver
 
-MOST_FEATURES: Final = 400
+MOST_FEATURES: Final = 300
 """Features up to which a step is affordable: it costs their cube."""
+LEAST_GAP: Final = 1e-9
+"""Relative duality gap at which the interior-point method ends at the latest."""
+TOLERANCE: Final = 1e-3
+"""KKT gap of the solution for more features than that method takes: by pairs, as a version is trained."""
+MAX_ITERATIONS: Final = 1_000_000
 WIDTH: Final = 0.05
 """The first width, in slacks."""
 SHRINK: Final = 5.0
 """A width is so much finer than the one before it."""
 WIDTHS: Final = 30
 """Most widths; rounding ends the progress of most problems after fifteen."""
-STEPS: Final = 4
-"""Most steps at a width: the next one begins near enough."""
+STEPS: Final = 12
+"""Most steps at a width. Usual are one to three."""
 SETTLED: Final = 0.02
 """A full step that leaves less than this share of the slope along it ends a width."""
+SEARCHES: Final = 10
+FLAT: Final = 0.1
+"""The line search ends at this share of the slope."""
 ENOUGH: Final = 0.01
 """Share of the gap that may be left to gain."""
 TENTH: Final = 0.9
 IDLE: Final = 2
+WIDEST: Final = 1e6
+"""The first width is so great that a few rows are free, but not greater than this."""
 
 
 def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMachine, goal: float) -> Float:
@@ -64,12 +83,27 @@ def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMac
     goal : float
         An upper bound of the optimum; infinite if none is known.
     """
-    rows = signed_rows(Z, y.astype(np.float64))
-    w = machine.coefficients
-    v = np.append(w, machine.intercept + float(np.einsum("j,j->", w, rows.common)))
     alpha = np.zeros(len(y))
-    _narrow(rows, upper, v, goal, alpha)
-    return alpha
+    started = math.inf
+    if Z.shape[1] <= MOST_FEATURES:
+        rows = signed_rows(Z, y.astype(np.float64))
+        w = machine.coefficients
+        v = np.append(w, machine.intercept + float(np.einsum("j,j->", w, rows.common)))
+        started, met = _narrow(rows, upper, v, goal, alpha)
+        if met:
+            return alpha
+    share = ENOUGH * (goal - started) / started if started < goal < math.inf else 0.0
+    return _from_inside(Z, y, upper, max(LEAST_GAP, share))
+
+
+def _from_inside(Z: Float, y: NDArray[np.int8], upper: Float, gap: float) -> Float:
+    problem = Problem(
+        Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS
+    )
+    solver = InteriorPointSolver(gap) if min(Z.shape) < interior_point.MOST_FEATURES else StdaSolver()
+    solution = solver.solve(problem)
+    assert solution.alpha is not None
+    return solution.alpha
 
 
 @njit(cache=True, nogil=True)
@@ -146,64 +180,83 @@ def _step(rows, upper, slack, v, width, matrix, right, change, along, a):  # typ
     slope = dot(right, change)
     if not 0.0 < slope < np.inf:
         return 0.0
-    before, length, left = slack.copy(), 1.0, 0.0
-    for _ in range(20):
+    before, length, left, straight, along_change = slack.copy(), 1.0, 0.0, 0.0, 0.0
+    for j in range(last):
+        straight += v[j] * change[j]
+        along_change += change[j] * change[j]
+    # The derivative along the step rises from -slope: where it is too far above 0, the line search goes back to where
+    # it is nearly 0, between two lengths of which it is below 0 and above.
+    low, at_low, high, at_high = 0.0, -slope, np.inf, 0.0
+    for _ in range(SEARCHES):
         for i in range(len(slack)):
             slack[i] = before[i] + length * along[i]
         _multipliers(upper, slack, width, a)
-        left = dot(a, along)
-        for j in range(last):
-            left -= (v[j] - length * change[j]) * change[j]
-        if left <= 0.1 * slope:
+        left = dot(a, along) - straight + length * along_change
+        if abs(left) <= FLAT * slope or (left < 0.0 and high == np.inf):
             break
-        length *= 0.5
+        if left > 0.0:
+            high, at_high = length, left
+            at_low *= 0.5
+        else:
+            low, at_low = length, left
+            at_high *= 0.5
+        length = low + (high - low) * at_low / (at_low - at_high)
     for j in range(last + 1):
         v[j] -= length * change[j]
     return abs(left) / slope if length == 1.0 else 1.0
 
 
 @njit(cache=True, nogil=True)
+def _objective(upper, slack, v):  # type: ignore[no-untyped-def]
+    """Return F."""
+    total = 0.5 * dot(v[:-1], v[:-1])
+    for i in range(len(slack)):
+        total += upper[i] * max(slack[i], 0.0)
+    return total
+
+
+@njit(cache=True, nogil=True)
 def _narrow(rows, upper, v, goal, best):  # type: ignore[no-untyped-def]
-    """Fill the dual variables of the greatest dual value, shape (n,); v is changed. Return the number of steps."""
+    """Fill the dual variables of the greatest dual value, shape (n,); v is changed.
+
+    Return the objective at the beginning, and whether the dual value is as near the optimum as it needs to be.
+    """
     n, order = len(upper), len(v)
     slack, along, a = np.empty(n), np.empty(n), np.empty(n)
     matrix, right, change = np.empty((order, order)), np.empty(order), np.empty(order)
     multiply(rows, v, along)
     for i in range(n):
         slack[i] = 1.0 - along[i]
-    width, steps, idle = WIDTH, 0, 0
-    while width < 1e6 and len(_free(slack, width)) < min(n, 2 * order):
+    width, idle = WIDTH, 0
+    while width < WIDEST and len(_free(slack, width)) < min(n, 2 * order):
         width *= SHRINK
-    greatest, least, gap = 0.0, np.inf, np.inf
+    started = _objective(upper, slack, v)
+    greatest, least, gap = 0.0, started, np.inf
     for _ in range(WIDTHS):
         _multipliers(upper, slack, width, a)
         for _ in range(STEPS):
             left = _step(rows, upper, slack, v, width, matrix, right, change, along, a)
-            steps += 1
-            if not left > SETTLED:
+            if left <= SETTLED or not left < np.inf:
                 break
-            if left == np.inf:
-                return steps
         combine(rows, a, right)
-        square, total, loss = dot(right[:-1], right[:-1]), 0.0, 0.5 * dot(v[:-1], v[:-1])
+        total = 0.0
         for i in range(n):
             total += a[i]
-            loss += upper[i] * max(slack[i], 0.0)
         # What is out of balance is taken off in the end.
-        value = total - 0.5 * square - abs(right[-1])
-        least = min(least, loss)
+        value = total - 0.5 * dot(right[:-1], right[:-1]) - abs(right[-1])
+        least = min(least, _objective(upper, slack, v))
         if value > greatest:
             greatest = value
             for i in range(n):
                 best[i] = a[i]
-        now = min(goal, least) - greatest if goal < greatest else goal - greatest
-        if not now < np.inf:
-            now = least - greatest
+        now = goal - greatest if greatest < goal < np.inf else least - greatest
         if least - greatest <= ENOUGH * now:
-            break
+            return started, True
+        if not left <= SETTLED:
+            return started, False
         idle = idle + 1 if now > TENTH * gap else 0
         if idle == IDLE:
-            break
+            return started, True
         gap = min(gap, now)
         width /= SHRINK
-    return steps
+    return started, True

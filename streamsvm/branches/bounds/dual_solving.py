@@ -4,8 +4,8 @@ With rows r_i = y_i (z_i, 1), slacks s_i = 1 - <r_i, v>, v = (w, b), and a width
 
     F_h(v) = 1/2 |w|^2 + sum_i c_i p_h(s_i),   p_h' (s) = min(max((s + h) / 2h, 0), 1).
 
-At its minimum a_i = c_i p_h'(s_i) is dual feasible, and the duality gap of (v, a) is at most h / 8 times the c of the rows
-with |s_i| < h. These *free* rows are few, so a step of Newton's method takes two passes over all rows and a system of
+At its minimum a_i = c_i p_h'(s_i) is dual feasible, and the duality gap of (v, a) is at most h / 8 times the c of the
+rows with |s_i| < h. These *free* rows are few, so a step of Newton's method takes two passes over all rows and a system of
 d + 1 unknowns of the free ones. The trained machine, which is where this begins, is nearly the best one over all rows:
 a few steps at a rough width, then a finer width from where they ended, and so on.
 
@@ -13,13 +13,14 @@ A finer width pays only as far as the bound can still be raised. The caller know
 dual value so far, and F the objective itself, no multipliers can raise D by more than F - D. This ends where F - D is
 less than `ENOUGH` of U - D, or where `IDLE` widths in turn did not lower U - D by a tenth.
 
-Where a width does not settle in `STEPS` steps (wide, degenerate tables of few distinct rows), or where there are too many
-features for it, an interior-point method takes over, which is ten times as dear and knows no such case.
+Where a width does not settle in `STEPS` steps (wide, degenerate tables of few distinct rows), or where there are too
+many features for it, an interior-point method takes over, which is ten times as dear and knows no such case.
 
 Whatever is returned is a bound, once it is made exactly feasible: nothing here has to be exact.
 
-Sources: Mangasarian 2002, *A finite Newton method for classification*; Chapelle 2007, *Training a support vector machine
-in the primal*. Where this differs: the bias has no penalty, boxes differ, the dual value decides when to stop. No BLAS.
+Sources: Mangasarian 2002, *A finite Newton method for classification*; Chapelle 2007, *Training a support vector
+machine in the primal*. Where this differs: the bias has no penalty, boxes differ, the dual value decides when to stop.
+No BLAS.
 """
 
 from __future__ import annotations
@@ -97,9 +98,7 @@ def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMac
 
 
 def _from_inside(Z: Float, y: NDArray[np.int8], upper: Float, gap: float) -> Float:
-    problem = Problem(
-        Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS
-    )
+    problem = Problem(Z=Z, y=y, upper=upper, kernel=LinearKernel(), tolerance=TOLERANCE, max_iterations=MAX_ITERATIONS)
     solver = InteriorPointSolver(gap) if min(Z.shape) < interior_point.MOST_FEATURES else StdaSolver()
     solution = solver.solve(problem)
     assert solution.alpha is not None

@@ -68,8 +68,8 @@ def _merged(older: Epoch, newer: Epoch) -> Epoch:
     error = (
         older.error * ratio + 8.0 * EPS * moved + (older.rows + 8.0) * EPS * float(older.weight.sum()) * np.abs(shift)
     )
-    change, lost = seen_from(old, new.machine, new.scaling)
-    step, longer = old.dual_norm(change, lost), stretch(old, new)
+    change, lost = seen_from([old], new.machine, new.scaling)
+    step, longer = old.dual_norm(change[0], lost[0]), stretch(old, new)
     nearest = (older.nearest - step) / longer
     nearest -= 1e-9 * np.abs(nearest)
     length = older.length * longer * FUDGE

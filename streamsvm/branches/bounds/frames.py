@@ -5,12 +5,14 @@ See `streamsvm.branches.bounds.totals` for what follows from it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.bounds.proving_kernels import dual_lengths
 from streamsvm.branches.bounds.totals_kernels import EPS, lengths
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import smoothed_hessian
@@ -74,26 +76,9 @@ class Frame:
         if self.factor.shape == (1, 1) and len(self.machine) > 1:
             p = float(self.factor[0, 0])
             return (np.sqrt(np.square(changes).sum(axis=0)) * FUDGE + beside) * FUDGE / p, changes / p
-        P = self.factor.astype(np.float64)
-        nothing = np.full(changes.shape[1], np.inf)
-        if not (np.diag(P) > 0.0).all():
-            return nothing, changes
-        with np.errstate(all="ignore"):
-            transposed, size = np.ascontiguousarray(P.T), 2.0 * len(P) * EPS
-            found, inverse = back_substituted(transposed, changes), back_substituted(transposed, np.eye(len(P)))
-            # What the solution does not explain is small, but the inverse may be large: it is paid for.
-            rest = np.abs(changes - np.einsum("jc,ck->jk", P, found))
-            rest += size * (np.einsum("jc,ck->jk", np.abs(P), np.abs(found)) + np.abs(changes))
-            # |P^-1|: the computed inverse Q has P Q = 1 + R, so that the true one is Q (1 + R)^-1.
-            off = np.abs(np.einsum("jc,ck->jk", P, inverse) - np.eye(len(P)))
-            off += 2.0 * size * np.einsum("jc,ck->jk", np.abs(P), np.abs(inverse))
-            wrong = float(np.sqrt(np.square(off).sum())) * FUDGE
-            if not wrong < 0.5:
-                return nothing, changes
-            inverse_norm = float(np.sqrt(np.square(inverse).sum())) * FUDGE / (1.0 - wrong)
-            unexplained = np.sqrt(np.square(rest).sum(axis=0)) * FUDGE + beside
-            bound = (np.sqrt(np.square(found).sum(axis=0)) * FUDGE + inverse_norm * unexplained) * FUDGE
-        return np.where(np.isfinite(bound), bound, np.inf), found
+        found, bound = np.empty(changes.shape), np.empty(changes.shape[1])
+        dual_lengths(self.factor.astype(np.float64), np.ascontiguousarray(changes), lost, found, bound)
+        return bound, found
 
 
 def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:
@@ -157,23 +142,27 @@ def distances(rows: Float, margin: Float, frame: Frame) -> Float:
     return found
 
 
-def seen_from(frame: Frame, machine: Float, scaling: Float) -> tuple[Float, Float]:
-    """Return how a machine over other features z differs from a frame's, over the frame's, and what rounding may hide.
+def seen_from(frames: Sequence[Frame], machine: Float, scaling: Float) -> tuple[Float, Float]:
+    """Return how a machine over other features differs from each frame's, over the frame's, and what rounding may hide.
 
     Parameters
     ----------
-    frame : Frame
+    frames : sequence of Frame, m of them
     machine : ndarray of shape (d + 1,)
     scaling : ndarray of shape (2, d)
         Centre and inverse scale of the machine's features.
+
+    Returns
+    -------
+    ndarray of shape (m, d + 1), twice
     """
-    (centre, inverse), (own_centre, own_inverse) = frame.scaling, scaling
-    w = machine[:-1] * (own_inverse / inverse)
-    steps = machine[:-1] * ((centre - own_centre) * own_inverse)
-    b = machine[-1] + np.einsum("j->", steps)
-    there = np.append(w, b)
-    size = np.append(np.abs(w), abs(machine[-1]) + np.einsum("j->", np.abs(steps)))
-    return there - frame.machine, (len(w) + 8.0) * EPS * (size + np.abs(frame.machine))
+    centre, inverse = np.stack([frame.scaling for frame in frames], axis=1)
+    there, own = np.stack([frame.machine for frame in frames]), machine[:-1]
+    w = own * (scaling[1] / inverse)
+    steps = own * ((centre - scaling[0]) * scaling[1])
+    b = machine[-1] + np.einsum("mj->m", steps)
+    size = np.column_stack([np.abs(w), abs(machine[-1]) + np.einsum("mj->m", np.abs(steps))])
+    return np.column_stack([w, b]) - there, (len(own) + 8.0) * EPS * (size + np.abs(there))
 
 
 def stretch(old: Frame, new: Frame) -> float:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from streamsvm.branches.bounds.epochs import Epoch
-from streamsvm.branches.bounds.proving import _All, _over
+from streamsvm.branches.bounds.proving import _All, _Strata
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import LinearMachine
 from streamsvm.svm.feasible import MOST_MULTIPLES
@@ -32,9 +32,10 @@ def proof_of(made: Made) -> Plain | None:
     if claim is None or ledger is None or not isinstance(machine, LinearMachine):
         return None
     with np.errstate(all="ignore"):
-        strata = [_over(epoch, scaler, machine) for epoch in ledger.totals.epochs]
-        multipliers = _All.of(ledger.rows, strata, scaler, fit).multipliers()
-    if claim.gap is None or not multipliers.any() or not all(np.isfinite(one.excess).all() for one in strata):
+        strata = _Strata.of(ledger.totals.epochs, scaler, machine)
+        all_rows, upper = _All.of(ledger.rows, strata, scaler, machine, fit)
+        multipliers = all_rows.multipliers(machine, min(upper, XXX))
+    if claim.gap is None or not multipliers.any() or not np.isfinite(strata.excess).all():
         return None
     unit = 2.0 ** (math.frexp(float(multipliers.max()))[1] - 1) / MOST_MULTIPLES
     return {

@@ -40,11 +40,10 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
     greatest_first = heavier[:0]
     if excess:
         first = int(np.argmax(multiples[heavier]))
+        greatest_first = heavier[first : first + 1]
         # Most often the greatest one has room for everything: then the others need no order.
-        enough = int(multiples[heavier[first]]) >= excess
-        greatest_first = (
-            heavier[first : first + 1] if enough else heavier[np.argsort(-multiples[heavier], kind="stable")]
-        )
+        if int(multiples[heavier[first]]) < excess:
+            greatest_first = heavier[np.argsort(-multiples[heavier], kind="stable")]
     for at in greatest_first:
         taken = min(excess, int(multiples[at]))
         multiples[at] -= taken

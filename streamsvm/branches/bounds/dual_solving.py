@@ -5,9 +5,9 @@ With rows r_i = y_i (z_i, 1), slacks s_i = 1 - <r_i, v>, v = (w, b), and a width
     F_h(v) = 1/2 |w|^2 + sum_i c_i p_h(s_i),   p_h' (s) = min(max((s + h) / 2h, 0), 1).
 
 At its minimum a_i = c_i p_h'(s_i) is dual feasible, and the duality gap of (v, a) is at most h / 8 times the c of the
-rows with |s_i| < h. These *free* rows are few, so a step of Newton's method takes two passes over all rows and a system of
-d + 1 unknowns of the free ones. The trained machine, which is where this begins, is nearly the best one over all rows:
-a few steps at a rough width, then a finer width from where they ended, and so on.
+rows with |s_i| < h. These *free* rows are few, so a step of Newton's method takes two passes over all rows and a system
+of d + 1 unknowns of the free ones. The trained machine, which is where this begins, is nearly the best one over all
+rows: a few steps at a rough width, then a finer width from where they ended, and so on.
 
 A finer width pays only as far as the bound can still be raised. The caller knows an upper bound U; with D the greatest
 dual value so far, and F the objective itself, no multipliers can raise D by more than F - D. This ends where F - D is

@@ -49,7 +49,7 @@ LABELS: Final = np.array([-1, 1], np.int8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Strata:
+class Strata:
     """The strata of all epochs over a version's features.
 
     Attributes
@@ -76,8 +76,9 @@ class _Strata:
     excess: Float
 
     @classmethod
-    def of(cls, epochs: Sequence[Epoch], scaler: Scaler, machine: LinearMachine) -> _Strata:
+    def of(cls, epochs: Sequence[Epoch], scaler: Scaler, machine: LinearMachine) -> Strata:
         """Return those of epochs, and what may have changed sides under a machine."""
+        epochs = [epoch for epoch in epochs if len(epoch.weight)]
         if not epochs:
             nothing = np.zeros(0)
             return cls(
@@ -140,12 +141,11 @@ def certified(
     audit : Audit or None
         What is estimated of its objective.
     """
-    held, changed = ledger.rows, ledger.totals.changed
+    changed = ledger.totals.changed
     with np.errstate(all="ignore"):
-        strata = _Strata.of(ledger.totals.epochs, scaler, machine)
-        all_rows, upper = _All.of(held, strata, scaler, machine, fit)
-        most = math.inf if audit is None else audit.high + _moved(changed, scaler, machine, fit)
-        lower = all_rows.value(all_rows.multipliers(machine, min(upper, most)))
+        proof = proof_of(ledger, scaler, machine, fit, audit)
+        lower = proof.rows.value(proof.multipliers)
+    upper, most = proof.upper, proof.most
     kind: str = "proven"
     # Where a bound is met exactly, one may exceed the other by a rounding of F that both of them paid for.
     if lower <= most < upper:
@@ -157,10 +157,38 @@ def certified(
         upper=upper,
         kind="proven" if kind == "proven" else "estimated",
         rows=rows,
-        held=len(held),
-        strata=len(strata.y),
+        held=proof.rows.held,
+        strata=len(proof.strata.y),
         bounded=0 if changed is None else changed.rows,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the bounds of a machine follow from.
+
+    Attributes
+    ----------
+    strata : Strata
+    rows : AllRows
+    multipliers : ndarray of shape (n,)
+    upper, most : float
+        The machine's objective by totals, and by the audit, at most; infinite where that says nothing.
+    """
+
+    strata: Strata
+    rows: AllRows
+    multipliers: Float
+    upper: float
+    most: float
+
+
+def proof_of(ledger: Ledger, scaler: Scaler, machine: LinearMachine, fit: Fit, audit: Audit | None) -> Proof:
+    """Return it; parameters are those of `certified`."""
+    strata = Strata.of(ledger.totals.epochs, scaler, machine)
+    rows, upper = AllRows.of(ledger.rows, strata, scaler, machine, fit)
+    most = math.inf if audit is None else audit.high + _moved(ledger.totals.changed, scaler, machine, fit)
+    return Proof(strata, rows, rows.multipliers(machine, min(upper, most)), upper, most)
 
 
 def _moved(changed: Changed | None, scaler: Scaler, machine: LinearMachine, fit: Fit) -> float:
@@ -179,7 +207,7 @@ def _factors(y: NDArray[np.int8], fit: Fit) -> Float:
     return fit.C * np.where(y > 0, positive, negative)
 
 
-def _upper(hinges: float, n: int, strata: _Strata, machine: LinearMachine, fit: Fit) -> float:
+def _upper(hinges: float, n: int, strata: Strata, machine: LinearMachine, fit: Fit) -> float:
     """Return an upper bound of the machine's objective; infinite where there is none.
 
     Parameters
@@ -205,7 +233,7 @@ def _upper(hinges: float, n: int, strata: _Strata, machine: LinearMachine, fit: 
 
 
 @dataclass(frozen=True, slots=True)
-class _All:
+class AllRows:
     """Held rows, then the strata's means, as the points of a problem.
 
     Attributes
@@ -230,7 +258,9 @@ class _All:
     error: Float
 
     @classmethod
-    def of(cls, held: Points, strata: _Strata, scaler: Scaler, machine: LinearMachine, fit: Fit) -> tuple[_All, float]:
+    def of(
+        cls, held: Points, strata: Strata, scaler: Scaler, machine: LinearMachine, fit: Fit
+    ) -> tuple[AllRows, float]:
         """Return those of held rows and strata, and an upper bound of a machine's objective."""
         n, d = held.X.shape
         y, Z = np.concatenate([held.y, strata.y]), np.empty((n + len(strata.y), d))

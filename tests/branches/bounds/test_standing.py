@@ -318,7 +318,7 @@ def test_merged_epochs_bound_more_and_never_less() -> None:
     random = np.random.default_rng(1)
 
     def excess(epoch: Epoch, machine: Float, scaling: Float) -> float:
-        change, lost = seen_from(epoch.frame, machine, scaling)
+        (change,), (lost,) = seen_from([epoch.frame], machine, scaling)
         return float((np.maximum(0.0, epoch.frame.dual_norm(change, lost) - epoch.nearest) * epoch.length).sum())
 
     for size in (1e-3, 1e-1, 1.0, 10.0):

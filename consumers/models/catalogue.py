@@ -18,13 +18,13 @@ from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.kafka import Cluster, Record
-from streamsvm.model import certified, skill_header
 from streamsvm.model import message as model_codec
-from streamsvm.model.certified import Certified
+from streamsvm.model import skill_header
 from streamsvm.model.comparison import relative_gap
 from streamsvm.model.pointers import Alias
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import version_key, version_number
+from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.registry.anchoring import seen_in
@@ -63,7 +63,7 @@ class CatalogueEntry:
         Balanced accuracy on the points that the quality gate scored; None where there were none.
     before : float or None
         Balanced accuracy, on the same points, of the version that was current then.
-    certified : Certified or None
+    certified : VersionBounds or None
         How far it can be from the best possible model over all rows; None without this header.
     skill : Skill or None
         What was found of it when it was published.
@@ -81,7 +81,7 @@ class CatalogueEntry:
     accuracy: float | None = None
     before: float | None = None
     skill: AnySkill | None = None
-    certified: Certified | None = None
+    certified: VersionBounds | None = None
 
     @property
     def alias(self) -> Alias:
@@ -338,7 +338,7 @@ def _entry(record: Record, name: str, figures: bool) -> CatalogueEntry | None:
         accuracy=_accuracy(headers.get(model_codec.GATE_ACCURACY_HEADER)),
         before=_accuracy(headers.get(model_codec.GATE_PRESENT_HEADER)),
         skill=skill_header.decode(record.headers),
-        certified=certified.decode(record.headers),
+        certified=read_bounds(record.headers),
     )
 
 

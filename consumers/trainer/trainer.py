@@ -38,6 +38,10 @@ log = structlog.get_logger("streamsvm.trainer")
 POLL_S: Final = 0.1
 BUSY_POLL_S: Final = 0.01
 """While a model trains: how long its result may wait for the loop."""
+LEARN_S: Final = 0.03
+"""How long the loop learns before it looks at everything else; the step that is under way then is finished. It decides
+when rows are learned, and nothing of what. A shorter time would spend more on looking, a longer one lets a stop, a
+probe or a finished training wait."""
 START_OVER_AFTER_S: Final = 1.0
 
 
@@ -174,21 +178,18 @@ class Trainer:
                     raise Stopped from taken
 
     def _turn(self, life: Life) -> None:
-        """Do one round of the main loop; blocks at most about `POLL_S`, but for a publish or a checkpoint."""
+        """Do one round of the main loop; works or blocks at most about `POLL_S`, but for a publish or a checkpoint."""
         self._health.beat()
         if self._turn_to_train is not None:
             self._turn_to_train.check()
         life.owner.turn()
         self._observer.turns()
         self._collect(life, 0.0)
-        self._learn(life)
+        out_of_time = self._learn(life)
         self._train(life)
         life.intake.refresh(may_train=self._pace.ready and not life.pipeline.in_flight)
-        if life.pipeline.backlog or life.intake.waits_for_schema:
-            self._hold(life)
-        else:
-            life.intake.release()
-            self._read(life)
+        if not out_of_time:
+            self._take_in(life)
         life.intake.poll_letters()
         life.intake.look()
         self._survey(life)
@@ -202,6 +203,14 @@ class Trainer:
         life.saver.watch()
         self._observer.look_after_training()
         self._observer.measure(life)
+
+    def _take_in(self, life: Life) -> None:
+        """Read, unless what was read before still waits."""
+        if life.pipeline.backlog or life.intake.waits_for_schema:
+            self._hold(life)
+        else:
+            life.intake.release()
+            self._read(life)
 
     def _read(self, life: Life) -> None:
         """Read, and note how long nothing, or not enough, came."""
@@ -217,11 +226,12 @@ class Trainer:
         life.intake.assign(assigned.offsets)
         self._observer.note(assigned, life)
 
-    def _learn(self, life: Life) -> None:
-        """Learn what waits, until a cut falls due that nobody can take yet."""
+    def _learn(self, life: Life) -> bool:
+        """Learn what waits, until a cut falls due that nobody can take yet; tell whether time ran out before."""
         clock = self._components.clock.monotonic
         self._observer.looks()
         begun = clock()
+        until = begun + LEARN_S
         for event in life.pipeline.learn():
             self._observer.note(event, life, begun)
             if isinstance(event, Learned):
@@ -234,10 +244,13 @@ class Trainer:
                 self._train(life)
             elif isinstance(event, CaughtUp):
                 self._assign(life)
-                return
+                return False
             begun = clock()
-        if not life.intake.waits_for_schema:
+            if begun >= until:
+                return True
+        if life.pipeline.reads_again and not life.intake.waits_for_schema:
             life.pipeline.refuse_missing_end(life.intake.ends)
+        return False
 
     def _train(self, life: Life, *, at_once: bool = False) -> None:
         """Hand the cut that waits to the training thread, if that is free and not to rest."""
@@ -302,7 +315,7 @@ class Trainer:
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""
         pipeline = life.pipeline
-        added = life.surveyor.turn(*life.intake.surveyed())
+        added = life.surveyor.turn(life.intake.surveyed)
         if added:
             life.intake.admit(added)
         if added and not pipeline.reads_again:

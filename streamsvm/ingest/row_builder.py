@@ -208,8 +208,7 @@ class RowsBuilder:
             self._blocks.setdefault(own, []).append(part)
 
     def rows(self) -> list[Rows]:
-        """Return the rows of each partition; their arrays are their own, where those of a block may be the record's
-        bytes."""
+        """Return the rows of each partition, in arrays of their own; those of a block may be the record's bytes."""
         self._end_block()
         return [_whole(blocks) for blocks in self._blocks.values()]
 

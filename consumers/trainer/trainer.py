@@ -178,7 +178,7 @@ class Trainer:
                     raise Stopped from taken
 
     def _turn(self, life: Life) -> None:
-        """Do one round of the main loop; works or blocks at most about `POLL_S`, but for a publish or a checkpoint."""
+        """Do one round of the main loop; works or blocks at most about `POLL_S`, but for a publish or a slow disk."""
         self._health.beat()
         if self._turn_to_train is not None:
             self._turn_to_train.check()
@@ -198,8 +198,7 @@ class Trainer:
             won = part.turn()
             if won is not None:
                 self._observer.promoted(won)
-        if life.saver.due:
-            life.save_or_warn()
+        life.save_on()
         life.saver.watch()
         self._observer.look_after_training()
         self._observer.measure(life)

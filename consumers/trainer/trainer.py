@@ -21,7 +21,7 @@ from consumers.streams.abandonable import Stopped
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life, begin
 from consumers.trainer.observer import Observer
-from consumers.trainer.pacing import Pace
+from consumers.trainer.pacing import LEARN_S, Pace
 from consumers.trainer.standing_by import LOST, Turn, TurnLost
 from consumers.trainer.startup import check_partitions
 from consumers.trainer.warming import warm_up
@@ -38,10 +38,6 @@ log = structlog.get_logger("streamsvm.trainer")
 POLL_S: Final = 0.1
 BUSY_POLL_S: Final = 0.01
 """While a model trains: how long its result may wait for the loop."""
-LEARN_S: Final = 0.03
-"""How long the loop learns before it looks at everything else; the step that is under way then is finished. It decides
-when rows are learned, and nothing of what. A shorter time would spend more on looking, a longer one lets a stop, a
-probe or a finished training wait."""
 START_OVER_AFTER_S: Final = 1.0
 
 

@@ -43,6 +43,7 @@ from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
 from consumers.trainer import kernels
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
+from consumers.trainer.pacing import LEARN_S
 from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
@@ -256,7 +257,7 @@ class GroupWorker:
         if intake.waits_for_schema:
             intake.hold()
             self._stop.wait(POLL_S)
-        else:
+        elif not reading.backlog:  # else the next turn goes on learning
             intake.release()
             intake.read(self._settings.input.batch_records, POLL_S)
         intake.poll_letters()
@@ -264,6 +265,7 @@ class GroupWorker:
     def _learn(self, reading: Reading) -> None:
         learner = reading.learner
         begun, sealed = self._monotonic(), learner.leaves_sealed
+        until = begun + LEARN_S
         for event in reading.learn():
             assert isinstance(event, Learned)
             accepted = int(event.rows.accepted.sum())
@@ -278,6 +280,8 @@ class GroupWorker:
                 self._metrics.observe("streamsvm_coreset_reduce_seconds", (now - begun) / leaves)
             begun, sealed = now, sealed + leaves
             crash_point("input.learned")
+            if now >= until:
+                return
 
     # -------------------------------------------------------------- ownership
 

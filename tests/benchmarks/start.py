@@ -40,7 +40,7 @@ STARTED: Final = {"trainer": "start", "scorer": "model", "worker": "start"}
 """The condition of readiness by which each says that it has started."""
 DIMENSION: Final = 8
 PARTITIONS: Final = 4
-TIMEOUT_S: Final = 300.0
+TIMEOUT_S: Final = 180.0
 
 
 def daemon(kind: str) -> None:
@@ -152,13 +152,15 @@ class Starts:
 
 def prepare(connection: Connection) -> None:
     """Make the topics, and a version for the scorer."""
-    from consumers.branches.workers.coresets_topic import SETTINGS
+    from consumers.branches.workers.coresets_topic import topic_spec
+    from consumers.settings import InputConfig, Settings
     from streamsvm.kafka import Cluster, TopicSpec
-    from tests.test_subscriber import Trainer, version_of
+    from tests.test_subscriber import NAME, Trainer, version_of
 
+    settings = Settings(name=NAME, input=InputConfig(topic="start"))
     topics = [TopicSpec(name, PARTITIONS) for name in ("start", "start-points")]
-    topics += [TopicSpec(name) for name in ("start-models", "start-models.aliases", "start.dead-letters")]
-    topics.append(TopicSpec("start.coresets", PARTITIONS, config=SETTINGS))  # the worker waits for what a trainer makes
+    topics += [TopicSpec(name) for name in ("start-models", "start-models.aliases", settings.input.dead_letters)]
+    topics.append(topic_spec(settings, PARTITIONS))  # the worker waits for what a trainer makes
     Cluster(connection).create(topics)
     with closing(Trainer(connection, "start-models")) as trainer:
         trainer.publish(version_of(1, dimension=DIMENSION))

@@ -35,8 +35,8 @@ from consumers.trainer.warming import warm_up
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.config import ModelConfig
-from streamsvm.delivery import Delivery
 from streamsvm.delivery.decision import reset_token
+from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError
 from streamsvm.ingest.decoder import PointDecoder

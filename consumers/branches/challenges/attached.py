@@ -5,7 +5,7 @@ from __future__ import annotations
 from consumers.branches.challenges.challenges import Challenges, ShadowGate
 from consumers.trainer.attachment import Attachment, Making, Part
 from consumers.trainer.gatekeeping import Gatekeeper
-from streamsvm.delivery import Delivery
+from streamsvm.delivery.machine import Delivery
 from streamsvm.model.version import Version
 
 

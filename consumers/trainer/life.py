@@ -23,7 +23,7 @@ from consumers.trainer.source import Source
 from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.config import ModelConfig
-from streamsvm.delivery import Delivery
+from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError
 from streamsvm.model.pointers import Alias

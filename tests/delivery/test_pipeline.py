@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.delivery import Delivery, Pipeline, reading
+from streamsvm.delivery import reading
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.delivery.machine import Delivery
+from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
 from streamsvm.learning import cutting
 from streamsvm.learning.cutting import Cut, LearnerState

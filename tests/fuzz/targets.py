@@ -42,7 +42,7 @@ from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
 from streamsvm.config import PointsConfig, PointsFormat, points_of
-from streamsvm.delivery import Part
+from streamsvm.delivery.settlement import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Cross, Envelope

@@ -30,7 +30,9 @@ from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import LabelRule
-from streamsvm.delivery import Candidate, Delivery, Present, publication
+from streamsvm.delivery import publication
+from streamsvm.delivery.decision import Candidate, Present
+from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.reading import Reading
 from streamsvm.errors import StateError
 from streamsvm.joining.joiner import Joiner

@@ -33,6 +33,7 @@ from consumers.branches.workers.coresets_topic import (
 from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Owned
 from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
+from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -41,9 +42,9 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
-from consumers.trainer import kernels
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from consumers.trainer.pacing import LEARN_S
+from consumers.trainer.warming import WarmUp
 from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
@@ -157,7 +158,7 @@ class GroupWorker:
         coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)
         check_topic(coresets, len(source.partitions), cluster.max_message_bytes)
         # Before the group is joined: nobody waits for partitions of a process that compiles.
-        kernels.prepare(self._config, registry=bool(settings.registry.url))
+        WarmUp(self._config, self._health, self._stop, Clock(), registry=bool(settings.registry.url)).run()
         self._schemas = stack.enter_context(schemas_of(settings))
         self._letters = DeadLetters(settings.name, source.name, settings.input.dead_letters, self._metrics)
         self._letters.fit(letters, cluster.max_message_bytes)

@@ -20,7 +20,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/branches/bounds/test_proof.py::test_corrupted_proofs_are_refused": ("30",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
-    "tests/simulation/test_simulation.py::test_the_promise_holds_where_labels_come_later": ("0",),
+    "tests/branches/late_labels/test_worlds.py::test_the_promise_holds_where_labels_come_later": ("0",),
     "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": (
         "1 a pending cut is kept as positions only",
     ),

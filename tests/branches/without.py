@@ -31,6 +31,7 @@ TRUNK: Final = (
     "tests/learning",
     "tests/coreset",
     "tests/delivery",
+    "tests/simulation",
     "tests/test_canonical.py",
     "tests/test_checkpoint.py",
     "tests/test_delivery.py",

@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
+from tests.plugged import of_branches
+
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Hostile streams: the first tenth of them, and one planted defect.
     "tests/branches/bounds/test_standing.py::test_no_bound_is_wrong": ("0",),
@@ -243,7 +245,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Of each long test, the cases that `make test` runs too, by what stands in brackets in their ids; `*` is any."""
 
-LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+OWN_LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     # Defects that only many schedules show, a minute of them together.
     "tests/simulation/test_simulation.py::test_a_planted_defect_is_found": (
         "10 the end is the last stable offset",
@@ -255,10 +257,14 @@ LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_every_schedule_of_the_smallest_worlds": (
         "one instance",
-        "late labels",
     ),
 }
-"""Of tests that `make test` runs, the cases that it leaves out."""
+
+LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: (*cases, *(case for found in of_branches("lengths", "LONG_CASES") for case in found.get(name, ())))
+    for name, cases in OWN_LONG_CASES.items()
+}
+"""Of tests that `make test` runs, the cases that it leaves out; those of branches among them."""
 
 EMBEDDED_ENOUGH: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_keeping.py": (),

@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
+from tests.plugged import of_branches
+
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Hostile streams: the first tenth of them, and one planted defect.
     "tests/branches/bounds/test_standing.py::test_no_bound_is_wrong": ("0",),
@@ -20,7 +22,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/branches/bounds/test_proof.py::test_corrupted_proofs_are_refused": ("30",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
-    "tests/simulation/test_simulation.py::test_the_promise_holds_where_labels_come_later": ("0",),
+    "tests/branches/late_labels/test_worlds.py::test_the_promise_holds_where_labels_come_later": ("0",),
     "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": (
         "1 a pending cut is kept as positions only",
     ),
@@ -245,7 +247,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Of each long test, the cases that `make test` runs too, by what stands in brackets in their ids; `*` is any."""
 
-LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+OWN_LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     # Defects that only many schedules show, a minute of them together.
     "tests/simulation/test_simulation.py::test_a_planted_defect_is_found": (
         "10 the end is the last stable offset",
@@ -257,10 +259,14 @@ LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_every_schedule_of_the_smallest_worlds": (
         "one instance",
-        "late labels",
     ),
 }
-"""Of tests that `make test` runs, the cases that it leaves out."""
+
+LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: (*cases, *(case for found in of_branches("lengths", "LONG_CASES") for case in found.get(name, ())))
+    for name, cases in OWN_LONG_CASES.items()
+}
+"""Of tests that `make test` runs, the cases that it leaves out; those of branches among them."""
 
 EMBEDDED_ENOUGH: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/branches/bounds/test_certified_versions.py": ("test_a_certificate_is_of_all_rows",),

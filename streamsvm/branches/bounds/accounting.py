@@ -8,16 +8,15 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.bounds import proving
+from streamsvm.branches.bounds.certified import Certified
+from streamsvm.branches.bounds.frames import Frame, distances, factor_of
 from streamsvm.branches.bounds.totals import (
     BESIDE,
     EXPECTED,
     ChangedRows,
     Condensed,
-    Frame,
     Ledger,
     Totals,
-    distances,
-    factor_of,
 )
 from streamsvm.coreset.accounting import (
     Account,
@@ -29,7 +28,6 @@ from streamsvm.coreset.accounting import (
     differing,
 )
 from streamsvm.coreset.band import least_within
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points

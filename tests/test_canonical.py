@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from consumers.loader import load
-from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import ModelConfig, PointsConfig
 from tests.plugged import of_branches
 
 DIMENSION: Final = 22
@@ -155,9 +156,9 @@ def test_an_incarnation_keeps_the_rules_of_its_time_zones() -> None:
     begun["features"]["zones"]["Europe/Berlin"] = [[0, 3600]]
     older = ModelConfig.of_canonical(begun)
     assert older.sha256() != now.sha256()
-    assert now.with_zone_rules_of(begun).canonical() == begun
+    assert now.begun_with(begun).canonical() == begun
     other = of_events({**FEATURES, "amount": {"as": "flag"}})
-    kept = other.with_zone_rules_of(begun)
+    kept = other.begun_with(begun)
     assert kept.features is not None
     assert kept.features.zones == ModelConfig.of_canonical(begun).features.zones
     assert kept.sha256() not in (older.sha256(), other.sha256())
@@ -167,5 +168,5 @@ def test_nothing_changes_where_zones_have_the_same_rules_or_there_are_none() -> 
     """Nor where an incarnation began with other zones, or without features."""
     now = of_events()
     for begun in (now, of_points(), of_events({"amount": "number"})):
-        assert now.with_zone_rules_of(begun.canonical()) is now
-    assert of_points().with_zone_rules_of(now.canonical()) == of_points()
+        assert now.begun_with(begun.canonical()) is now
+    assert of_points().begun_with(now.canonical()) == of_points()

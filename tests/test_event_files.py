@@ -22,9 +22,10 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from consumers.replay.replay import replay_events
 from streamsvm.branches.events.event_files import event_source, events_in
-from streamsvm.config import Label, PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.features.inference import proposal
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.inference import proposal
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.source import Format

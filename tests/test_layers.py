@@ -96,7 +96,6 @@ PURE = {
     "linalg",
     "vector_math",
     "memory",
-    "features",
     "coreset",
     "svm",
     "learning",

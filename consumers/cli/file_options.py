@@ -68,12 +68,12 @@ def events_of(
     ConfigurationError
         If the file cannot be read.
     """
-    assert settings.features is not None
+    assert settings.recipe is not None
     assert settings.points is not None
-    return decoding_of(settings.features).source(
+    return decoding_of(settings.recipe).source(
         file,
         format_of(file, format_),
-        settings.features,
+        settings.recipe,
         delimiter=delimiter,
         on_incomplete=on_incomplete,
         dtype=settings.points.dtype,

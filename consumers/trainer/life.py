@@ -307,7 +307,7 @@ def _intake(
         reader=reader,
         outbox=outbox,
         dead_letters=making.dead_letters,
-        decoder=PointDecoder(config.points, schemas=schemas, recipe=config.features),
+        decoder=PointDecoder(config.points, schemas=schemas, recipe=config.recipe),
         metrics=components.metrics,
         health=components.health,
         monotonic=components.clock.monotonic,

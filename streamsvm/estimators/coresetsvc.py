@@ -25,14 +25,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_dat
 
 from streamsvm.algorithms import ReducerName, StructureName, one_of
 from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.estimators.events import points_given, recipe_given
 from streamsvm.estimators.inputs import altered, check_labels, check_some_weight, checked_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
-from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
@@ -248,7 +247,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alphas: Sequence[float] | None = None,
         gammas: Sequence[float] | None = None,
         seed: int = 0,
-        features: Recipe | Mapping[str, Any] | str | Path | None = None,
+        features: msgspec.Struct | Mapping[str, Any] | str | Path | None = None,
     ) -> None:
         self.memory_points = memory_points
         self.alpha = alpha
@@ -340,7 +339,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the rows cannot be taken out exactly, or one of them is not held; nothing is changed then.
         """
         self._check_fitted()
-        recipe = None if self.features is None else recipe_given(self.features)
+        recipe = self._recipe()
         given = self._given(X, y, None, None, recipe, first=False)
         dtype = self._stream.config.points.numpy_dtype
         self._stream.forget(Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
@@ -534,7 +533,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
-        recipe = None if self.features is None else recipe_given(self.features)
+        recipe = self._recipe()
         given = self._given(X, y, None, sample_weight, recipe, first=False)
         points = Points(given.features.astype(dtype), self._signed(given.labels), given.weight)
         while True:
@@ -556,12 +555,21 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not hasattr(self, name):
                 raise altered(self, name, "is missing")
 
-    def _given(self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool) -> _Given:
+    def _recipe(self) -> msgspec.Struct | None:
+        """Return what the parameter `features` makes of rows; None where they are points."""
+        if self.features is None:
+            return None
+        recipe: msgspec.Struct = decoding_of(None).given(self.features)
+        return recipe
+
+    def _given(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: msgspec.Struct | None, *, first: bool
+    ) -> _Given:
         check_labels(y)
         if recipe is None:
             features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
         else:
-            given = points_given(X, y, recipe)
+            given = decoding_of(recipe).points_given(X, y, recipe)
             features, y = given.X, given.y
             classes = given.classes if classes is None else classes
             sample_weight = given.weight if sample_weight is None else sample_weight
@@ -575,7 +583,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         self._check_parts()
-        recipe = None if self.features is None else recipe_given(self.features)
+        recipe = self._recipe()
         features, labels, weight, _, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
         if first and classes is None and not len(labels):
             return  # rows of weight 0 are ignored: the first row that counts will begin the stream
@@ -601,7 +609,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: NDArray[np.int8] = ascending[np.searchsorted(self.classes_, labels, sorter=ascending)].astype(np.int8)
         return 2 * y - 1 if len(self.classes_) == 2 else y
 
-    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: Recipe | None) -> None:
+    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: msgspec.Struct | None) -> None:
         if classes is None:
             check_classification_targets(labels)
         check_labels(classes, "classes")
@@ -614,11 +622,11 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         config = self._configuration(features.shape[1], dtype, recipe)
         self._stream = Stream(config, task_of(config))
 
-    def _check_unchanged(self, recipe: Recipe | None) -> None:
+    def _check_unchanged(self, recipe: msgspec.Struct | None) -> None:
         """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others."""
         points = self._stream.config.points
         config = self._configuration(points.dimension, points.dtype, recipe)
-        config = config.with_zone_rules_of(self._stream.config.canonical())  # newer rules are not a change
+        config = config.begun_with(self._stream.config.canonical())  # newer rules are not a change
         now, before = config.model_dump(), self._stream.config.model_dump()
         changed = [
             f"{name} from {before[part][name]!r} to {value!r}"
@@ -626,7 +634,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for name, value in now[part].items()
             if value != before[part][name]
         ]
-        if now["features"] != before["features"]:
+        if config.recipe != self._stream.config.recipe:
             changed = ["features"]
         if now["seed"] != before["seed"]:
             changed.append(f"seed from {before['seed']} to {now['seed']}")
@@ -646,7 +654,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_)
 
     def _configuration(
-        self, dimension: int, dtype: Literal["float32", "float64"], recipe: Recipe | None
+        self, dimension: int, dtype: Literal["float32", "float64"], recipe: msgspec.Struct | None
     ) -> ModelConfig:
         weights: Any = self._class_weights()
         goal = self.cost is not None or self.target is not None
@@ -657,10 +665,14 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(self.classes_) > 2 else {}
         try:
             learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
-            own = {"dimension": dimension} if learned is None else points_of(learned)
+            own: dict[str, Any] = {"dimension": dimension}
+            further: dict[str, Any] = {}
+            if learned is not None:
+                decoding = decoding_of(learned)
+                own, further = {**decoding.points_options(learned)}, {**decoding.model_options(learned)}
             return ModelConfig(
+                **further,
                 points=PointsConfig(dtype=dtype, **{**self._labels(), **own}),
-                features=learned,
                 coreset=CoresetConfig(
                     reducer=self.reducer,
                     memory=self.memory,
@@ -740,18 +752,17 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 _PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
 
 
-def _is_other_way_round(recipe: Recipe, classes: NDArray[Any]) -> bool:
+def _is_other_way_round(recipe: msgspec.Struct, classes: NDArray[Any]) -> bool:
     """Tell whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
-    label = recipe.label
-    return label is not None and classes.tolist() == [label.positive[0], label.negative[0]]
+    labels = decoding_of(recipe).labels_of(recipe)
+    return labels is not None and classes.tolist() == [*reversed(labels)]
 
 
-def _with_a_label_of(recipe: Recipe, classes: list[Any]) -> Recipe:
+def _with_a_label_of(recipe: msgspec.Struct, classes: list[Any]) -> msgspec.Struct:
     """Return a recipe without its label where the classes are others: nothing then stands for them in an event."""
-    label = recipe.label
-    if label is None or classes == [label.negative[0], label.positive[0]]:
-        return recipe
-    return msgspec.structs.replace(recipe, label=None)
+    decoding = decoding_of(recipe)
+    labels = decoding.labels_of(recipe)
+    return recipe if labels is None or classes == [*labels] else decoding.without_labels(recipe)
 
 
 def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.config import PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.rows import ARROW, Raw
 from tests.codec.test_events import encoded, whys

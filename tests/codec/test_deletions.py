@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streamsvm.config import PointsConfig, points_of, recipe_from
-from streamsvm.features.columns import columns_of
-from streamsvm.features.paths import UNAVAILABLE
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
+from streamsvm.field_paths import UNAVAILABLE
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf

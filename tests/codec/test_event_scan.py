@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamsvm.branches.events.event_scan import EventScanner
+from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.branches.events.field_slots import MOST_DISTINCT
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
-from streamsvm.features.paths import Path, picked
+from streamsvm.field_paths import Path, picked
 from streamsvm.ingest import json_rows
 from tests.lengths import examples
 
@@ -37,7 +37,7 @@ def agree(values: Sequence[bytes | None]) -> list[bool]:
     """Hold what is accepted against a full parser; return which records were."""
     read, fields = scanned(values)
     kept = [value for value, good in zip(values, read, strict=True) if good and value is not None]
-    events = [json_rows.event_of(value) for value in kept]
+    events = [json_rows.object_of(value) for value in kept]
     assert None not in events
     for path in PATHS:
         expected = picked([event for event in events if event is not None], path)

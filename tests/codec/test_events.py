@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.config import PointsConfig, points_of, recipe_from
-from streamsvm.features.columns import columns_of
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
 from tests.codec.rows import AVRO, Raw, Shelf

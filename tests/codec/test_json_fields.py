@@ -8,7 +8,7 @@ import random
 import pytest
 
 from streamsvm.branches.events.json_fields import FieldsDecoder
-from streamsvm.features.paths import Path, picked
+from streamsvm.field_paths import Path, picked
 from streamsvm.ingest import json_rows
 
 PATHS: tuple[Path, ...] = (
@@ -59,7 +59,7 @@ LEFT = (
 
 def alone(values: list[bytes]) -> dict[Path, list[object]]:
     """Return the fields of events that are parsed one by one."""
-    events = [json_rows.event_of(value) or json.loads(value) for value in values]
+    events = [json_rows.object_of(value) or json.loads(value) for value in values]
     return {path: picked(events, path) for path in PATHS}
 
 

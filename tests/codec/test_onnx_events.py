@@ -10,10 +10,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from streamsvm.config import recipe_from
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Category, Recipe
+from streamsvm.branches.events.options import recipe_from
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Category, Recipe
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.version import Version

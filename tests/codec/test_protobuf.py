@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from streamsvm.branches.events.features.inference import proposal
+from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.branches.events.sampling import EventSampler
-from streamsvm.config import PointsConfig, points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint, TransientError
-from streamsvm.features.inference import proposal
-from streamsvm.features.paths import picked
+from streamsvm.field_paths import picked
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.protobuf_payments import (
     FRAME,

@@ -14,10 +14,11 @@ import pyarrow as pa
 import pytest
 
 from streamsvm.branches.events.event_features import features_of_either, features_of_events
-from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.examples import disagreement, examples_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.features.columns import columns_of
-from streamsvm.features.examples import disagreement, examples_of
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
 from streamsvm.model.features import InvalidFeatures

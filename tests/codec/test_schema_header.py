@@ -11,9 +11,10 @@ from typing import Any
 import fastavro
 import pytest
 
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.branches.events.sampling import EventSampler
-from streamsvm.config import PointsConfig, points_of, recipe_from
-from streamsvm.features.recipe import Recipe
+from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.framed import SCHEMA_HEADER
 from streamsvm.ingest.label_records import LabelDecoder

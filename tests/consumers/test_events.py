@@ -18,9 +18,9 @@ from consumers.metrics import SCORER, Metrics
 from consumers.settings import ScoringConfig, Settings
 from consumers.streams.absent_fields import LEAST_EVENTS, AbsentWatch
 from consumers.verify.verify import verify
-from streamsvm.config import recipe_from
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.options import recipe_from
 from streamsvm.errors import StateError
-from streamsvm.features.columns import columns_of
 from streamsvm.ingest.decoding import Absences
 from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec

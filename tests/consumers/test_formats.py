@@ -18,9 +18,10 @@ from typer.testing import CliRunner
 from consumers.cli.app import app
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
-from streamsvm.config import PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.features.inference import proposal
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.inference import proposal
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays

@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 
 from consumers.loader import load
 from streamsvm import CoresetSVC, EventVectorizer
-from streamsvm.config import recipe_from
-from streamsvm.features.columns import columns_of
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.options import recipe_from
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
@@ -64,7 +64,7 @@ def test_a_trainer_learns_the_same_of_the_same_events(file: Path) -> None:
     written.write_text(machine.model_config.toml())
     config = load({"name": "m"}, file=written).models()
     assert config.sha256() == machine.model_config.sha256()
-    (rows,) = PointDecoder(config.points, recipe=config.features).decode(InColumns(raw(events))).rows
+    (rows,) = PointDecoder(config.points, recipe=config.recipe).decode(InColumns(raw(events))).rows
     learner, done = Learner(config, {0: Position(0)}, 1 << 30), 0
     while done < len(rows):
         done += learner.learn(rows.slice(done, len(rows)))

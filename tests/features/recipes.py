@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from streamsvm.config import recipe_from
-from streamsvm.features.columns import Evaluated, columns_of
-from streamsvm.features.recipe import Recipe
+from streamsvm.branches.events.features.columns import Evaluated, columns_of
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import recipe_from
 
 PAYMENTS: dict[str, Any] = {
     "amount": {"as": "number", "log1p": True},

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 
-from streamsvm.config import rules_of_zone
-from streamsvm.features.columns import columns_of
-from streamsvm.features.zones import ZoneTable
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.zones import ZoneTable
+from streamsvm.branches.events.options import rules_of_zone
 from tests.features.recipes import evaluated, payment, payments, row
 
 

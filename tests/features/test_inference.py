@@ -13,9 +13,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from consumers.branches.events.features_command import _lines
-from streamsvm.config import recipe_from
-from streamsvm.features.columns import columns_of
-from streamsvm.features.inference import Proposal, _area, proposal
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.inference import Proposal, _area, proposal
+from streamsvm.branches.events.options import recipe_from
 from tests.features.recipes import payment
 
 

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.config import PointsConfig, points_of, recipe_from
-from streamsvm.features.columns import columns_of
-from streamsvm.features.examples import disagreement, examples_of
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.examples import disagreement, examples_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
 from tests.codec.rows import InColumns, Raw
 from tests.codec.test_events import whys

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
-from streamsvm.features.columns import columns_of
-from streamsvm.features.declaring import tables
-from streamsvm.features.paths import path_of, picked, shown
-from streamsvm.features.recipe import MOST_COLUMNS, recipe_of
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.declaring import tables
+from streamsvm.branches.events.features.recipe import MOST_COLUMNS, recipe_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import ModelConfig, PointsConfig
+from streamsvm.field_paths import path_of, picked, shown
 from tests.features.recipes import EVENTS, PAYMENTS, payments
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Recipe
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Recipe
 from tests.codec.test_events import damaged
 from tests.features.recipes import payment, payments
 from tests.features.reference import Rejected, columns

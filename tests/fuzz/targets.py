@@ -39,13 +39,14 @@ from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
 from streamsvm import places
 from streamsvm.branches.events.event_records import EventRecords
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Cross, Envelope
+from streamsvm.branches.events.options import points_of
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
-from streamsvm.config import PointsConfig, PointsFormat, points_of
+from streamsvm.config import PointsConfig, PointsFormat
 from streamsvm.delivery import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Cross, Envelope
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import (
     DEEPEST_NESTING,

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
 from streamsvm.choices import Multiclass
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import ClassModel, KernelMachines, LinearMachines, machines_of
 from streamsvm.model.fit import Audit, Fit, MachineFit

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streamsvm.config import recipe_from
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Recipe
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import recipe_from
 from streamsvm.model import message as codec
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import LinearMachine, Model, Scaler

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from streamsvm.branches.events.features.recipe import Number, Recipe
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.features.recipe import Number, Recipe
 from streamsvm.learning.training import train
 from streamsvm.model import message as codec
 from streamsvm.model.kernels import Float

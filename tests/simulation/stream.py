@@ -16,9 +16,10 @@ import numpy as np
 
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
 from streamsvm.learning import naming
@@ -211,7 +212,7 @@ class Reference:
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = self._config = config
-        self._decoder = PointDecoder(config.points, recipe=config.features)
+        self._decoder = PointDecoder(config.points, recipe=config.recipe)
         self._known: dict[object, object] = {}
 
     def expected(self, base: Positions, cut: Positions, editions: Editions) -> Expected:

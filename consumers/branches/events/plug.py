@@ -6,5 +6,9 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": (
+        "consumers.branches.events.settings:SECTIONS",
+        "consumers.branches.events.settings:SCORED",
+    ),
     "commands": ("consumers.branches.events.features_command:FEATURES",),
 }

@@ -15,10 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.paths import Path, Unreachable, picked, shown
-from streamsvm.features.recipe import LONGEST_TEXT
-from streamsvm.features.text_numbers import Written, as_base64, as_objects, as_text, has_own_scale
-from streamsvm.features.values import MICROSECONDS, time_of_text
+from streamsvm.branches.events.features.recipe import LONGEST_TEXT
+from streamsvm.branches.events.features.text_numbers import Written, as_base64, as_objects, as_text, has_own_scale
+from streamsvm.branches.events.features.values import MICROSECONDS, time_of_text
+from streamsvm.field_paths import Path, Unreachable, picked, shown
+from streamsvm.model.described import RARE
 
 LABEL_NAMES: Final = ("y", "label", "class", "target")
 MOST_CATEGORIES: Final = 50
@@ -31,8 +32,6 @@ LEAST_COUNTED: Final = 20
 """Events without which a field of distinct values is not called an identifier, or a leak."""
 NEARLY_UNIQUE: Final = 0.95
 """Share of distinct values above which a text identifies events: what is learned about a value is not met again."""
-RARE: Final = 0.1
-"""Share of the rarer label below which balanced class weights are proposed."""
 SEPARATES: Final = 0.995
 """Area under the curve, of one field alone, from which it is suspected to know the label."""
 LONG_TAIL: Final = 100.0

@@ -12,10 +12,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, count_missing, listed, without_placeholders
-from streamsvm.features.notations import Parse, number_of_decimal, number_of_text
-from streamsvm.features.paths import Path, picked
-from streamsvm.features.recipe import (
+from streamsvm.branches.events.features.fields import (
+    Coded,
+    FieldValues,
+    Instants,
+    Numeric,
+    count_missing,
+    listed,
+    without_placeholders,
+)
+from streamsvm.branches.events.features.notations import Parse, number_of_decimal, number_of_text
+from streamsvm.branches.events.features.recipe import (
     MISSING,
     OTHER,
     Category,
@@ -30,8 +37,9 @@ from streamsvm.features.recipe import (
     Time,
     widths_of,
 )
-from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, parsed, texts, times, truths
-from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
+from streamsvm.branches.events.features.values import MICROSECONDS, Fault, Faults, numbers, parsed, texts, times, truths
+from streamsvm.branches.events.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
+from streamsvm.field_paths import Path, picked
 
 Float = NDArray[np.float64]
 
@@ -69,7 +77,7 @@ class FeatureColumns:
     Parameters
     ----------
     recipe : Recipe
-        One that `streamsvm.features.recipe.check` accepts.
+        One that `streamsvm.branches.events.features.recipe.check` accepts.
 
     Attributes
     ----------

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.features.columns import FeatureColumns
-from streamsvm.features.notations import MOST_BYTES, MOST_CHARACTERS
-from streamsvm.features.paths import Path
-from streamsvm.features.recipe import Category, Flag, Hash, Number, OfField, Recipe, Time
+from streamsvm.branches.events.features.columns import FeatureColumns
+from streamsvm.branches.events.features.notations import MOST_BYTES, MOST_CHARACTERS
+from streamsvm.branches.events.features.recipe import Category, Flag, Hash, Number, OfField, Recipe, Time
+from streamsvm.field_paths import Path
 
 COUNT: Final = 4
 RELATIVE: Final = 1e-12

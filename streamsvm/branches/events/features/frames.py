@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.model.features import column_names
+
 
 def events_of(X: Any) -> Sequence[Mapping[str, Any]]:
     """Return rows as events.
@@ -49,17 +51,6 @@ def _is_plain(row: Mapping[str, Any]) -> bool:
 
 _PLAIN: Final = frozenset({str, int, bool, float, type(None)})
 _MISSING_OF_PANDAS: Final = frozenset({"NAType", "NaTType"})
-
-
-def column_names(X: Any) -> list[Any] | None:
-    """Return the names of a data frame's columns: of pandas or polars, or of a table of pyarrow; else None."""
-    if isinstance(X, np.ndarray):
-        return None if X.dtype.names is None else list(X.dtype.names)
-    for offered in ("column_names", "columns"):
-        found = getattr(X, offered, None)
-        if found is not None and not callable(found) and hasattr(X, "__getitem__"):
-            return list(found)
-    return None
 
 
 def plain(value: Any) -> Any:

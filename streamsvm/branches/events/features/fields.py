@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.paths import UNAVAILABLE
+from streamsvm.field_paths import UNAVAILABLE
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Instants
-from streamsvm.features.notations import Parse
-from streamsvm.features.paths import Path, Unreachable, shown
-from streamsvm.features.recipe import LARGEST_NUMBER
-from streamsvm.features.zones import ZoneTable
+from streamsvm.branches.events.features.fields import Instants
+from streamsvm.branches.events.features.notations import Parse
+from streamsvm.branches.events.features.recipe import LARGEST_NUMBER
+from streamsvm.branches.events.features.zones import ZoneTable
+from streamsvm.field_paths import Path, Unreachable, shown
 
 LARGEST_EXACT: Final = (1 << 53) - 1
 """Largest integer that every language reads the same."""

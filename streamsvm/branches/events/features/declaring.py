@@ -7,9 +7,8 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from streamsvm.features.columns import columns_of
-from streamsvm.features.paths import Path, path_of, shown
-from streamsvm.features.recipe import (
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import (
     Category,
     Cross,
     Envelope,
@@ -23,7 +22,8 @@ from streamsvm.features.recipe import (
     Time,
     check,
 )
-from streamsvm.features.zones import UTC_NAME, Transitions
+from streamsvm.branches.events.features.zones import UTC_NAME, Transitions
+from streamsvm.field_paths import Path, path_of, shown
 
 KINDS: Final[Mapping[str, type[Feature]]] = {
     "number": Number,

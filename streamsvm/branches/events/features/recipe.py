@@ -15,15 +15,15 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from streamsvm.features.notations import (
+from streamsvm.branches.events.features.notations import (
     DECIMAL_SEPARATORS,
     LONGEST_CURRENCY,
     MOST_SCALE,
     THOUSANDS_SEPARATORS,
     is_currency,
 )
-from streamsvm.features.paths import Path, checked
-from streamsvm.features.zones import UTC_NAME, Transitions, check_transitions
+from streamsvm.branches.events.features.zones import UTC_NAME, Transitions, check_transitions
+from streamsvm.field_paths import Path, checked
 
 MOST_COLUMNS: Final = 2_000
 """Every bucket keeps 16 bytes of moments a column, a pilot some matrices of columns by columns."""
@@ -78,7 +78,7 @@ class Number(_OfField, frozen=True, kw_only=True, forbid_unknown_fields=True, om
         Ascending borders, in units; bucket i begins at border i-1 and ends before border i. A column a bucket.
     parse : str or None
         What a value may be beside a number of JSON, before anything else is done: `text` that writes a number, or a
-        connector's `decimal`; by the rules of `streamsvm.features.notations`.
+        connector's `decimal`; by the rules of `streamsvm.branches.events.features.notations`.
     decimal, thousands, currency : str
         Of texts: the separators, and what may stand before or behind the number; none where empty.
     scale : int or None

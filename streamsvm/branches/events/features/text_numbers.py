@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final
 
-from streamsvm.features.notations import (
+from streamsvm.branches.events.features.notations import (
     DECIMAL_SEPARATORS,
     THOUSANDS_SEPARATORS,
     Parse,

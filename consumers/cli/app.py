@@ -460,7 +460,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
+    from consumers.cli.file_options import LeftOut, rows_by_recipe, in_flags, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
@@ -514,7 +514,7 @@ def evaluate_command(
         on_incomplete = left_out if skip_incomplete else None
         of_events = settings is not None and settings.recipe is not None
         if settings is not None and of_events:
-            source = events_of(_event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)
+            source = rows_by_recipe(_event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)
         else:
             source = source_of(
                 file,

@@ -58,7 +58,7 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
     return open_source(file, columns=named, **options)
 
 
-def events_of(
+def rows_by_recipe(
     file: Path, settings: Settings, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
 ) -> Source:
     """Open a file of raw events by the features of a configuration, which has some.

@@ -49,7 +49,7 @@ from streamsvm.supports import (
     without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.features.recipes import payments
+from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent

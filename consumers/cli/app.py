@@ -460,7 +460,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, rows_by_recipe, in_flags, source_of
+    from consumers.cli.file_options import LeftOut, in_flags, rows_by_recipe, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,

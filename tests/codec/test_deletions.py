@@ -15,8 +15,8 @@ from streamsvm.config import PointsConfig
 from streamsvm.field_paths import UNAVAILABLE
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import Decoded, PointDecoder
+from tests.branches.events.test_decoding import whys
 from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf
-from tests.codec.test_events import whys
 
 DELETIONS: list[dict[str, Any]] = [
     {"__deleted": "true"},

@@ -17,9 +17,9 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.reasons import Reasons
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
-from tests.features.recipes import payment
+from tests.branches.events.recipes import payment
+from tests.branches.events.test_interop import version as of_payments
 from tests.golden import model as golden
-from tests.interop.test_events import version as of_payments
 
 
 def scorer(version: Version, reasons: int = 0) -> BatchScorer:

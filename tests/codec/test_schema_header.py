@@ -18,11 +18,11 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.framed import SCHEMA_HEADER
 from streamsvm.ingest.label_records import LabelDecoder
-from tests.codec.protobuf_payments import INSTALLED, message_of, payment_class
+from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_decoding import whys
 from tests.codec.rows import POINT, POINTS, InColumns, Raw, Shelf
-from tests.codec.test_events import whys
 from tests.codec.test_label_records import Raw as Label
-from tests.features.recipes import payment, payments
 
 OLD: dict[str, Any] = {
     "type": "record",

@@ -28,16 +28,16 @@ from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
+from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_arrow_events import in_arrow
+from tests.branches.events.test_decoding import ROW
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
-from tests.codec.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.codec.rows import Raw
-from tests.codec.test_arrow_events import in_arrow
-from tests.codec.test_events import ROW
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
 from tests.faults.hostile_registry import hostile_registry, text
-from tests.features.recipes import payment, payments
 from tests.streams import DIMENSION, gaussian, small_config
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")

@@ -33,16 +33,17 @@ from streamsvm.model.pointers import (
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
-from tests.codec.protobuf_payments import INSTALLED, in_protobuf
+from tests.branches.events.protobuf_payments import INSTALLED, in_protobuf
+from tests.branches.events.recipes import payment
+from tests.branches.events.test_arrow_events import in_arrow
+from tests.branches.events.test_decoding import ROW as PAYMENT
 from tests.codec.rows import POINT, POINTS, Raw
-from tests.codec.test_arrow_events import in_arrow
 from tests.codec.test_bounds import FOURTH, bomb, with_version
-from tests.codec.test_events import ROW as PAYMENT
 from tests.codec.test_model import version_of
 from tests.codec.test_points import BAD
-from tests.features.recipes import payment
 from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
-from tests.golden.model import KINDS, path_of
+from tests.golden.every_model import KINDS
+from tests.golden.model import path_of
 from tests.plugged import of_branches
 from tests.streams import DIMENSION, gaussian, rows_of
 

@@ -68,12 +68,12 @@ from streamsvm.model.version import version_number
 from streamsvm.registry.anchoring import _offset
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
-from tests.codec.protobuf_payments import FRAME as PROTOBUF_FRAME
-from tests.codec.protobuf_payments import INSTALLED, PROTOBUF, payment_class
+from tests.branches.events.protobuf_payments import FRAME as PROTOBUF_FRAME
+from tests.branches.events.protobuf_payments import INSTALLED, PROTOBUF, payment_class
+from tests.branches.events.recipes import payments
+from tests.branches.events.reference import Rejected, columns
+from tests.branches.events.test_decoding import ROW as PAYMENT
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
-from tests.codec.test_events import ROW as PAYMENT
-from tests.features.recipes import payments
-from tests.features.reference import Rejected, columns
 from tests.fuzz.mutation import Mutator
 
 CORPUS: Final = Path(__file__).parent / "corpus"

@@ -20,9 +20,9 @@ from streamsvm.model.kernels import Float
 from streamsvm.model.version import Version
 from streamsvm.points import Points
 from streamsvm.registry import onnx_copy
+from tests.branches.events.test_interop import evaluator
 from tests.codec.test_onnx import run
 from tests.golden import model as golden
-from tests.interop.test_events import evaluator
 
 OFFSETS = (1e5, 1e6, 1e7, 1e8, 1e9)
 NAMES = ("a", "b", "c")

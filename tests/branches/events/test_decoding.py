@@ -15,8 +15,8 @@ from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
+from tests.branches.events.recipes import EVENTS, payment, payments
 from tests.codec.rows import AVRO, Raw, Shelf
-from tests.features.recipes import EVENTS, payment, payments
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)

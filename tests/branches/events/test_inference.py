@@ -16,7 +16,7 @@ from consumers.branches.events.features_command import _lines
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.inference import Proposal, _area, proposal
 from streamsvm.branches.events.options import recipe_from
-from tests.features.recipes import payment
+from tests.branches.events.recipes import payment
 
 
 def one(values: list[Any], labels: list[Any] | None = None) -> tuple[dict[str, Any] | None, str]:

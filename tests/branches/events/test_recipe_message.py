@@ -24,8 +24,8 @@ from streamsvm.model import message as codec
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
-from tests.features.recipes import payments
-from tests.golden import model as golden
+from tests.branches.events import golden
+from tests.branches.events.recipes import payments
 
 
 def value_of(kernel: str = "linear") -> Any:
@@ -37,7 +37,7 @@ def part_of(value: Any) -> Any:
 
 
 def loaded(kernel: str = "linear") -> Loaded:
-    return Loaded(version=golden.handmade(f"{kernel}-events"), sha256="", offset=0, loaded_at=0.0)
+    return Loaded(version=golden.handmade_of_events(kernel), sha256="", offset=0, loaded_at=0.0)
 
 
 def changed(path: str, to: Any, *, also_configured: bool = True) -> bytes:
@@ -182,7 +182,7 @@ def test_an_event_that_cannot_be_scored_says_which_field() -> None:
 
 def test_a_version_that_lost_its_recipe_differs() -> None:
     """The comparison of a recomputed version looks at every part."""
-    version = golden.handmade("linear-events")
+    version = golden.handmade_of_events("linear")
     whole, lost = codec.encode(version), codec.encode(replace(version, recipe=None))
     assert any("recipe" in one for one in differences(lost, whole))
     assert differences(whole, whole) == ()

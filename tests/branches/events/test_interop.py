@@ -21,9 +21,9 @@ from streamsvm.model.features import InvalidFeatures
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_notations import CELLS
 from tests.brokers.jvm import CannotRun
-from tests.features.recipes import payment, payments
-from tests.features.test_notations import CELLS
 from tests.golden import model as golden
 from tests.interop.programs import java_program, node_program
 

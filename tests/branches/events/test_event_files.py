@@ -30,7 +30,7 @@ from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.source import Format
 from streamsvm.kafka import Message
-from tests.features.recipes import EVENTS, payment
+from tests.branches.events.recipes import EVENTS, payment
 
 FEATURES: dict[str, Any] = {
     "amount": {"as": "number", "log1p": True},

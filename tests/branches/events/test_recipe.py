@@ -17,7 +17,7 @@ from streamsvm.branches.events.features.recipe import MOST_COLUMNS, recipe_of
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.field_paths import path_of, picked, shown
-from tests.features.recipes import EVENTS, PAYMENTS, payments
+from tests.branches.events.recipes import EVENTS, PAYMENTS, payments
 
 
 def config(features: dict[str, Any] = PAYMENTS, **options: Any) -> ModelConfig:

@@ -1,4 +1,4 @@
-"""The events of `tests.features.recipes` as Protobuf: a schema of two files, and messages of it."""
+"""The events of `tests.branches.events.recipes` as Protobuf: a schema of two files, and messages of it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.version import Version
 from streamsvm.registry import onnx_copy
-from tests.features.recipes import payments
+from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 EVENTS = 10_000

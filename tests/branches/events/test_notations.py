@@ -18,11 +18,11 @@ from streamsvm.branches.events.features.examples import disagreement, examples_o
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
+from tests.branches.events.reference import Rejected, columns
+from tests.branches.events.test_decoding import whys
 from tests.codec.rows import InColumns, Raw
-from tests.codec.test_events import whys
-from tests.features.reference import Rejected, columns
 
-CELLS: list[dict[str, Any]] = json.loads((Path(__file__).parents[1] / "golden" / "notations.json").read_text("utf-8"))
+CELLS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden" / "notations.json").read_text("utf-8"))
 
 
 def recipe_of(options: dict[str, Any]) -> Any:

@@ -26,12 +26,13 @@ from streamsvm.ingest.scored import BatchScorer
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
+from tests.branches.events import golden
+from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_scorer import Running as RunningScorer
 from tests.consumers.test_scorer import scores, stored
 from tests.consumers.trainers import produce, run_until, settings_for, versions
-from tests.features.recipes import EVENTS, PAYMENTS, payment, payments
-from tests.golden import model as golden
+from tests.golden.model import path_of
 from tests.test_subscriber import eventually
 
 
@@ -202,7 +203,7 @@ def record(value: bytes, offset: int = 0) -> Record:
 
 def example_event() -> dict[str, Any]:
     """Return an event that the golden recipe accepts."""
-    value = json.loads(golden.path_of("linear-events").read_bytes())
+    value = json.loads(path_of("linear-events").read_bytes())
     event: dict[str, Any] = golden.parts_of(value)["recipe"]["examples"][0]["event"]
     return event
 
@@ -212,7 +213,7 @@ def test_passed_fields_are_those_of_the_scores_own_event() -> None:
     recipe = golden.RECIPE
     example = example_event()
     rows = [{**example, "a": {"b": 1}}, {"a": {"b": 2}}, {**example, "a": 3}, {**example, "a": {"b": [None, "x"]}}]
-    version = golden.handmade("linear-events")
+    version = golden.handmade_of_events("linear")
     scorer = BatchScorer(
         version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000, passed=("a.b",)
     )
@@ -257,7 +258,7 @@ def test_a_renamed_field_is_said_once_and_since_when() -> None:
 
 def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
     """What it remembers of hashes is shared, and changes no answer."""
-    version = golden.handmade("linear-events")
+    version = golden.handmade_of_events("linear")
     event = example_event()
     loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
     events = [{**event, "beams": [f"b{index}"]} for index in range(500)]

@@ -26,8 +26,8 @@ from streamsvm.learning.recipe import make
 from streamsvm.model.features import InvalidFeatures
 from streamsvm.points import Position
 from streamsvm.toml_text import toml_value
+from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
 from tests.codec.rows import InColumns, Raw
-from tests.features.recipes import EVENTS, PAYMENTS, payment, payments
 
 pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 

@@ -16,7 +16,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint, TransientError
 from streamsvm.field_paths import picked
 from streamsvm.ingest.decoder import Decoded, PointDecoder
-from tests.codec.protobuf_payments import (
+from tests.branches.events.protobuf_payments import (
     FRAME,
     INSTALLED,
     PROTOBUF,
@@ -25,9 +25,9 @@ from tests.codec.protobuf_payments import (
     of_pool,
     payment_class,
 )
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_decoding import whys
 from tests.codec.rows import Raw, Shelf
-from tests.codec.test_events import whys
-from tests.features.recipes import payment, payments
 
 if not INSTALLED:
     pytest.skip("the packages that read Protobuf are not installed", allow_module_level=True)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import Decoded, PointDecoder
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_decoding import encoded, whys
 from tests.codec.rows import ARROW, Raw
-from tests.codec.test_events import encoded, whys
-from tests.features.recipes import payment, payments
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)

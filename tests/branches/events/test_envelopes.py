@@ -16,8 +16,8 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.decoding import passed_over
+from tests.branches.events.test_decoding import whys
 from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf
-from tests.codec.test_events import whys
 
 FEATURES = {"a": "number", "card": {"as": "category", "field": "card.country", "values": ["DE"]}}
 LABEL = {"label": {"field": "y", "negative": [False], "positive": [True]}}
@@ -258,7 +258,7 @@ def test_a_scorer_may_read_another_envelope_than_the_trainer() -> None:
 
 def test_arrow_has_no_envelope_of_its_own() -> None:
     """Nothing is guessed."""
-    from tests.codec.test_arrow_events import in_arrow
+    from tests.branches.events.test_arrow_events import in_arrow
 
     value = in_arrow([{"amount": 1.0, "id": "a", "card": {"country": "DE"}}])
     ((_, why, _),) = whys(decoder("debezium").decode([Raw(value, headers=ARROW)]))

@@ -17,7 +17,7 @@ from sklearn.preprocessing import KBinsDiscretizer, OneHotEncoder
 from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.zones import ZoneTable
 from streamsvm.branches.events.options import rules_of_zone
-from tests.features.recipes import evaluated, payment, payments, row
+from tests.branches.events.recipes import evaluated, payment, payments, row
 
 
 def test_a_number_is_clipped_divided_and_only_then_taken_as_its_logarithm() -> None:

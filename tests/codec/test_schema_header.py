@@ -20,8 +20,7 @@ from streamsvm.ingest.framed import SCHEMA_HEADER
 from streamsvm.ingest.label_records import LabelDecoder
 from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.branches.events.recipes import payment, payments
-from tests.branches.events.test_decoding import whys
-from tests.codec.rows import POINT, POINTS, InColumns, Raw, Shelf
+from tests.codec.rows import POINT, POINTS, InColumns, Raw, Shelf, whys
 from tests.codec.test_label_records import Raw as Label
 
 OLD: dict[str, Any] = {

@@ -16,8 +16,8 @@ from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.branches.events.recipes import payment, payments
-from tests.branches.events.test_decoding import encoded, whys
-from tests.codec.rows import ARROW, Raw
+from tests.branches.events.test_decoding import encoded
+from tests.codec.rows import ARROW, Raw, whys
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)

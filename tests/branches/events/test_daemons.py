@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import threading
@@ -13,8 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import structlog
+from rich.console import Console
 
 from consumers.metrics import SCORER, Metrics
+from consumers.models.show import describe
 from consumers.settings import ScoringConfig, Settings
 from consumers.streams.absent_fields import LEAST_EVENTS, AbsentWatch
 from consumers.verify.verify import verify
@@ -32,7 +35,7 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_scorer import Running as RunningScorer
 from tests.consumers.test_scorer import scores, stored
 from tests.consumers.trainers import produce, run_until, settings_for, versions
-from tests.golden.model import path_of
+from tests.golden.model import parts_of, path_of
 from tests.test_subscriber import eventually
 
 
@@ -204,7 +207,7 @@ def record(value: bytes, offset: int = 0) -> Record:
 def example_event() -> dict[str, Any]:
     """Return an event that the golden recipe accepts."""
     value = json.loads(path_of("linear-events").read_bytes())
-    event: dict[str, Any] = golden.parts_of(value)["recipe"]["examples"][0]["event"]
+    event: dict[str, Any] = parts_of(value)["recipe"]["examples"][0]["event"]
     return event
 
 
@@ -278,3 +281,11 @@ def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_the_fields_that_a_version_evaluates_are_shown() -> None:
+    """With the hash of the recipe."""
+    version = golden.handmade_of_events("linear")
+    written = io.StringIO()
+    Console(width=300, file=written).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
+    assert f"signal.mean, mode, beams.0, seen, known, dm; recipe {golden.RECIPE.sha256()}" in written.getvalue()

@@ -16,7 +16,7 @@ from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, Decoded, PointDecoder
 from tests.branches.events.recipes import EVENTS, payment, payments
-from tests.codec.rows import AVRO, Raw, Shelf
+from tests.codec.rows import AVRO, Raw, Shelf, whys
 
 RECIPE = payments()
 POINTS = points_of(RECIPE)
@@ -33,10 +33,6 @@ def decoded(values: list[bytes], *, labeled: bool = True, **options: Any) -> Dec
 
 def encoded(*events: dict[str, Any]) -> list[bytes]:
     return [json.dumps(event).encode() for event in events]
-
-
-def whys(found: Decoded) -> list[tuple[int, str, str]]:
-    return [(bad.record.offset, one.reason, one.what) for bad in found.rejected for one in bad.rejections]
 
 
 def test_a_point_is_what_the_recipe_makes_of_the_event() -> None:

@@ -11,13 +11,13 @@ from cloudevents.core.bindings.kafka import to_binary, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from consumers.settings import ScoringConfig
 from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
 from streamsvm.ingest.decoding import passed_over
-from tests.branches.events.test_decoding import whys
-from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf
+from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf, whys
 
 FEATURES = {"a": "number", "card": {"as": "category", "field": "card.country", "values": ["DE"]}}
 LABEL = {"label": {"field": "y", "negative": [False], "positive": [True]}}
@@ -249,10 +249,13 @@ def test_a_cloud_event_that_holds_no_event_is_refused() -> None:
 
 
 def test_a_scorer_may_read_another_envelope_than_the_trainer() -> None:
-    """The recipe's is only what is not overruled."""
+    """`scoring.envelope` overrules the recipe's, which counts where it is not given."""
     recipe = recipe_from(FEATURES, {**LABEL, "envelope": "debezium"})
     config = PointsConfig(**points_of(recipe))
-    reader = PointDecoder(config, recipe=recipe, envelope="none", labeled=False)
+    assert ScoringConfig().read_by(recipe) is recipe
+    scoring = ScoringConfig.model_validate({"envelope": "none"})
+    assert scoring.read_by(None) is None
+    reader = PointDecoder(config, recipe=scoring.read_by(recipe), labeled=False)
     assert not reader.decode([Raw(json.dumps(GOOD).encode())]).rejected
 
 

@@ -19,8 +19,7 @@ from streamsvm.branches.events.options import points_of, recipe_from
 from streamsvm.config import PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
 from tests.branches.events.reference import Rejected, columns
-from tests.branches.events.test_decoding import whys
-from tests.codec.rows import InColumns, Raw
+from tests.codec.rows import InColumns, Raw, whys
 
 CELLS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden" / "notations.json").read_text("utf-8"))
 

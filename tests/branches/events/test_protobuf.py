@@ -26,8 +26,7 @@ from tests.branches.events.protobuf_payments import (
     payment_class,
 )
 from tests.branches.events.recipes import payment, payments
-from tests.branches.events.test_decoding import whys
-from tests.codec.rows import Raw, Shelf
+from tests.codec.rows import Raw, Shelf, whys
 
 if not INSTALLED:
     pytest.skip("the packages that read Protobuf are not installed", allow_module_level=True)

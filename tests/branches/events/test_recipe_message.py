@@ -26,6 +26,7 @@ from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.branches.events import golden
 from tests.branches.events.recipes import payments
+from tests.golden.model import KERNELS
 
 
 def value_of(kernel: str = "linear") -> Any:
@@ -107,7 +108,7 @@ def test_it_fits_into_the_bound_of_a_message() -> None:
     assert naming.largest_bytes(asked) >= naming.largest_bytes(plain) + added
 
 
-@pytest.mark.parametrize("kernel", golden.KERNELS)
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_loaded_version_scores_a_raw_event(kernel: str) -> None:
     """As it scores the columns that the recipe makes of it."""
     version = loaded(kernel)

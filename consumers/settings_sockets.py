@@ -16,6 +16,8 @@ from streamsvm.sections import Options, Section, extended
 from streamsvm.sockets import DAEMONS, plugged
 
 SOCKET: Final = "settings"
+PAGES: Final = "reference"
+"""The socket of pages of the configuration's reference."""
 Kind = TypeVar("Kind", bound=BaseModel)
 Whole: TypeAlias = Any
 """The `Settings`, whose class is made with what stands here, so that it has no name yet."""
@@ -80,6 +82,24 @@ class SettingsOptions(Options):
     uses: Callable[[Whole], Mapping[str, str]] = _no_values
     dead_letters: Callable[[Whole], tuple[str, ...]] = _no_topics
     short: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionPage:
+    """What the configuration's reference says of a section beside its options, at the socket `PAGES`.
+
+    Attributes
+    ----------
+    section : str
+    before : str
+        Text before the section.
+    decides : bool
+        Whether the options decide what a model is, though `ModelConfig` has them under another name.
+    """
+
+    section: str
+    before: str
+    decides: bool
 
 
 def settings_section(

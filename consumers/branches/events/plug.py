@@ -10,5 +10,6 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
         "consumers.branches.events.settings:SECTIONS",
         "consumers.branches.events.settings:SCORED",
     ),
+    "reference": ("consumers.branches.events.reference:PAGE",),
     "commands": ("consumers.branches.events.features_command:FEATURES",),
 }

@@ -95,7 +95,7 @@ class RecordDecoder(Protocol):
         ...
 
 
-class Reason(NamedTuple):
+class RejectionReason(NamedTuple):
     """Why a row is rejected: what it means, and what to do about it."""
 
     meaning: str
@@ -129,12 +129,12 @@ class Decoding(ABC):
     ----------
     passed_over : mapping of str to str
         Why a row is passed over, beside a deletion, with the meaning.
-    reasons : mapping of str to Reason
+    reasons : mapping of str to RejectionReason
         Why a row is rejected, beside the reasons of the trunk.
     """
 
     passed_over: ClassVar[Mapping[str, str]]
-    reasons: ClassVar[Mapping[str, Reason]]
+    reasons: ClassVar[Mapping[str, RejectionReason]]
 
     @abstractmethod
     def decodes(self, recipe: object) -> bool:
@@ -277,7 +277,7 @@ def passed_over() -> Mapping[str, str]:
     return own | {reason: why for one in others for reason, why in one.items()}
 
 
-def rejected() -> Mapping[str, Reason]:
+def rejected() -> Mapping[str, RejectionReason]:
     """Return the reasons for rejecting a row that are plugged in."""
     every = [one.reasons for one in plugged(SOCKET, Decoding)]  # type: ignore[type-abstract]
     return {name: reason for reasons in every for name, reason in reasons.items()}

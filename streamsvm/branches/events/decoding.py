@@ -14,7 +14,7 @@ import msgspec
 from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.decoding import Decoding, Markers, PointsGiven, Reason, RecordDecoder
+from streamsvm.ingest.decoding import Decoding, Markers, PointsGiven, RecordDecoder, RejectionReason
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.supports import require
 
@@ -31,8 +31,8 @@ class EventDecoding(Decoding):
         "message": "a message that a database's log holds",
     }
 
-    reasons: ClassVar[Mapping[str, Reason]] = {
-        "wrong_envelope": Reason(
+    reasons: ClassVar[Mapping[str, RejectionReason]] = {
+        "wrong_envelope": RejectionReason(
             "the value does not have the envelope that events.envelope declares",
             "Set events.envelope to what the producer writes, or fix the producer. With a scorer, scoring.envelope "
             "overrules the version's.",

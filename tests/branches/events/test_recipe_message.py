@@ -26,15 +26,15 @@ from streamsvm.registry.loading import Loaded
 from streamsvm.verification.differences import differences
 from tests.branches.events import golden
 from tests.branches.events.recipes import payments
-from tests.golden.model import KERNELS
+from tests.golden.model import KERNELS, parts_of, path_of
 
 
 def value_of(kernel: str = "linear") -> Any:
-    return json.loads(golden.path_of(f"{kernel}-events").read_bytes())
+    return json.loads(path_of(f"{kernel}-events").read_bytes())
 
 
 def part_of(value: Any) -> Any:
-    return golden.parts_of(value)["recipe"]
+    return parts_of(value)["recipe"]
 
 
 def loaded(kernel: str = "linear") -> Loaded:

@@ -109,7 +109,7 @@ def _refuse_costly(value: bytes, most_bytes: int) -> None:
 
 
 def object_or_fault(row: Any) -> dict[str, Any] | InvalidPoint:
-    """Return a parsed value if it is an object, or a rejection; else why it is none."""
+    """Return a parsed value if it is an object, or a rejection; else why it is not an object."""
     return row if isinstance(row, dict | InvalidPoint) else _no_object(row)
 
 

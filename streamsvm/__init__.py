@@ -47,9 +47,9 @@ _ESTIMATORS = (
 
 def _of_branches() -> set[str]:
     """Return the names of the estimators that branches have."""
-    from streamsvm.sockets import plugs
+    from streamsvm.sockets import choices
 
-    return {where.partition(":")[2] for where in plugs("estimators")}
+    return {name for name, _ in choices("estimators")}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
 """scikit-learn's face of the same parts: estimators that train on all points, and one that holds a coreset of a stream.
 
-`CoresetSVC` trains on a coreset. What trains on all points is offered by a room (`streamsvm.plugs`), others by branches
-(`streamsvm.sockets`), and is loaded when it is asked for.
+`CoresetSVC` trains on a coreset. What trains on all points is offered by a room, other estimators by a branch
+(`streamsvm.sockets`); they are loaded when they are asked for.
 
 From a CSV to a model, whatever the number of its rows, and on to a trainer that goes on with the same settings:
 
@@ -24,8 +24,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
-from streamsvm.plugs import Table
-from streamsvm.sockets import import_name, plugs
+from streamsvm.sockets import Choices
 
 __all__ = [
     "STDASVC",
@@ -39,22 +38,19 @@ __all__ = [
 ]
 
 
-_OFFERED: Table[Any] = Table("estimators", {})
+_OFFERED: Choices[Any] = Choices("estimators", {})
 
 
 def __getattr__(name: str) -> Any:
-    """Load what a room or a branch offers where it is asked for.
+    """Load what a room offers where it is asked for.
 
     Raises
     ------
     AttributeError
-        If no room and no branch of this installation has the name.
+        If no room of this installation has the name.
     """
     if name in _OFFERED:
         return _OFFERED[name]
-    for where in plugs("estimators"):
-        if where.endswith(f":{name}"):
-            return import_name(where)
     if name in __all__:
         raise AttributeError(
             f"{__name__}.{name} is not part of this installation: the folder of streamsvm that has it is missing. "

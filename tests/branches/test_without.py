@@ -21,8 +21,6 @@ ALLOWED = {
     # Every format of a registry, and files of a trainer's rows, are of points and of raw events.
     "tests/consumers/test_evaluated_version.py": {"events"},
     "tests/consumers/test_formats.py": {"events"},
-    # Its worlds have schedules with labels that come later, and with raw events.
-    "tests/simulation/test_simulation.py": {"late_labels", "events"},
 }
 """Test files outside of `tests/branches` that need a branch; benchmarks are of the whole product."""
 

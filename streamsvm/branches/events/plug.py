@@ -9,7 +9,7 @@ PLUGS: Final = {
         "streamsvm.branches.events.combinations:ONNX_ROWS",
         "streamsvm.branches.events.combinations:COMMAND_ROWS",
     ),
-    "estimators": ("streamsvm.branches.events.vectorizer:EventVectorizer",),
+    "estimators": {"EventVectorizer": "streamsvm.branches.events.vectorizer:EventVectorizer"},
     "message_parts": ("streamsvm.branches.events.recipe_part:PART",),
     "recipes": ("streamsvm.branches.events.recipes:EVENTS",),
     "decoders": ("streamsvm.branches.events.decoding:EVENTS",),

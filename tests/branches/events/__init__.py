@@ -1,1 +1,1 @@
-"""Tests of raw events."""
+"""Raw events."""

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from consumers.loader import load
 from streamsvm import CoresetSVC, EventVectorizer
 from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Recipe
 from streamsvm.branches.events.options import recipe_from
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning.learner import Learner
@@ -86,8 +87,8 @@ def test_labels_may_be_given_and_may_be_any() -> None:
     others = CoresetSVC(features=payments()).fit(events, [event["channel"] for event in events])
     assert others.classes_.tolist() == ["app", "till", "web"]
     assert (others.predict(events) == [event["channel"] for event in events]).mean() > 0.99
-    assert others.model_config.features is not None
-    assert others.model_config.features.label is None
+    assert isinstance(others.model_config.recipe, Recipe)
+    assert others.model_config.recipe.label is None
 
 
 def test_the_positive_label_may_come_first_in_the_alphabet() -> None:

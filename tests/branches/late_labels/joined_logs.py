@@ -1,4 +1,4 @@
-"""Worlds whose labels come later: what both logs hold, and what a clean run joins of them.
+"""What both logs of a world hold whose labels come later, and what a clean run joins of them.
 
 Both logs hold all that a join decides: labels before their rows, twice, changed, past the horizon, and none; rows of a
 key that is taken; records that only tell the time; in each log a record whose clock is an hour ahead. What is joined is
@@ -18,8 +18,9 @@ import numpy as np
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import WATERMARK_HEADER, LabelDecoder, is_watermark, key_of
-from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import CONFIRM, OF
+from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, hashed
 from streamsvm.kafka import Record
 from streamsvm.points import Position, Rows
 from tests.joining import reference

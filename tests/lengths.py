@@ -13,6 +13,8 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
 
+from tests.plugged import of_branches
+
 LONG: Final[Mapping[str, tuple[str, ...]]] = {
     # Hostile streams: the first tenth of them, and one planted defect.
     "tests/branches/bounds/test_standing.py::test_no_bound_is_wrong": ("0",),
@@ -20,7 +22,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/branches/bounds/test_proof.py::test_corrupted_proofs_are_refused": ("30",),
     # Simulated worlds: fewer schedules, and the planted defects that are found soon.
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_random_worlds": ("0",),
-    "tests/simulation/test_simulation.py::test_the_promise_holds_where_labels_come_later": ("0",),
+    "tests/branches/late_labels/test_worlds.py::test_the_promise_holds_where_labels_come_later": ("0",),
     "tests/simulation/test_simulation.py::test_the_shipped_code_breaks_nothing_where_a_defect_is_found": (
         "1 a pending cut is kept as positions only",
     ),
@@ -135,6 +137,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_models.py::test_the_commands_do_and_show_it": (),
     "tests/consumers/test_scorer.py::test_a_broker_that_restarts_costs_no_point": (),
     "tests/consumers/test_scorer.py::test_scorers_that_come_and_go_score_each_point_once": (),
+    "tests/branches/bounds/test_certified_versions.py::test_the_command_says_what_is_proven": (),
     "tests/consumers/test_verify.py::test_the_command_says_what_it_found": (),
     "tests/branches/workers/test_workers.py::test_a_replay_ends_exactly_at_the_newest_version": (),
     "tests/branches/workers/test_workers.py::test_a_stream_goes_on_through_restarts_and_other_numbers_of_workers": (),
@@ -238,12 +241,13 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_reader_start.py::test_a_tiny_run_measures_every_move": (),
     "tests/benchmarks/test_scale.py::test_every_number_of_workers_has_its_row": (),
     "tests/benchmarks/test_scorer.py::test_rates_and_pins_are_measured": (),
+    "tests/benchmarks/test_seal.py::test_every_case_has_its_figures_beside_another_checkout": (),
     "tests/benchmarks/test_swaps.py::test_every_score_belongs_wholly_to_one_version": (),
     "tests/benchmarks/test_tuning.py::test_a_small_run_says_both_sides": (),
 }
 """Of each long test, the cases that `make test` runs too, by what stands in brackets in their ids; `*` is any."""
 
-LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+OWN_LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     # Defects that only many schedules show, a minute of them together.
     "tests/simulation/test_simulation.py::test_a_planted_defect_is_found": (
         "10 the end is the last stable offset",
@@ -255,12 +259,17 @@ LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "tests/simulation/test_simulation.py::test_the_promise_holds_in_every_schedule_of_the_smallest_worlds": (
         "one instance",
-        "late labels",
     ),
 }
-"""Of tests that `make test` runs, the cases that it leaves out."""
+
+LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    name: (*cases, *(case for found in of_branches("lengths", "LONG_CASES") for case in found.get(name, ())))
+    for name, cases in OWN_LONG_CASES.items()
+}
+"""Of tests that `make test` runs, the cases that it leaves out; those of branches among them."""
 
 EMBEDDED_ENOUGH: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/branches/bounds/test_certified_versions.py": ("test_a_certificate_is_of_all_rows",),
     "tests/consumers/test_keeping.py": (),
     "tests/consumers/test_models.py": ("test_a_pin_holds_readers_until_it_is_taken_away",),
     "tests/consumers/test_probability.py": (),

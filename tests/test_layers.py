@@ -48,7 +48,7 @@ LAYERS: list[set[str]] = [
     },
     {"streamsvm.model", "streamsvm.kafka"},
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
-    {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
+    {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators"},
     {"consumers", "streamsvm.drop_in"},
@@ -100,7 +100,6 @@ PURE = {
     "learning",
     "joining",
     "quality",
-    "certificate",
     "delivery",
     "verification",
     "estimators",
@@ -138,7 +137,11 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-READ = {where.partition(":")[0] for socket in ("message_parts", "left_out", "recipes") for where in plugs(socket)}
+READ = {
+    where.partition(":")[0]
+    for socket in ("message_parts", "left_out", "recipes", "version_bounds")
+    for where in plugs(socket)
+}
 """Modules of branches that a reader of models loads."""
 
 

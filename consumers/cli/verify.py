@@ -45,7 +45,7 @@ def verify_command(
     """
     from consumers.host.runtime import connect
     from consumers.verify.verify import progress_bar, summary_line, verify
-    from streamsvm.certificate.certifying import KEEP
+    from streamsvm.learning.certifying import KEEP
     from streamsvm.kafka import Cluster
 
     which = {"--version": version, "--all": all_}

@@ -23,7 +23,7 @@ from consumers.trainer.source import Source
 from consumers.trainer.stream_quality import QualityWatch
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.config import ModelConfig
-from streamsvm.delivery import Delivery
+from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import TransientError
 from streamsvm.model.pointers import Alias
@@ -104,6 +104,11 @@ class Life:
             If a branch would save rows that are of two topics. A checkpoint of such rows needs no such care: it names
             the old topic's id, and no start goes on from it.
         """
+        self._begin_saving(flush_s)
+        while self.saver.saving:
+            self.saver.go_on()
+
+    def _begin_saving(self, flush_s: float) -> None:
         self.owner.before_saving()
         if self.sequence:
             try:
@@ -115,21 +120,25 @@ class Life:
             part.save(self.confirm, self.pipeline.base)
         self.sequence += 1
         snapshot = self.pipeline.snapshot(self.sequence, self.intake.ends)
-        self.saver.save(self.attachments.saved(self.intake.saved(snapshot)))
+        self.saver.begin(self.attachments.saved(self.intake.saved(snapshot)))
 
     def _settle(self, flush_s: float) -> None:
         if self.intake.nothing_valid:
             raise NothingValid
         self.intake.flush(flush_s)
 
-    def save_or_warn(self) -> None:
-        """Write a checkpoint, and show observers of the group how far it is; a failure is tried again later."""
+    def save_on(self) -> None:
+        """Begin a checkpoint if one is due, or work on the one that was begun; a failure is tried again later.
+
+        Once it is written, observers of the group are shown how far the learner is.
+        """
         try:
-            self.save(SHORT_FLUSH_S)
+            if not self.saver.saving and self.saver.due:
+                self._begin_saving(SHORT_FLUSH_S)
+            if self.saver.saving and self.saver.go_on():
+                self.show_progress()
         except TransientError as error:
             self.saver.failed(error)
-            return
-        self.show_progress()
 
     def show_progress(self) -> None:
         """Show observers of the group how far it is; where nothing was valid yet, it is nowhere."""

@@ -21,7 +21,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.algorithms import ReducerName, StructureName
-from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
@@ -31,15 +30,17 @@ from streamsvm.estimators.inputs import altered, check_labels, check_some_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
+from streamsvm.learning.certifying import KEEP, Certificate
+from streamsvm.learning.certifying import certifier as certifier_of
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
-from streamsvm.model.certified import Certified
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold
+from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, LABELS, require
 
@@ -122,7 +123,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers from 0 on of more than two.
     training_set_sha256_ : str
         SHA-256 of the points that the model was trained on.
-    certificate_ : Certified or None
+    certificate_ : VersionBounds or None
         How far the model can be from the best possible one over all rows that were learned, as they came: `lower`,
         `upper`, `gap` and whether that is proven. Without another pass over the rows, unlike `certificate`. None with a
         kernel, more than two classes, or a memory that forgets.
@@ -352,7 +353,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.config
 
     @property
-    def certificate_(self) -> Certified | None:
+    def certificate_(self) -> VersionBounds | None:
         """See the class."""
         self._check_fitted()
         return self._stream.made().certified
@@ -457,8 +458,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
-        Takes a pass over the rows; see `streamsvm.certificate`. Rows count as they are given, in the type in which the
-        first rows were learned (float32 or float64): an outlier that was clipped in learning is not clipped here.
+        Takes a pass over the rows (`streamsvm.learning.certifying`). Rows count as they are given, in the type in which
+        the first rows were learned (float32 or float64): an outlier that was clipped in learning is not clipped here.
 
         Parameters
         ----------
@@ -483,7 +484,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
-            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
+            certifier = certifier_of(machine.model, machine.fit, (0,), dtype, keep)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
         recipe = None if self.features is None else recipe_given(self.features)

@@ -32,8 +32,6 @@ ALLOWED = {
     "tests/features/test_inference.py": {"events"},
     "tests/fuzz/test_fuzz.py": {"events"},
     "tests/test_event_files.py": {"events"},
-    # Its worlds have schedules with labels that come later.
-    "tests/simulation/test_simulation.py": {"late_labels"},
 }
 """Test files outside of `tests/branches` that need a branch; benchmarks are of the whole product."""
 

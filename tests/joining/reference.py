@@ -77,12 +77,20 @@ def counts(stamps: Sequence[int], place: int, now: int) -> bool | None:
 
 
 def merged(features: list[Feature], labels: list[Label]) -> list[tuple[int, Feature | Label]]:
-    """Return both logs in the one order, each record with its running time; sorted at once."""
+    """Return both logs in the one order, each record with its running time, as far as both are known; sorted at once.
+
+    What comes later of a log has its last known time at least: features wait until no label can come before them, and
+    labels until no features record can come before them or at their time.
+    """
     steps: list[tuple[int, int, int, Feature | Label]] = []
-    logs: tuple[Sequence[Feature | Label], ...] = (features, labels)
-    for topic, log in enumerate(logs):
-        for time, record in zip(times([one.time_ms for one in log]), log, strict=False):
-            steps.append((time, topic, record.offset, record))
+    f_times, l_times = times([one.time_ms for one in features]), times([one.time_ms for one in labels])
+    f_end, l_end = (known[-1] if known else -1 for known in (f_times, l_times))
+    for time, feature in zip(f_times, features, strict=False):
+        if time <= l_end:
+            steps.append((time, 0, feature.offset, feature))
+    for time, label in zip(l_times, labels, strict=False):
+        if time < f_end:
+            steps.append((time, 1, label.offset, label))
     steps.sort(key=lambda step: step[:3])
     return [(time, record) for time, _, _, record in steps]
 

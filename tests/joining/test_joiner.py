@@ -196,6 +196,19 @@ def test_an_idle_log_is_waited_for_and_named_until_a_record_of_it_tells_the_time
     assert joiner.labels_waiting == 1
 
 
+def test_a_log_too_short_to_tell_its_time_holds_the_other_up() -> None:
+    """Retention may leave few records of a log, far ahead of where it began: labels wait, here as in the plain rule."""
+    far = 10 * WRONG_MS
+    features = [Feature(7, far, "1"), Feature(8, far + 1, "2"), Feature(9, far + 50, None)]
+    labels = [Label(at, far + at, "1", 1) for at in range(6)]
+    joiner = new(rules())
+    joiner.add_features(feature_rows(features))
+    joiner.add_labels(label_rows(labels))
+    points, letters = drained(joiner)
+    assert (points, told(letters)) == ([], [])
+    assert join(features, labels, rules())[:2] == ([], [])
+
+
 def test_more_rows_than_allowed_end_the_join_with_what_to_do() -> None:
     """Memory is bounded by an option, and the message names it."""
     joiner = Joiner(

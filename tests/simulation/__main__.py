@@ -7,15 +7,21 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import reduce
+from contextlib import contextmanager
+from functools import partial, reduce
+from itertools import islice, takewhile
+from pathlib import Path
 
+from tests.plugged import of_branches
 from tests.simulation.ports import quiet
+from tests.simulation.progress import Progress, load, save
 from tests.simulation.running import Tally, at_random, by_chance, by_script, describe, exhaustively, script_of, shortest
 from tests.simulation.world import COMMIT_FAULTS, Profile
 
-SHARE = 250
+SHARE = 50
 """Seeds that a process takes at once."""
 
 _DOUBTS = dict.fromkeys((*COMMIT_FAULTS, "deliver"), 1)
@@ -31,17 +37,11 @@ SMALLEST: dict[str, Profile] = {
     "a gate that says no": Profile(
         "every", 1, 4, 400, {"gate refuses": 2, "kill": 2, "unanswered": 1, "late": 1, "deliver": 1}
     ),
-    "raw events": Profile(
-        "every", 1, 3, 400, {"kill": 3, "power loss": 1, "unanswered": 1, "deliver": 1}, features=True
-    ),
     "a gap": Profile("every", 1, 3, 400, {"truncate": 1, "trim": 1, "kill": 2, "oldest kept": 1}),
     "seven labels": Profile(
         "every", 1, 9, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "deliver": 1}, classes=7
     ),
-    "late labels": Profile(
-        "every", 1, 7, 400, {"kill": 3, "power loss": 1, "newest lost": 1, "other log": 2}, late_labels=True
-    ),
-    "horizons": Profile("every", 1, 4, 400, {"kill": 3, "power loss": 1, "newest lost": 1}, memory="adaptive"),
+    **{name: profile for found in of_branches("worlds", "SMALLEST") for name, profile in found.items()},
 }
 """Worlds that are searched in full."""
 
@@ -52,6 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--schedules", type=int, default=10_000, help="how many worlds to draw")
     parser.add_argument("--seed", type=int, default=None, help="the first seed; by the clock if left out")
     parser.add_argument("--processes", type=int, default=2, help="how many processes share them")
+    parser.add_argument("--minutes", type=float, default=None, help="begin no more of them after so long")
+    parser.add_argument("--tally", type=Path, help="a file to go on from, by its seeds, and to add the counts up in")
     parser.add_argument("--exhaustive", type=int, metavar="DEVIATIONS", help="every schedule of the smallest worlds")
     parser.add_argument("--replay", type=int, metavar="SEED", help="tell the world of one seed")
     parser.add_argument(
@@ -67,8 +69,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tally = reduce(Tally.join, (search(name, asked.exhaustive) for name in SMALLEST), Tally())
     else:
         seed = int(time.time()) * 1_000_000 if asked.seed is None else asked.seed
-        print(f"simulation: seeds {seed} to {seed + asked.schedules - 1}", flush=True)
-        tally = in_processes(range(seed, seed + asked.schedules), asked.processes)
+        tally = Tally()
+        if asked.tally is not None and asked.tally.exists():
+            seed, tally = load(asked.tally)
+        seeds = range(seed + tally.schedules, seed + asked.schedules)
+        print(f"simulation: seeds {seed} to {seeds.stop - 1}, from {seeds.start} on", flush=True)
+        progress = Progress(asked.schedules, partial(print, flush=True))
+        until = begun + 60.0 * asked.minutes if asked.minutes is not None else float("inf")
+        with shares_of(seeds, asked.processes, lambda: time.perf_counter() < until) as shares:
+            for share in shares:
+                progress.ran(tally.join(share))
+                if asked.tally is not None:
+                    save(asked.tally, seed, tally)
     return report(tally, time.perf_counter() - begun)
 
 
@@ -80,16 +92,25 @@ def search(name: str, deviations: int) -> Tally:
     return tally
 
 
-def in_processes(seeds: range, processes: int) -> Tally:
-    """Run the worlds of many seeds on several processes."""
-    shares = [seeds[first : first + SHARE] for first in range(0, len(seeds), SHARE)]
+@contextmanager
+def shares_of(seeds: range, processes: int, goes_on: Callable[[], bool]) -> Iterator[Iterator[Tally]]:
+    """Run the worlds of many seeds, in their order, as long as it goes on."""
+    shares = (seeds[first : first + SHARE] for first in range(0, len(seeds), SHARE))
     with ProcessPoolExecutor(processes, initializer=gc.freeze) as pool:
-        return reduce(Tally.join, pool.map(_share, shares), Tally())
+        yield _shared_out(pool, takewhile(lambda _: goes_on(), shares), 2 * processes)
+
+
+def _shared_out(pool: ProcessPoolExecutor, shares: Iterator[range], most: int) -> Iterator[Tally]:
+    """Yield the tallies of shares in their order; no more are begun than are in work soon."""
+    begun = deque(pool.submit(_share, share) for share in islice(shares, most))
+    while begun:
+        yield begun.popleft().result()
+        begun += [pool.submit(_share, share) for share in islice(shares, 1)]
 
 
 def _share(seeds: range) -> Tally:
     with quiet():
-        return at_random(seeds)
+        return at_random(seeds, most_violations=len(seeds))
 
 
 def report(tally: Tally, seconds: float) -> int:

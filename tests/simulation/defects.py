@@ -7,16 +7,14 @@ Each removes what answers one of the ten ways in which simpler protocols broke u
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from unittest import mock
 
 import msgspec
-import numpy as np
 
-from consumers.branches.late_labels import joined_source
 from consumers.host.runtime import Health
 from consumers.settings import Settings
 from consumers.streams.identity import TopicIdentity
@@ -29,12 +27,10 @@ from consumers.trainer.startup import Startup
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.config import LabelRule
-from streamsvm.delivery import Candidate, Delivery, Present, publication
-from streamsvm.delivery.reading import Reading
+from streamsvm.delivery import publication
+from streamsvm.delivery.decision import Candidate, Present
+from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import StateError
-from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.rows import JoinRules, JoinState, LabelRows, Letter
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.learner import Learner
@@ -52,72 +48,15 @@ from streamsvm.model.pointers import (
     owner_key,
 )
 from streamsvm.model.version import Version, version_key
-from streamsvm.points import Positions, Rows
+from streamsvm.points import Positions
+from tests.plugged import of_branches
 from tests.simulation import ports
-from tests.simulation.broker import EndTxn, Entry, Refused
+from tests.simulation.broker import EndTxn, Refused
 from tests.simulation.people import BY_PEOPLE
-from tests.simulation.running import SHIPPED, Design
+from tests.simulation.planting import Defect, replaced, with_cluster
+from tests.simulation.running import Design
 from tests.simulation.stream import ALIASES, MODELS, NAME, settings_for
-from tests.simulation.world import Profile, World
-
-
-@dataclass(frozen=True)
-class Defect:
-    """A planted defect and a small world in which it shows.
-
-    Attributes
-    ----------
-    what : str
-        What is missing.
-    breach : str
-        A regular expression for what it breaks.
-    faults : mapping of str to int
-        What may happen in that world.
-    design : Design
-    planted : callable
-        Returns a context in which the shipped code is defective.
-    alone : callable
-        Returns a context without another part, which would make good what is missing; the promise holds without it.
-    policies : sequence of str
-    two : bool
-    late_labels : bool
-    records : int
-        Of the input, where labels come with it.
-    """
-
-    what: str
-    breach: str
-    faults: Mapping[str, int]
-    design: Design = SHIPPED
-    planted: Callable[[], AbstractContextManager[Any]] = nullcontext
-    alone: Callable[[], AbstractContextManager[Any]] = nullcontext
-    policies: Sequence[str] = ("every", "latest")
-    two: bool = False
-    late_labels: bool = False
-    records: int = 4
-
-    def profile(self, number: int) -> Profile:
-        """Return the n-th of its small worlds."""
-        policy = self.policies[number % len(self.policies)]
-        faults = {"slow training": 3, "late poll": 3, "small batch": 3, **self.faults}
-        if self.two:
-            faults |= {"copy": 1, "switch": 6, "survivor": 1}
-        if self.late_labels:
-            return Profile(policy, 1, 10, 250, faults | {"other log": 9}, late_labels=True)
-        return Profile(policy, 1, self.records, 150, faults, self.two)
-
-
-def _planted(target: object, name: str, value: object) -> Callable[[], AbstractContextManager[Any]]:
-    return lambda: mock.patch.object(target, name, value)
-
-
-def _with_cluster(cluster: type[ports.Cluster]) -> Design:
-    class Ports(ports.Ports):
-        def __init__(self, world: World, life: Any) -> None:
-            super().__init__(world, life)
-            self.cluster = cluster(world, life)
-
-    return Design(ports=Ports)
+from tests.simulation.world import World
 
 
 def _with_publisher(publisher: type[ports.Publisher]) -> Design:
@@ -125,7 +64,7 @@ def _with_publisher(publisher: type[ports.Publisher]) -> Design:
         def publisher(self, transactional_id: str, writer: str = "") -> ports.Publisher:
             return publisher(self._world, self._life, transactional_id, writer)
 
-    return _with_cluster(Cluster)
+    return with_cluster(Cluster)
 
 
 # ------------------------------------------------------------------ 1, 2 and 5
@@ -454,86 +393,21 @@ def _any_generation(candidates: Iterable[Candidate], present: Present) -> Any:
     return _decide([], present)
 
 
-# ------------------------------------------------------------------ late labels
-
-
-_rules_of = joined_source.rules_of
-
-
-def _no_early_labels(labels: LabelRule, most_rows: int) -> JoinRules:
-    return replace(_rules_of(labels, most_rows), early_ms=-1)
-
-
-def _a_longer_horizon(labels: LabelRule, most_rows: int) -> JoinRules:
-    rules = _rules_of(labels, most_rows)
-    return replace(rules, horizon_ms=2 * rules.horizon_ms)
-
-
-class _ForgetsWhatIsJoined(Joiner):
-    def state(self) -> JoinState:
-        saved = super().state()
-        return replace(saved, row_sign=np.zeros_like(saved.row_sign))
-
-
-class _ForgetsWhatWaits(Joiner):
-    def state(self) -> JoinState:
-        saved, none = super().state(), slice(0)
-        names = ("row_key", "row_time", "row_offset", "row_row", "row_sign")
-        rows = {name: getattr(saved, name)[none] for name in names}
-        return replace(saved, **rows, row_points=saved.row_points.take(np.arange(0)))
-
-
-class _MergesByArrival(Joiner):
-    def join(self) -> tuple[Rows | None, list[Letter]]:
-        if not self._labels.chunks:
-            self._labels.time_ms = max(self._labels.time_ms, self._features.read_ms)
-        return super().join()
-
-
-class _BelievesEveryClock(Joiner):
-    def add_labels(self, chunk: LabelRows) -> None:
-        log = self._labels
-        log.chunks.append(chunk)
-        log.times.append(np.maximum.accumulate(np.maximum(chunk.time_ms, log.read_ms)))
-        log.read_ms = int(log.times[-1][-1])
-
-
-class _InputPastRetention(ports.Input):
-    def _ready(self, partition: int) -> list[tuple[int, Entry]]:
-        self._at[partition] = max(self._at[partition], self._broker.log(self._name, partition).first)
-        return super()._ready(partition)
-
-
-class _PastRetention(ports.Cluster):
-    """Neither a start nor a poll notices that records are gone which were not read."""
-
-    def log_range(self, topic: str, partition: int) -> tuple[int, int]:
-        return 0, super().log_range(topic, partition)[1]
-
-    def input(self, topic: str, group: str) -> ports.Input:
-        return _InputPastRetention(self._world, self._life, topic)
-
-
-def _nothing_waits(self: Reading) -> dict[int, Rows]:
-    return {}
-
-
-NO_CLEAN_JOIN = "clean run|at rest no version|dead letter"
 HANGS = {"markers lost": 2, "kill": 2, "unanswered": 1, "time out": 1}
 DOUBTS = {"unanswered": 2, "unsent": 1, "late": 2, "deliver": 2}
 
-DEFECTS: dict[str, Defect] = {
+OWN: Final[Mapping[str, Defect]] = {
     "1 a pending cut is kept as positions only": Defect(
         "its training set",
         "not what a clean run gives",
         {"kill": 2, "power loss": 1},
-        planted=_planted(checkpoint, "decode", _decode_with_positions_only),
+        planted=replaced(checkpoint, "decode", _decode_with_positions_only),
     ),
     "2 versions beyond the checkpoint do not drop a pending cut": Defect(
         "the comparison of cuts with the head's",
         "has the cut .* after",
         {"kill": 2, "newest lost": 1},
-        planted=_planted(Delivery, "admits", _always),
+        planted=replaced(Delivery, "admits", _always),
     ),
     "3 the same is sent again after a timeout": Defect(
         "reading the topic after an unknown outcome", "th version is", DOUBTS, _with_publisher(_Resending)
@@ -548,20 +422,20 @@ DEFECTS: dict[str, Defect] = {
         "the owner record",
         "had taken over|now ends at|th version is",
         {**DOUBTS, "failed": 2, "unavailable": 1},
-        planted=_planted(Delivery, "check_owner", _anybody),
+        planted=replaced(Delivery, "check_owner", _anybody),
         two=True,
     ),
     "5 an unfinished publish is known by what it is, not by where it ends": Defect(
         "the order of cuts",
         "has the cut .* after",
         {"kill": 2, "refused": 1, "newest lost": 1},
-        planted=_planted(Delivery, "admits", _by_identity),
+        planted=replaced(Delivery, "admits", _by_identity),
     ),
     "6 a reset begins the numbers again": Defect(
         "numbers across incarnations",
         "th version is",
         {"all lost": 1, "kill": 1},
-        planted=_planted(Delivery, "next_number", property(_numbers_begin_again)),
+        planted=replaced(Delivery, "next_number", property(_numbers_begin_again)),
     ),
     "6 the transactional id names the incarnation": Defect(
         "fencing across incarnations",
@@ -574,7 +448,7 @@ DEFECTS: dict[str, Defect] = {
         "the head record",
         "th version is|ends at",
         {"retire": 2, "kill": 2, "newest lost": 2},
-        _with_cluster(_HeadOfWhatIsLeft),
+        with_cluster(_HeadOfWhatIsLeft),
     ),
     "8 people and trainer share the key of current": Defect(
         "a key for pins",
@@ -589,36 +463,36 @@ DEFECTS: dict[str, Defect] = {
         "reading to the high watermark",
         "th version is|ends at|the models topic holds no",
         {"foreign": 2, "end foreign": 2, "kill": 2},
-        _with_cluster(_ToTheStableOffset),
+        with_cluster(_ToTheStableOffset),
         alone=_nobody_waits_for_markers,
     ),
     "10 the topic is read before the id is taken": Defect(
         "reading after init_transactions",
         "th version is|ends at|has the cut",
         {"kill": 1},
-        _with_cluster(_ReadingBefore),
+        with_cluster(_ReadingBefore),
         two=True,
     ),
     "11 a start does not look before it fences": Defect(
-        "the look", "and then refused to start", {"all lost": 1}, planted=_planted(Startup, "_look", _without_looking)
+        "the look", "and then refused to start", {"all lost": 1}, planted=replaced(Startup, "_look", _without_looking)
     ),
     "checkpoints are not synced": Defect(
         "fsync", "no checkpoint|older checkpoint", {"power loss": 3}, Design(ports=_PortsUnsynced)
     ),
     "dead letters are not flushed before a checkpoint": Defect(
-        "the flush", "no dead letter", {"kill": 3}, _with_cluster(_LossyCluster)
+        "the flush", "no dead letter", {"kill": 3}, with_cluster(_LossyCluster)
     ),
     "a version becomes current whatever the gate says": Defect(
         "the gate's word in the transaction",
         "current does not follow",
         {"gate refuses": 2, "kill": 1},
-        planted=_planted(publication, "pointers", _pointers_with_current),
+        planted=replaced(publication, "pointers", _pointers_with_current),
     ),
     "the gate compares with what it refused": Defect(
         "the difference between the newest version and the current one",
         "compared .* with another",
         {"gate refuses": 2, "kill": 1},
-        planted=_planted(MarginGate, "published", _published_whatever_it_said),
+        planted=replaced(MarginGate, "published", _published_whatever_it_said),
     ),
     "the tuning in force ends with the process": Defect(
         "the head's word on it", "is not tuned at the cut", {"kill": 2}, planted=_remembering
@@ -627,19 +501,19 @@ DEFECTS: dict[str, Defect] = {
         "ending what has no marker",
         "th version is|readers of|without a|did not come to rest|readers do not get|at rest no version",
         HANGS,
-        planted=_planted(VersionSettlement, "settle", _without_settling),
+        planted=replaced(VersionSettlement, "settle", _without_settling),
     ),
     "what is half visible is not completed": Defect(
         "publishing the missing records again",
         "th version is|without a|ends at|readers do not get|audit trail|the head beside",
         HANGS,
-        planted=_planted(VersionSettlement, "_complete", _without_completing),
+        planted=replaced(VersionSettlement, "_complete", _without_completing),
     ),
     "what somebody else aborted is not completed": Defect(
         "the look at the newest attempt where nothing hangs",
         "th version is|without a|ends at|readers do not get|audit trail|the head beside|compared .* with another",
         {"markers lost": 2, "kill": 3, "expire": 2, "abort by hand": 2},
-        planted=_planted(VersionSettlement, "_lacks_parts", _nothing_lacks),
+        planted=replaced(VersionSettlement, "_lacks_parts", _nothing_lacks),
     ),
     "a dead transaction is settled by a commit": Defect(
         "the abort",
@@ -657,86 +531,35 @@ DEFECTS: dict[str, Defect] = {
         "their order",
         "th version is|without a|readers do not get|the head beside|had taken over|audit trail",
         HANGS,
-        planted=_planted(Session, "take_over", _owner_record_first),
+        planted=replaced(Session, "take_over", _owner_record_first),
     ),
     "who was fenced does not wait for the owner record": Defect(
         "the wait",
         "took the id back",
         {"time out": 1, "failed": 1},
-        planted=_planted(Session, "_may_be_taken_over", _never),
+        planted=replaced(Session, "_may_be_taken_over", _never),
         two=True,
     ),
     "a generation of an ended incarnation is gone on from": Defect(
         "skipping it",
         "went back to incarnation",
         {"truncate": 2, "recreate": 1, "trim": 1, "kill": 3},
-        planted=_planted(startup, "decide", _any_generation),
+        planted=replaced(startup, "decide", _any_generation),
     ),
     "a topic is asked for its id by the clock only": Defect(
         "the question before each publish",
         "is not what a clean run gives|went back to incarnation",
         {"recreate": 2, "unnoticed": 4},
-        planted=_planted(TopicIdentity, "confirm", _without_asking),
+        planted=replaced(TopicIdentity, "confirm", _without_asking),
         records=8,
-    ),
-    "a label that comes before its row is thrown away": Defect(
-        "early labels",
-        NO_CLEAN_JOIN,
-        {"kill": 1},
-        planted=_planted(joined_source, "rules_of", _no_early_labels),
-        late_labels=True,
-    ),
-    "a label that comes twice is learned twice": Defect(
-        "rows that have their label, in a checkpoint",
-        NO_CLEAN_JOIN,
-        {"kill": 3},
-        planted=_planted(joined_source, "Joiner", _ForgetsWhatIsJoined),
-        late_labels=True,
-    ),
-    "a label beyond the horizon is learned": Defect(
-        "the horizon",
-        NO_CLEAN_JOIN,
-        {"kill": 1},
-        planted=_planted(joined_source, "rules_of", _a_longer_horizon),
-        late_labels=True,
-    ),
-    "features that retention took are passed over": Defect(
-        "the look at the log's beginning",
-        NO_CLEAN_JOIN,
-        {"kill": 2, "trim": 6},
-        _with_cluster(_PastRetention),
-        late_labels=True,
-    ),
-    "rows that wait for their labels are read again": Defect(
-        "those rows in a checkpoint",
-        NO_CLEAN_JOIN,
-        {"kill": 3},
-        planted=_planted(joined_source, "Joiner", _ForgetsWhatWaits),
-        late_labels=True,
-    ),
-    "joined rows that are not learned are forgotten": Defect(
-        "those rows in a checkpoint",
-        NO_CLEAN_JOIN,
-        {"kill": 3},
-        planted=_planted(Reading, "waiting_rows", _nothing_waits),
-        late_labels=True,
-    ),
-    "features do not wait for labels": Defect(
-        "the one order of both logs",
-        NO_CLEAN_JOIN,
-        {"kill": 1},
-        planted=_planted(joined_source, "Joiner", _MergesByArrival),
-        late_labels=True,
-    ),
-    "one label's clock moves the time of its log": Defect(
-        "the records that confirm a time far ahead",
-        NO_CLEAN_JOIN,
-        {"kill": 1},
-        planted=_planted(joined_source, "Joiner", _BelievesEveryClock),
-        late_labels=True,
     ),
     "a row is learned twice": Defect(
         "the position inside a record", "clean run|at rest no version", {"kill": 2}, planted=_learning_twice
     ),
 }
-"""Every defect by name; the number is that of the counterexample it stands for."""
+"""The trunk's; the number is that of the counterexample which it stands for."""
+
+DEFECTS: Final[Mapping[str, Defect]] = {
+    name: defect for found in (OWN, *of_branches("simulated_defects", "DEFECTS")) for name, defect in found.items()
+}
+"""Every defect by name."""

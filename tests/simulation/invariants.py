@@ -35,7 +35,6 @@ from streamsvm.model.pointers import decode_alias, decode_head, pin_key
 from streamsvm.model.version import Version, partition_cuts, positions
 from streamsvm.points import Points, Position, Positions, precedes
 from tests.simulation.broker import Entry
-from tests.simulation.late_labels import LABEL_LETTERS
 from tests.simulation.people import BY_PEOPLE
 from tests.simulation.stream import (
     ALIASES,
@@ -49,6 +48,7 @@ from tests.simulation.stream import (
     Reference,
     is_rejected,
 )
+from tests.simulation.variants import Reading
 from tests.simulation.world import DEATHS, OUTPUTS, Violation, World
 
 decode_once = lru_cache(maxsize=1 << 12)(decode)
@@ -103,10 +103,10 @@ class Judge:
         ended_incarnations_stay_ended(world)
         self._values_are_pure(world, versions)
         self._checkpoints_are_pure(world)
-        if not world.profile.late_labels:
+        if self._reference.reading is None:
             letters_are_complete(world)
         elif not world.excuses:
-            self._letters_are_those_of_the_join(world)
+            self._letters_are_those_of_a_clean_run(world, self._reference.reading)
         if not world.excuses:
             refusals_are_audited(world)
             self._reaches_the_end(world, versions)
@@ -168,11 +168,11 @@ class Judge:
         if behind >= world.settings.training.every_leaves and not refused:
             raise Violation(f"at rest {behind} leaves were sealed after the newest version")
 
-    def _letters_are_those_of_the_join(self, world: World) -> None:
-        """At rest the dead letters of both logs are of what a clean run rejects, and of nothing else."""
+    def _letters_are_those_of_a_clean_run(self, world: World, reading: Reading) -> None:
+        """At rest the dead letters of all logs are of what a clean run rejects, and of nothing else."""
         for partition in _partitions(world):
-            clean = self._reference.joined(partition, tuple(world.broker.log(INPUT, partition).entries), 0)
-            for topic, due in ((LETTERS, clean.feature_letters), (LABEL_LETTERS, clean.label_letters)):
+            clean = reading.letters(partition, tuple(world.broker.log(INPUT, partition).entries))
+            for topic, due in clean.items():
                 sent = {offset for of, offset in _letters(world, topic) if of == partition}
                 if missing := due - sent:
                     raise Violation(

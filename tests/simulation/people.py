@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,13 +12,11 @@ from streamsvm.model import message as model_codec
 from streamsvm.model import pointers
 from streamsvm.model.pointers import Alias, encode_alias
 from tests.simulation.broker import EndTxn, Entry, Log, Refused
-from tests.simulation.late_labels import LABELS, came_ms, features_log, labels_log
 from tests.simulation.stream import ALIASES, INPUT, MODELS, NAME, TRANSACTIONAL_ID, value
 
 if TYPE_CHECKING:
-    from tests.simulation.world import Profile, World
+    from tests.simulation.world import World
 
-Queue = deque[tuple[int, Entry]]
 FOREIGN_ID = "somebody else"
 COMPACTED = "compacted before it was settled"
 BY_PEOPLE = (("by", b"people"),)
@@ -44,7 +42,8 @@ class People:
         self._edition = 0
         self._versions = False
         self._foreign: tuple[int, int] | None = None
-        self._late = _late_logs(world.profile) if world.profile.late_labels else (deque(), deque())
+        made = (one.producers(world) for one in world.variants)
+        self._producers = next((one for one in made if one is not None), None)
 
     def possible(self) -> list[str]:
         """Return what could happen now."""
@@ -68,8 +67,8 @@ class People:
 
     def append(self) -> bool:
         """Produce the next record of the input, if there are any left."""
-        if self._world.profile.late_labels:
-            return self._append_late()
+        if self._producers is not None:
+            return self._producers.append()
         if self._produced >= self._world.profile.records:
             return False
         logs = self._broker.topics[INPUT].logs
@@ -82,22 +81,6 @@ class People:
         if number == 2:
             log.append(Entry(None, control=True, leader_epoch=log.leader_epoch))
         self._produced += 1
-        return True
-
-    def _append_late(self) -> bool:
-        """Produce the next record of features or labels: by their time, unless the other log is ahead."""
-        features, labels = self._late
-        if not (features or labels):
-            return False
-        by_time = not labels or bool(features and features[0][1].time_ms <= labels[0][1].time_ms)
-        if features and labels and self._world.decide("order", "", ["other log"]):
-            by_time = not by_time
-        topic, queue = (INPUT, features) if by_time else (LABELS, labels)
-        partition, entry = queue.popleft()
-        log = self._broker.log(topic, partition)
-        log.append(entry)
-        if topic == INPUT and log.end == 3:
-            log.append(Entry(None, control=True))
         return True
 
     def add_partition(self) -> None:
@@ -224,16 +207,6 @@ class People:
     def time_out(self) -> None:
         """Let the transaction time out that the trainer, or what is left of one, has open."""
         self._broker.time_out(TRANSACTIONAL_ID)
-
-
-def _late_logs(profile: Profile) -> tuple[Queue, Queue]:
-    """Return what is to be produced of features and of labels, each in the order of its times."""
-    partitions = profile.partitions
-    counts = [len(range(partition, profile.records, partitions)) for partition in range(partitions)]
-    features = [(p, entry) for p, count in enumerate(counts) for entry in features_log(p, count)]
-    labels = [(p, entry) for p, count in enumerate(counts) for entry in labels_log(count)]
-    in_time = [sorted(log, key=lambda one: came_ms(one[1])) for log in (features, labels)]
-    return deque(in_time[0]), deque(in_time[1])
 
 
 def _always(people: People) -> bool:

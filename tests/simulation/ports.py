@@ -47,8 +47,7 @@ from streamsvm.model.pointers import Alias
 from streamsvm.model.version import Version
 from streamsvm.quality.gate import Verdict
 from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
-from tests.simulation.late_labels import LABELS
-from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, INPUT, MODELS, train
+from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, MODELS, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
 
 MAX_MESSAGE_BYTES = 1_000_000
@@ -194,7 +193,7 @@ class Cluster(_Port):
         return nullcontext()
 
     def describe(self, topic: str) -> TopicInfo:
-        if topic in (INPUT, LABELS):
+        if topic in self._world.logs:
             self._point(f"asks for {topic}")
         found = self._broker.topics.get(topic)
         if found is None:

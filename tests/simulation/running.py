@@ -12,7 +12,8 @@ from typing import Any
 from tests.simulation.choices import Chance, Chooser, Deviations, Script, Search
 from tests.simulation.invariants import Judge
 from tests.simulation.ports import Ports
-from tests.simulation.stream import MEMORIES, Reference, settings_for
+from tests.simulation.stream import Reference, settings_for
+from tests.simulation.variants import draw, variants_of
 from tests.simulation.world import COMMIT_FAULTS, DEATHS, MARKER_FAULTS, Profile, Violation, World
 
 BENIGN = (
@@ -20,7 +21,6 @@ BENIGN = (
     "late poll",
     "small batch",
     "other partition",
-    "other log",
     "slow training",
     "letters arrive",
     "survivor",
@@ -72,12 +72,10 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Broken:
-    """A violation: what it is, how to see it again, and the choices that lead to it."""
+    """A violation: what it is, and the options that lead to it again."""
 
     what: str
     again: str
-    profile: Profile
-    deviations: Deviations
 
 
 @dataclass
@@ -105,9 +103,8 @@ class Tally:
         self.lives += world.first.lives + (world.second.lives if world.second else 0)
         self.happened += world.happened
         if violation:
-            deviations = dict(world.chooser.deviations)
-            again = again or f"--script '{script_of(world.profile, deviations)}'"
-            self.violations.append(Broken(violation, again, world.profile, deviations))
+            again = again or f"--script '{script_of(world.profile, world.chooser.deviations)}'"
+            self.violations.append(Broken(violation, again))
 
     def join(self, other: Tally) -> Tally:
         """Add another tally to this one."""
@@ -128,28 +125,17 @@ class Design:
 
 
 SHIPPED = Design()
-SEVERAL = 0.2
-"""Share of the worlds of points that forget nothing and have seven labels."""
-FORGETTING = 0.25
-"""Share of the worlds that forget."""
-LATE = 0.1
-"""Share of the worlds of points of two labels that forget nothing, and whose labels come later."""
-_NOT_LATE = ("truncate", "recreate", "add partition")
-"""Not in those worlds: `tests.simulation.late_labels` knows no clean run of a log that was cut off or made anew."""
+SEVERAL = 0.1
+"""Share of the worlds that have seven labels."""
 _judges: dict[str, Judge] = {}
 
 
 def judge_of(profile: Profile) -> Judge:
     """Return the judge for a profile's settings; one process keeps it, since its memory makes it fast."""
-    models = settings_for(
-        profile.policy,
-        memory=profile.memory,
-        features=profile.features,
-        classes=profile.classes,
-        late_labels=profile.late_labels,
-    ).models()
+    models = settings_for(profile.policy, classes=profile.classes, variants=profile.variants).models()
     if models.sha256() not in _judges:
-        _judges[models.sha256()] = Judge(Reference(models))
+        made = (one.reading(models) for one in variants_of(profile.variants))
+        _judges[models.sha256()] = Judge(Reference(models, next((one for one in made if one is not None), None)))
     return _judges[models.sha256()]
 
 
@@ -199,15 +185,11 @@ def drawn(seed: int) -> tuple[Profile, Mapping[str, float]]:
     rates = {kind: chance.choice((0.0, 0.1, 0.3, 0.6)) for kind in KINDS}
     rates |= {"event": chance.choice((0.02, 0.05, 0.1, 0.2)), "unsafe name": 0.5, "unsafe content": 0.5}
     rates |= {"survivor": 0.5, "which markers": 0.7, "client": 0.7}
-    # Drawn last: the worlds of seeds that remember, and of points, are what they were.
-    profile = replace(profile, features=chance.random() < 0.3)
-    if chance.random() < FORGETTING:
-        profile = replace(profile, memory=chance.choice([memory for memory in MEMORIES if memory != "all"]))
-    if chance.random() < SEVERAL and not profile.features and profile.memory == "all":
-        profile = replace(profile, classes=7)
-    if chance.random() < LATE and (profile.features, profile.memory, profile.classes) == (False, "all", 2):
-        left = {kind: count for kind, count in profile.faults.items() if kind not in _NOT_LATE}
-        profile = replace(profile, faults=left, records=2 * profile.records, late_labels=True)
+    # Drawn last: what else happens in the world of a seed does not depend on it.
+    if chance.random() < SEVERAL:
+        return replace(profile, classes=7), rates
+    for variant in draw(seed):
+        profile = variant.drawn(replace(profile, variants=(*profile.variants, variant.name)))
     return profile, rates
 
 
@@ -280,7 +262,8 @@ def by_script(script: str, design: Design = SHIPPED) -> tuple[World, str]:
     """Run what `script_of` wrote down."""
     content = json.loads(script)
     deviations = {int(index): chosen for index, chosen in content["deviations"].items()}
-    return run(Profile(**content["profile"]), Script(deviations), design)
+    profile = {**content["profile"], "variants": tuple(content["profile"]["variants"])}
+    return run(Profile(**profile), Script(deviations), design)
 
 
 def describe(tally: Tally) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import PrivateAttr
 
-from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of, recipe_from
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
-from streamsvm.features.recipe import Recipe
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Record
 from streamsvm.learning import naming
@@ -33,7 +32,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.version import Memory
 from streamsvm.points import Points, Position, Positions, Rows
 from tests.simulation.broker import Entry
-from tests.simulation.late_labels import EARLY_MS, HORIZON_MS, LABELS, RULES, JoinedLogs, joined, labels_log
+from tests.simulation.variants import Reading, variants_of
 
 NAME = "m"
 INPUT, LETTERS, MODELS = "in", "in.dlq", "models"
@@ -41,16 +40,7 @@ ALIASES, AUDIT = f"{MODELS}.aliases", f"{MODELS}.audit"
 TRANSACTIONAL_ID = f"streamsvm/{NAME}/{MODELS}"
 CHECKPOINT_INTERVAL_S = 2.5
 WATCH_INTERVAL_S = 4.5
-MEMORIES: dict[str, dict[str, Any]] = {
-    "all": {},
-    "window": {"memory": "window", "window_points": 8},
-    "window of time": {"memory": "window", "window_s": 0.004},
-    "decay": {"memory": "decay", "half_life_points": 8},
-    "adaptive": {"memory": "adaptive"},
-}
-"""What a world's trainer remembers."""
 _NO_CUT = 1 << 60
-_LATE = LabelsConfig(topic=LABELS, horizon=HORIZON_MS / 1_000, early=EARLY_MS / 1_000, absent=RULES.absent)
 
 
 class _Models(ModelConfig):
@@ -77,68 +67,51 @@ def _sha256(config: _Models) -> str:
 
 
 class _Settings(Settings):
+    _variants: tuple[str, ...] = PrivateAttr(())
+
     def models(self) -> ModelConfig:
-        by_time, features = self.coreset.window_s is not None, self.features is not None
-        late = bool(self.labels.topic)
-        return _models(self.seed, self.coreset.memory, by_time, features, self.points.classes, late)
+        assert self.points is not None
+        return _models(self.seed, self.points.classes, self._variants)
 
 
 @cache
-def _models(seed: int, kind: str, by_time: bool, features: bool, classes: int, late: bool) -> _Models:
-    memory = "window of time" if by_time else kind
-    own = settings_for("every", memory=memory, features=features, classes=classes, late_labels=late)
-    labels = own.labels.rule
-    return _Models(points=own.points, coreset=own.coreset, svm=own.svm, seed=seed, features=own.features, labels=labels)
-
-
-@cache
-def _recipe() -> Recipe:
-    """Return features of the records of `value`, taken as raw events."""
-    label = {"field": "y", "negative": [-1], "positive": [1]}
-    features = {"x": {"as": "number", "field": "x[0]"}, "mark": {"as": "hash", "field": "x[0]", "bits": 1}}
-    return recipe_from(features, {"label": label})
+def _models(seed: int, classes: int, variants: tuple[str, ...]) -> _Models:
+    own = Settings.models(settings_for("every", classes=classes, variants=variants).model_copy(update={"seed": seed}))
+    return _Models(**{name: getattr(own, name) for name in ModelConfig.model_fields})
 
 
 @cache
 def settings_for(
-    policy: str,
-    every_leaves: int = 1,
-    on_gap: str = "fail",
-    memory: str = "all",
-    *,
-    features: bool = False,
-    classes: int = 2,
-    late_labels: bool = False,
+    policy: str, every_leaves: int = 1, on_gap: str = "fail", *, classes: int = 2, variants: tuple[str, ...] = ()
 ) -> Settings:
-    """Return settings under which two rows seal a leaf; with features the same records are raw events.
+    """Return settings under which two rows seal a leaf, but for what variants change.
 
-    With `late_labels` two logs are joined: see `tests.simulation.late_labels`.
     With more than two labels buckets and training sets hold a point of each, and nothing is tuned.
-
-    Where rows are forgotten one row seals a leaf: so few rows come that none would be forgotten.
     """
-    forgets = memory != "all"
-    sizes = {"leaf_rows": 1 if forgets else 2, "bucket_points": 2, "audit_points": 2, "train_points": 3}
-    points = PointsConfig(**points_of(_recipe())) if features else PointsConfig(dimension=1)
+    points: dict[str, Any] = {"dimension": 1}
+    sizes = {"leaf_rows": 2, "bucket_points": 2, "audit_points": 2, "train_points": 3}
     tuned: dict[str, Any] = {"tune": "auto", "tune_every_leaves": 2}
     if classes > 2:
         sizes |= {"bucket_points": classes, "train_points": classes}
-        points, tuned = PointsConfig(dimension=1, labels=labels_of(classes)), {"multiclass": "one_vs_one"}
-    return _Settings.model_construct(
-        **{field: info.get_default(call_default_factory=True) for field, info in Settings.model_fields.items()}
-        | {
-            "name": NAME,
-            "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
-            "points": points,
-            "features": _recipe() if features else None,
-            "labels": _LATE if late_labels else LabelsConfig(),
-            "coreset": CoresetConfig(reducer="uniform", max_partitions=4, **sizes, **MEMORIES[memory]),
-            "svm": SvmConfig(**({"alpha": 1e-4} if forgets else {"C": 1.0}), **tuned),
-            "output": OutputConfig(models_topic=MODELS),
-            "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
-            "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
-        }
-    )
+        points["labels"], tuned = labels_of(classes), {"multiclass": "one_vs_one"}
+    sections: dict[str, Any] = {
+        "name": NAME,
+        "input": InputConfig(topic=INPUT, batch_records=3, on_gap=on_gap, watch_interval_s=WATCH_INTERVAL_S),
+        "points": points,
+        "coreset": {"reducer": "uniform", "max_partitions": 4, **sizes},
+        "svm": {"C": 1.0, **tuned},
+        "output": OutputConfig(models_topic=MODELS),
+        "training": TrainingConfig(policy=policy, every_leaves=every_leaves),
+        "checkpoint": CheckpointConfig(directory=Path("simulated"), interval_s=CHECKPOINT_INTERVAL_S),
+    }
+    for variant in variants_of(variants):
+        variant.settle(sections)
+    kinds = {"points": PointsConfig, "coreset": CoresetConfig, "svm": SvmConfig}
+    sections |= {name: kind(**sections[name]) for name, kind in kinds.items()}
+    plain = {name: info.get_default(call_default_factory=True) for name, info in Settings.model_fields.items()}
+    settings = _Settings.model_construct(**plain | sections)
+    settings._variants = variants
+    return settings
 
 
 def labels_of(classes: int) -> tuple[int, ...]:
@@ -207,10 +180,13 @@ class Reference:
     Parameters
     ----------
     config : ModelConfig
+    reading : Reading or None
+        How a clean run reads, if not record by record.
     """
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, reading: Reading | None = None) -> None:
         self.config = self._config = config
+        self.reading = reading
         self._decoder = PointDecoder(config.points, recipe=config.features)
         self._known: dict[object, object] = {}
 
@@ -260,32 +236,25 @@ class Reference:
         learner = Learner(self._config, base, _NO_CUT)
         for partition, stop in cut.items():
             entries = editions[partition]
-            if self._config.labels is None:
+            if self.reading is None:
                 entries = entries[: stop.offset + bool(stop.row)]
             for rows in self._rows(partition, entries, base[partition].offset):
                 learner.learn(rows, until=stop)
         return learner
 
     def _rows(self, partition: int, entries: tuple[Entry | None, ...], start: int) -> Sequence[Rows]:
-        """Return the rows of a partition from an offset on; where labels come later those that are joined."""
-        if self._config.labels is not None:
-            return self.joined(partition, entries, start).rows
+        """Return the rows of a partition from an offset on."""
+        if self.reading is not None:
+            return self.reading.rows(partition, entries, start)
         return self._decoder.decode(_records(partition, entries, start)).rows
 
-    def joined(self, partition: int, entries: tuple[Entry | None, ...], start: int) -> JoinedLogs:
-        """Join all features of a partition from an offset on with all of their labels."""
-        features = [(at, entry) for at, entry in enumerate(entries) if entry and not entry.control]
-        key = ("joined", partition, start, tuple(features))
-        if key not in self._known:
-            labels = list(enumerate(labels_log(len(features) - 1)))
-            self._known[key] = joined(self._config, partition, [one for one in features if one[0] >= start], labels)
-        return self._known[key]  # type: ignore[return-value]
-
     def _key(self, cut: Positions, editions: Editions) -> object:
-        late = self._config.labels is not None  # later records decide, too
+        whole = self.reading is not None  # later records decide, too
         return tuple(
             tuple(
-                (one.value, one.leader_epoch) for one in editions[partition][: None if late else stop.offset + 1] if one
+                (one.value, one.leader_epoch)
+                for one in editions[partition][: None if whole else stop.offset + 1]
+                if one
             )
             for partition, stop in cut.items()
         )

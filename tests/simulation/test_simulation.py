@@ -18,7 +18,6 @@ from tests.simulation.defects import DEFECTS
 from tests.simulation.invariants import nobody_is_in_doubt, nothing_hangs
 from tests.simulation.ports import Ports, quiet
 from tests.simulation.running import (
-    BENIGN,
     Tally,
     at_random,
     by_chance,
@@ -42,7 +41,6 @@ NOT_SIMULATED = {
 SCHEDULES = 200
 SMALL_WORLDS = 3_000
 CLEAN_WORLDS = 60
-LATE_WORLDS, LATE_WORLDS_AT_ONCE = 300, 10
 
 
 @pytest.fixture(autouse=True)
@@ -97,22 +95,6 @@ def test_the_promise_holds_in_random_worlds(first_seed: int) -> None:
     tally = at_random(range(first_seed, first_seed + SCHEDULES))
     assert broken(tally) == []
     assert tally.schedules == SCHEDULES
-
-
-def late_labels(number: int) -> Profile:
-    """Return the n-th world in which two logs are joined, of one or two pairs of partitions."""
-    faults = {"kill": 3, "power loss": 1, "newest lost": 1, "markers lost": 1, "unanswered": 1, "late": 1, "deliver": 2}
-    faults |= dict.fromkeys(BENIGN, 5) | {"trim": 1 if number % 4 == 3 else 0}
-    policy, partitions = ("every", "latest")[number % 2], 1 + (number % 3 == 2)
-    return Profile(policy, partitions, 10 + number % 4, 200, faults, late_labels=True)
-
-
-@pytest.mark.parametrize("first_seed", range(0, LATE_WORLDS, LATE_WORLDS_AT_ONCE))
-def test_the_promise_holds_where_labels_come_later(first_seed: int) -> None:
-    """Two logs that are joined: kills, lost markers, and either log ahead of the other break nothing."""
-    tally = small_worlds(late_labels, range(first_seed, first_seed + LATE_WORLDS_AT_ONCE))
-    assert broken(tally) == []
-    assert tally.schedules == LATE_WORLDS_AT_ONCE
 
 
 @pytest.mark.parametrize("name", SMALLEST)

@@ -27,7 +27,6 @@ from tests.simulation import people
 from tests.simulation.broker import Broker, Entry, Fate
 from tests.simulation.choices import Chooser
 from tests.simulation.disk import Disk
-from tests.simulation.late_labels import LABEL_LETTERS, LABELS
 from tests.simulation.stream import (
     ALIASES,
     AUDIT,
@@ -38,6 +37,7 @@ from tests.simulation.stream import (
     TRANSACTIONAL_ID,
     settings_for,
 )
+from tests.simulation.variants import variants_of
 
 MOST_LIVES = 60
 IDLE_TURNS = 3
@@ -82,14 +82,10 @@ class Profile:
         Leaves that make a version.
     on_gap : str
         `fail` or `reset`.
-    features : bool
-        Whether the input's records are raw events, and features are declared.
-    memory : str
-        A key of `MEMORIES`.
     classes : int
-        Labels of the records; more than two only of points, and where nothing is forgotten.
-    late_labels : bool
-        Whether labels come in a log of their own, later; `records` are then those of the features, of two labels.
+        Labels of the records; more than two only in a world of no variant.
+    variants : tuple of str
+        What branches change of it, by name.
     """
 
     policy: str = "every"
@@ -100,10 +96,8 @@ class Profile:
     two: bool = False
     every_leaves: int = 1
     on_gap: str = "fail"
-    features: bool = False
-    memory: str = "all"
     classes: int = 2
-    late_labels: bool = False
+    variants: tuple[str, ...] = ()
 
 
 @dataclass
@@ -174,18 +168,16 @@ class World:
             profile.policy,
             profile.every_leaves,
             profile.on_gap,
-            profile.memory,
-            features=profile.features,
             classes=profile.classes,
-            late_labels=profile.late_labels,
+            variants=profile.variants,
         )
+        self.variants = variants_of(profile.variants)
+        self.logs: tuple[str, ...] = (INPUT, *(topic for one in self.variants for topic in one.logs))
         self.broker = Broker()
-        self.broker.create(INPUT, profile.partitions)
-        for topic in (MODELS, ALIASES, AUDIT, LETTERS):
+        for topic in self.logs:
+            self.broker.create(topic, profile.partitions)
+        for topic in (MODELS, ALIASES, AUDIT, LETTERS, *(topic for one in self.variants for topic in one.letters)):
             self.broker.create(topic, 1)
-        if profile.late_labels:
-            self.broker.create(LABELS, profile.partitions)
-            self.broker.create(LABEL_LETTERS, 1)
         self.time = 0.0
         self.calm = self.finished = self.stopping = False
         self.steps = 0
@@ -401,7 +393,7 @@ class World:
         if self.idle == 1:
             self.idle_since = self.time
         turns = LOOKING_TURNS if self.happened["add partition"] else IDLE_TURNS
-        if self.idle < (2 * turns if self.profile.late_labels else turns):  # both logs are polled in a turn
+        if self.idle < turns * len(self.logs):  # all of them are polled in a turn
             return False
         if not self.calm:
             self.steps = self.profile.steps

@@ -199,7 +199,7 @@ class JoinedIntake(OneProcess):
         ------
         LogGap
         """
-        if self._surveyor.turn(self.merged("labels"), self.reading("labels")):
+        if self._surveyor.turn(lambda: (self.merged("labels"), self.reading("labels"))):
             self._refuse_added("labels")
 
     def confirm(self) -> None:

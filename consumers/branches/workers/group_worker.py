@@ -33,6 +33,7 @@ from consumers.branches.workers.coresets_topic import (
 from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Owned
 from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
+from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -41,8 +42,9 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
-from consumers.trainer import kernels
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
+from consumers.trainer.pacing import LEARN_S
+from consumers.trainer.warming import WarmUp
 from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
@@ -156,7 +158,7 @@ class GroupWorker:
         coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)
         check_topic(coresets, len(source.partitions), cluster.max_message_bytes)
         # Before the group is joined: nobody waits for partitions of a process that compiles.
-        kernels.prepare(self._config, registry=bool(settings.registry.url))
+        WarmUp(self._config, self._health, self._stop, Clock(), registry=bool(settings.registry.url)).run()
         self._schemas = stack.enter_context(schemas_of(settings))
         self._letters = DeadLetters(settings.name, source.name, settings.input.dead_letters, self._metrics)
         self._letters.fit(letters, cluster.max_message_bytes)
@@ -256,7 +258,7 @@ class GroupWorker:
         if intake.waits_for_schema:
             intake.hold()
             self._stop.wait(POLL_S)
-        else:
+        elif not reading.backlog:  # else the next turn goes on learning
             intake.release()
             intake.read(self._settings.input.batch_records, POLL_S)
         intake.poll_letters()
@@ -264,6 +266,7 @@ class GroupWorker:
     def _learn(self, reading: Reading) -> None:
         learner = reading.learner
         begun, sealed = self._monotonic(), learner.leaves_sealed
+        until = begun + LEARN_S
         for event in reading.learn():
             assert isinstance(event, Learned)
             accepted = int(event.rows.accepted.sum())
@@ -278,6 +281,8 @@ class GroupWorker:
                 self._metrics.observe("streamsvm_coreset_reduce_seconds", (now - begun) / leaves)
             begun, sealed = now, sealed + leaves
             crash_point("input.learned")
+            if now >= until:
+                return
 
     # -------------------------------------------------------------- ownership
 

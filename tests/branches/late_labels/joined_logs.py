@@ -1,4 +1,4 @@
-"""Worlds whose labels come later: what both logs hold, and what a clean run joins of them.
+"""What both logs of a world hold whose labels come later, and what a clean run joins of them.
 
 Both logs hold all that a join decides: labels before their rows, twice, changed, past the horizon, and none; rows of a
 key that is taken; records that only tell the time; in each log a record whose clock is an hour ahead. What is joined is

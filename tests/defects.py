@@ -1,0 +1,122 @@
+"""Every planted defect, and who finds it: ``python -m tests.defects``.
+
+A defect is planted to show that a test can fail. Most stand in tables, of which a test takes each row: such a test says
+in its name that a defect, a mistake or a fault is planted, or that something would be found. Defects of whole daemons
+stand in `tests.faults`; a test finds those that it names. What only a longer run finds has a command instead.
+
+A line is a defect, and the test or the command, with a tab between them: two trees are compared by `diff`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+TESTS: Final = Path(__file__).parent
+PLANTING: Final = re.compile("planted_(defect|mistake|fault)|missing_fsync|would_be_found")
+"""Names of tests that find what is planted, row by row."""
+HISTORIES: Final = "tests.histories"
+NO_DEFECT: Final = re.compile("no defect|^A disturbance")
+"""What the docstring of an alteration says that only brings a situation about."""
+
+
+@dataclass(frozen=True, order=True)
+class Found:
+    """A defect, and the test or the command that finds it."""
+
+    defect: str
+    by: str
+
+
+def every(tests: Path = TESTS) -> list[Found]:
+    """Return all defects of a tree of tests, which must be the one that is imported."""
+    rows = [one for path, name in planting(tests) for one in of_table(path.relative_to(tests.parent), name)]
+    listed = {one.defect for one in rows}
+    return sorted({*rows, *of_daemons(tests), *of_histories(listed)})
+
+
+def planting(tests: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the tests that find what is planted: file and name."""
+    for path in sorted(tests.rglob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and PLANTING.search(node.name):
+                yield path, node.name
+
+
+def of_table(path: Path, name: str) -> Iterator[Found]:
+    """Yield a row for each set of arguments of a test; one that has none is a defect by its own name."""
+    test = getattr(import_module(".".join(path.with_suffix("").parts)), name)
+    marks = [mark for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
+    if not marks:
+        yield Found(name.removeprefix("test_").replace("_", " "), f"{path}::{name}")
+        return
+    for case in product(*(_ids(mark) for mark in marks)):
+        yield Found(" ".join(", ".join(case).split()), f"{path}::{name}")
+
+
+def _ids(mark: Any) -> list[str]:
+    given = mark.kwargs.get("ids")
+    if given is not None and not callable(given):
+        return [str(one) for one in given]
+    return [", ".join(_words(getattr(row, "values", row))) for row in mark.args[1]]
+
+
+def _words(row: Any) -> list[str]:
+    values = row if isinstance(row, tuple | list) else [row]
+    return [str(getattr(value, "__name__", value)) for value in values]
+
+
+def of_daemons(tests: Path = TESTS) -> Iterator[Found]:
+    """Yield the defects of whole daemons, each with every test that names it; nobody finds one that none names."""
+    named = {str(path.relative_to(tests.parent)): _named(path) for path in sorted(tests.rglob("test_*.py"))}
+    for name in defects_of_daemons():
+        tests_of_it = [f"{path}::{test}" for path, found in named.items() for test, words in found if name in words]
+        yield from (Found(name, by) for by in tests_of_it or [""])
+
+
+def defects_of_daemons() -> list[str]:
+    """Return what can be planted in a daemon and is no mere disturbance."""
+    tables: tuple[Mapping[str, Callable[[], None]], ...] = (
+        import_module("tests.faults.planted").DEFECTS,
+        import_module("tests.faults.altered").ALTERATIONS,
+    )
+    return [
+        name for table in tables for name, plant in table.items() if not NO_DEFECT.search((plant.__doc__ or "").strip())
+    ]
+
+
+def _named(path: Path) -> list[tuple[str, set[str]]]:
+    """Return the words that each test of a file names, by themselves or joined as command lines take them."""
+    found = []
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            texts = [
+                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            ]
+            found.append((node.name, {word for text in texts for word in re.split("[+,]", text)}))
+    return found
+
+
+def of_histories(listed: Iterable[str]) -> Iterator[Found]:
+    """Yield the defects of live systems that no test plants: a command runs them, as it takes minutes for each."""
+    for name in import_module(f"{HISTORIES}.defects").DEFECTS:
+        if name not in listed:
+            yield Found(name, f"python -m {HISTORIES} defects --only {name}")
+
+
+def main() -> int:
+    """Print them; the exit status is 1 if nobody finds one."""
+    found = every()
+    for one in found:
+        print(f"{one.defect}\t{one.by or 'nobody'}")
+    return 0 if all(one.by for one in found) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

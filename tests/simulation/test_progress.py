@@ -1,0 +1,50 @@
+"""What a long simulation says while it runs, and that a later one goes on where it ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.progress import SAY_S, Progress, load, save
+from tests.simulation.running import Broken, Tally
+
+
+def test_a_run_says_how_fast_it_is_and_how_long_the_rest_takes() -> None:
+    """The rate is that of what came after the first share, which compiles; a line comes every ten seconds at most."""
+    now, said = [0.0], list[str]()
+    progress, tally = Progress(1_000, said.append, lambda: now[0]), Tally()
+    for seconds in (60.0, SAY_S / 2, SAY_S / 2, SAY_S):
+        now[0] += seconds
+        tally.schedules += 100
+        progress.ran(tally)
+    assert said == [
+        "simulation: 100 of 1000 schedules, 0 violations",
+        "simulation: 300 of 1000 schedules, 20.0 a second, 1 min left, 0 violations",
+        "simulation: 400 of 1000 schedules, 15.0 a second, 1 min left, 0 violations",
+    ]
+
+
+def test_a_tally_is_read_as_it_was_written(tmp_path: Path) -> None:
+    """Counts, events and violations; the seeds are those of the first run."""
+    tally = Tally(schedules=3, steps=50, lives=4)
+    tally.happened["kill"] += 2
+    tally.violations.append(Broken("the promise", "--replay 7"))
+    save(tmp_path / "tally", 5, tally)
+    assert load(tmp_path / "tally") == (5, tally)
+
+
+def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Two runs of one file are one run of all seeds, and no time is no schedule."""
+    path = tmp_path / "tally"
+    common = ["--processes", "1", "--tally", str(path)]
+    assert main(["--schedules", "2", "--seed", "3", *common]) == 0
+    assert main(["--schedules", "4", "--seed", "9", "--minutes", "0", *common]) == 0
+    assert json.loads(path.read_text())["schedules"] == 2
+    assert main(["--schedules", "4", *common]) == 0
+    at_once = tmp_path / "at once"
+    assert main(["--schedules", "4", "--seed", "3", "--processes", "1", "--tally", str(at_once)]) == 0
+    assert load(path) == load(at_once)
+    assert "seeds 3 to 6, from 5 on" in capfd.readouterr().out

@@ -70,7 +70,7 @@ def configuration_of(
     ValueError
         If a parameter is not allowed, under its own name; or does not go with another.
     """
-    weights: Any = _class_weights(estimator)
+    weights = _class_weights(estimator)
     goal = estimator.cost is not None or estimator.target is not None
     require({"svm.cost": estimator.cost, "svm.target": estimator.target, LABELS: len(estimator.classes_)}, SPELLED)
     # Machines that share a structure have pilots of their own, over all of their support vectors.
@@ -155,7 +155,8 @@ def check_unchanged(estimator: Any, begun: ModelConfig, recipe: Recipe | None) -
         )
 
 
-def _class_weights(estimator: Any) -> Literal["balanced"] | tuple[float, ...] | None:
+def _class_weights(estimator: Any) -> Any:
+    """Return the weights as the configuration takes them, which refuses what is none."""
     if not isinstance(estimator.class_weight, dict):
         return estimator.class_weight
     known = estimator.classes_.tolist()

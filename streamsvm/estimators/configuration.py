@@ -156,7 +156,7 @@ def check_unchanged(estimator: Any, begun: ModelConfig, recipe: Recipe | None) -
 
 
 def _class_weights(estimator: Any) -> Any:
-    """Return the weights as the configuration takes them, which refuses what is none."""
+    """Return the weights of classes as the configuration takes them, and checks them."""
     if not isinstance(estimator.class_weight, dict):
         return estimator.class_weight
     known = estimator.classes_.tolist()

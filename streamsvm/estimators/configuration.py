@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -15,9 +15,6 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoding import decoding_of
 from streamsvm.model.described import label_fault
 from streamsvm.supports import LABELS, require
-
-if TYPE_CHECKING:
-    from streamsvm.estimators.coresetsvc import CoresetSVC
 
 AUDIT_POINTS = 1_000
 """Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
@@ -56,16 +53,24 @@ ALLOWED: Final = {
 
 
 def configuration_of(
-    estimator: CoresetSVC, dimension: int, dtype: Literal["float32", "float64"], recipe: msgspec.Struct | None
+    estimator: Any, dimension: int, dtype: Literal["float32", "float64"], recipe: msgspec.Struct | None
 ) -> ModelConfig:
     """Return the configuration of the trainer that would learn as an estimator does.
+
+    Parameters
+    ----------
+    estimator : CoresetSVC
+        With its classes.
+    dimension : int
+    dtype : str
+    recipe : Recipe or None
 
     Raises
     ------
     ValueError
         If a parameter is not allowed, under its own name; or does not go with another.
     """
-    weights: Any = _class_weights(estimator)
+    weights = _class_weights(estimator)
     goal = estimator.cost is not None or estimator.target is not None
     require({"svm.cost": estimator.cost, "svm.target": estimator.target, LABELS: len(estimator.classes_)}, SPELLED)
     # Machines that share a structure have pilots of their own, over all of their support vectors.
@@ -120,7 +125,7 @@ def configuration_of(
         raise ValueError("; ".join(dict.fromkeys(_said(estimator, one) for one in error.errors()))) from None
 
 
-def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: msgspec.Struct | None) -> None:
+def check_unchanged(estimator: Any, begun: ModelConfig, recipe: msgspec.Struct | None) -> None:
     """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others.
 
     Parameters
@@ -154,7 +159,8 @@ def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: msgspec.S
         )
 
 
-def _class_weights(estimator: CoresetSVC) -> Literal["balanced"] | tuple[float, ...] | None:
+def _class_weights(estimator: Any) -> Any:
+    """Return the weights of classes as the configuration takes them, and checks them."""
     if not isinstance(estimator.class_weight, dict):
         return estimator.class_weight
     known = estimator.classes_.tolist()
@@ -164,7 +170,7 @@ def _class_weights(estimator: CoresetSVC) -> Literal["balanced"] | tuple[float, 
     return tuple(float(estimator.class_weight.get(label, 1.0)) for label in estimator.classes_)
 
 
-def _said(estimator: CoresetSVC, error: Any) -> str:
+def _said(estimator: Any, error: Any) -> str:
     """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
     place = [str(part) for part in error["loc"]]
     name = PARAMETERS.get(place[0], place[0]) if place else ""
@@ -177,7 +183,7 @@ def _said(estimator: CoresetSVC, error: Any) -> str:
     return f"{name} = {getattr(estimator, name)!r}: give {ALLOWED[name]}"
 
 
-def _labels(estimator: CoresetSVC) -> dict[str, Any]:
+def _labels(estimator: Any) -> dict[str, Any]:
     """Return the labels, if messages can have them; else -1 and 1 stand for them, or of more their numbers."""
     labels = tuple(estimator.classes_.tolist())
     if all(isinstance(label, bool | int | str) for label in labels) and not label_fault(labels):

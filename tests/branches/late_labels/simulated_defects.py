@@ -12,7 +12,8 @@ import numpy as np
 from consumers.branches.late_labels import joined_source
 from streamsvm.config import LabelRule
 from streamsvm.delivery.reading import Reading
-from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, LabelRows, Letter
+from streamsvm.joining.joiner import Joiner
+from streamsvm.joining.rows import JoinRules, JoinState, LabelRows, Letter
 from streamsvm.points import Rows
 from tests.branches.late_labels.worlds import LATE, OTHER_LOG
 from tests.simulation import ports

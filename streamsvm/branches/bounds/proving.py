@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 
 from streamsvm.branches.bounds.certified import Certified
 from streamsvm.branches.bounds.dual_solving import near_optimum
-from streamsvm.branches.bounds.epochs import Epoch
-from streamsvm.branches.bounds.frames import FUDGE, seen_from
+from streamsvm.branches.bounds.epochs import Epoch, active_of, labels_of
+from streamsvm.branches.bounds.frames import FUDGE, dual_norms_of, seen_from
 from streamsvm.branches.bounds.proving_kernels import scaled_losses, signed_sums
 from streamsvm.branches.bounds.totals import Changed, Ledger
 from streamsvm.branches.bounds.totals_kernels import EPS
@@ -97,6 +97,7 @@ class Strata:
         length = np.concatenate([epoch.length for epoch in epochs])
         nearest = np.concatenate([epoch.nearest for epoch in epochs])
         sums = np.concatenate([epoch.sums for epoch in epochs])
+        stratum = np.concatenate([epoch.stratum for epoch in epochs])
         centre, inverse = np.stack([epoch.frame.scaling for epoch in epochs], axis=1)
         there = inverse * scaler.scale
         shift = (centre - scaler.mean) / scaler.scale
@@ -110,13 +111,13 @@ class Strata:
         frames = [epoch.frame for epoch in epochs]
         over = np.stack([scaler.mean, 1.0 / scaler.scale])
         changes, lost = seen_from(frames, np.append(machine.coefficients, machine.intercept), over)
-        norm = np.array([frame.dual_norm(changes[at], lost[at]) for at, frame in enumerate(frames)])
+        norm = dual_norms_of(frames, changes, lost)
         excess = np.maximum(0.0, norm[of] - nearest) * length * (1.0 + 2.0 * relative[of])
         return cls(
             Z=shift[of] + moved / mass[:, None],
-            y=np.concatenate([epoch.label for epoch in epochs]),
+            y=labels_of(stratum),
             mass=mass,
-            active=np.concatenate([epoch.active for epoch in epochs]),
+            active=active_of(stratum),
             error=np.einsum("ej->j", error) * FUDGE,
             relative=relative[of],
             excess=np.where(length > 0.0, excess, 0.0),
@@ -290,8 +291,11 @@ class AllRows:
         goal : float
             The upper bound that they are for: the nearer it is, the better they are.
         """
-        fits = (self.upper <= LARGEST_PENALTY).all() and (np.abs(self.Z) <= LARGEST_FEATURE).all()
-        if not (fits and (self.upper > 0.0).all()) or abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
+        if abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
+            return np.zeros(len(self.y))
+        # Written so that NaN does not fit.
+        small = self.Z.min() >= -LARGEST_FEATURE and self.Z.max() <= LARGEST_FEATURE
+        if not (small and self.upper.min() > 0.0 and self.upper.max() <= LARGEST_PENALTY):
             return np.zeros(len(self.y))
         alpha = near_optimum(self.Z, self.y, self.upper, machine, goal)
         alpha = np.maximum(np.minimum(alpha, self.upper * (1.0 - 8.0 * EPS - 2.0 * self.relative)), 0.0)

@@ -153,7 +153,7 @@ def dual_norms_of(frames: Sequence[Frame], changes: Float, lost: Float) -> Float
     k = changes.shape[1]
     bound = np.empty(len(frames))
     whole = np.array([frame.factor.shape == (k, k) and k > 1 for frame in frames])
-    for at in np.flatnonzero(~whole):
+    for at in np.flatnonzero(~whole).tolist():
         bound[at] = frames[at].dual_norm(changes[at], lost[at])
     if whole.any():
         own = np.empty(int(whole.sum()))

@@ -33,10 +33,11 @@ from numpy.typing import NDArray
 from streamsvm.branches.bounds.certified import Certified
 from streamsvm.branches.bounds.dual_solving import near_optimum
 from streamsvm.branches.bounds.epochs import Epoch, active_of, labels_of
-from streamsvm.branches.bounds.frames import FUDGE, dual_norms_of, seen_from
+from streamsvm.branches.bounds.frames import FUDGE, Frame, dual_norms_of, seen_from
 from streamsvm.branches.bounds.proving_kernels import scaled_losses, signed_sums
-from streamsvm.branches.bounds.totals import Changed, Ledger
+from streamsvm.branches.bounds.totals import Changed, Condensed, Ledger, Totals
 from streamsvm.branches.bounds.totals_kernels import EPS
+from streamsvm.config import ModelConfig
 from streamsvm.linalg import Float
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
@@ -312,5 +313,35 @@ class AllRows:
         lengths = (np.abs(sums[0] + sums[1]) * (1.0 + 2.0 * EPS) + (self.error + own) * FUDGE) * (1.0 + 4.0 * EPS)
         square = float(np.einsum("j,j->", lengths, lengths))
         whole = float(total[0] + total[1]) * (1.0 - 2.0 * EPS - compensated)
-        value = whole - 0.5 * square - (d + 12.0) * EPS * (whole + square)
+        value = float(whole - 0.5 * square - (d + 12.0) * EPS * (whole + square))
         return max(0.0, value)  # no objective is below 0; NaN: an overflow
+
+
+def warm_up(config: ModelConfig) -> None:
+    """Compile, or load from numba's file cache, what proves the bounds of a configuration's versions."""
+    frame = Frame(scaling=np.array([[0.0, 0.0], [1.0, 1.0]]), machine=np.zeros(3), factor=np.eye(3, dtype=np.float32))
+    X = np.arange(8.0).reshape(4, 2).astype(config.points.numpy_dtype)
+    points = Points(X, np.array([-1, 1, -1, 1], np.int8), np.ones(4))
+    condensed = Condensed.begin(frame, X.dtype)
+    condensed.add(points, points.weight, np.zeros(4), np.ones(4, np.bool_))
+    ledger = Ledger.of([(points, Totals.of_rows(points, points)), (points.take(slice(0, 0)), _only(condensed))], points)
+    fit = Fit(
+        C=1.0,
+        gamma=None,
+        points=4,
+        weight=4.0,
+        support_vectors=0,
+        objective=0.0,
+        dual_objective=None,
+        kkt_gap=None,
+        iterations=0,
+        converged=True,
+    )
+    certified(ledger, Scaler.identity(2), LinearMachine(np.zeros(2), 0.0), fit, 8, None)
+
+
+def _only(condensed: Condensed) -> Totals:
+    """Return the totals of rows none of which is held."""
+    epoch = condensed.epoch()
+    assert epoch is not None
+    return Totals(np.zeros(0), condensed.beside, (epoch,))

@@ -1,7 +1,7 @@
 """What the bounds of a version cost beside its training: `python -m tests.benchmarks.bounds [--data DIR] [--json]`.
 
-A row is a version of one stream, learned in one order over some partitions, with the defaults: `training_ms` is the time
-of everything that a version is made of but its bounds, `solver_ms` that of the solver in it, `bounds_ms` that of the
+A row is a version of one stream, learned in one order over some partitions, with the defaults: `training_ms` is the
+time of everything that a version is made of but its bounds, `solver_ms` that of the solver in it, `bounds_ms` that of the
 bounds, and `ratio` is bounds over training. `totals_us` is what keeping totals costs a row of the learner: `learn_us`
 less the same without them. All is CPU time of the thread, the median over rounds; the first round is not counted. `gap`
 and `kind` are what the version says of itself, `lower` the bound that no model is below.
@@ -144,8 +144,8 @@ def main(arguments: list[str] | None = None) -> None:
             if not options.json:
                 gap = "-" if row["gap"] is None else f"{row['gap']:.3e}"
                 print(
-                    f"{name:15} {partitions:3}  training {row['training_ms']:8.2f} ms (solver {row['solver_ms']:8.2f})  "
-                    f"bounds {row['bounds_ms']:8.2f} ms, {row['ratio']:5.2f} of it  "
+                    f"{name:15} {partitions:3}  training {row['training_ms']:8.2f} ms (solver "
+                    f"{row['solver_ms']:8.2f})  bounds {row['bounds_ms']:8.2f} ms, {row['ratio']:5.2f} of it  "
                     f"learn {row['learn_us']:.3f} us a row, totals {row['totals_us']:.3f} of it  {row['kind']} {gap}",
                     flush=True,
                 )

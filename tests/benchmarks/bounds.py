@@ -1,10 +1,10 @@
 """What the bounds of a version cost beside its training: `python -m tests.benchmarks.bounds [--data DIR] [--json]`.
 
 A row is a version of one stream, learned in one order over some partitions, with the defaults: `training_ms` is the
-time of everything that a version is made of but its bounds, `solver_ms` that of the solver in it, `bounds_ms` that of the
-bounds, and `ratio` is bounds over training. `totals_us` is what keeping totals costs a row of the learner: `learn_us`
-less the same without them. All is CPU time of the thread, the median over rounds; the first round is not counted. `gap`
-and `kind` are what the version says of itself, `lower` the bound that no model is below.
+time of everything that a version is made of but its bounds, `solver_ms` that of the solver in it, `bounds_ms` that of
+the bounds, and `ratio` is bounds over training. `totals_us` is what keeping totals costs a row of the learner:
+`learn_us` less the same without them. All is CPU time of the thread, the median over rounds; the first round is not
+counted. `gap` and `kind` are what the version says of itself, `lower` the bound that no model is below.
 
 Without `--data` streams are two Gaussian classes (`tests.benchmarks.reduce_rate`), of 8 and of 24 features.
 """

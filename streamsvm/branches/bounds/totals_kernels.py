@@ -47,17 +47,25 @@ def bins_of(distance, square, exponents, place):  # type: ignore[no-untyped-def]
 def lengths(rows, factor, found):  # type: ignore[no-untyped-def]
     """Fill |row factor|, shape (n,), of rows of shape (n, k), for an upper triangular factor of shape (k, k)."""
     n, k = rows.shape
-    side = np.empty(k)
-    for i in range(n):
-        side[:] = 0.0
-        for j in range(k):
-            value = rows[i, j]
-            for c in range(j, k):
-                side[c] += value * factor[j, c]
-        total = 0.0
+    packed, side = np.zeros((k, BLOCK)), np.empty(BLOCK)
+    for first in range(0, n, BLOCK):
+        m = min(BLOCK, n - first)
+        for i in range(m):
+            for j in range(k):
+                packed[j, i] = rows[first + i, j]
+        total = found[first : first + m]
+        total[:] = 0.0
         for c in range(k):
-            total += side[c] * side[c]
-        found[i] = math.sqrt(total)
+            for i in range(m):
+                side[i] = 0.0
+            for j in range(c + 1):
+                f, line = factor[j, c], packed[j]
+                for i in range(m):
+                    side[i] += line[i] * f
+            for i in range(m):
+                total[i] += side[i] * side[i]
+        for i in range(m):
+            total[i] = math.sqrt(total[i])
 
 
 @njit(cache=True, nogil=True)

@@ -8,31 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from streamsvm.sockets import DAEMONS, plugged
-
 HELP_FLAGS: Final = ("-h", "--help")
 ALL_FLAG: Final = "--help-all"
-
-BY_USE: Final = (
-    "demo",
-    "train",
-    "score",
-    "evaluate",
-    "replay",
-    "model",
-    "verify",
-    "dead-letters",
-    "topics",
-    "config",
-    "compile",
-)
-"""The trunk's commands as one meets them. Those of a branch say themselves behind which one they stand."""
 
 
 @contextmanager
@@ -98,17 +80,12 @@ def _rest(command: str, options: int) -> str:
 
 
 class PlainGroup(TyperGroup):
-    """Commands whose help is printed as it is written, in the order of `by_use`."""
+    """Commands whose help is printed as it is written."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help, with that of each command in the list."""
         with _escaped([self, *self.params, *self.commands.values()]):
             super().format_help(ctx, formatter)
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names in the order in which the help lists them."""
-        places = {name: place for place, name in enumerate(by_use())}
-        return sorted(super().list_commands(ctx), key=lambda name: places.get(name, len(places)))
 
 
 class Commands(typer.Typer):
@@ -125,19 +102,19 @@ class Commands(typer.Typer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command of a branch, at the socket ``commands``.
+    """A command, of the trunk or of a branch at the socket ``commands``.
 
     Attributes
     ----------
     name : str
     run : callable or Commands
-        The command, or a group of commands. Its module is loaded whenever the commands are listed: it must be light.
+        The command, or a group of commands.
     cls : type of TyperCommand
         Of the command; nothing of a group.
     group : str
         Name of the trunk's group in which it stands; empty: in none.
     after : str
-        Name of the command behind which it is listed; empty: behind them all.
+        Of a branch: name of the command behind which it is listed; empty: behind them all.
     """
 
     name: str
@@ -152,13 +129,3 @@ class Command:
             groups[self.group].add_typer(self.run, name=self.name)
         else:
             groups[self.group].command(self.name, cls=self.cls)(self.run)
-
-
-@cache
-def by_use() -> tuple[str, ...]:
-    """Return the commands as one meets them. A command that is not named here stands behind them all."""
-    order = list(BY_USE)
-    for command in plugged("commands", Command, DAEMONS):
-        if not command.group and command.after in order:
-            order.insert(order.index(command.after) + 1, command.name)
-    return tuple(order)

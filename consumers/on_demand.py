@@ -1,4 +1,4 @@
-"""Commands that take settings, whose options are made only for the command that a person asked for.
+"""Commands that are loaded, or given their options, only when a person asks for them.
 
 The options come from the typed settings, so that they are declared, explained and checked once. Loading these classes
 takes longer than everything else that `streamsvm --help` does, which shows no option: until a command is asked for, it
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from typer.main import get_command
 
-from consumers.help_texts import Commands, PlainCommand
-from streamsvm.sockets import DAEMONS, plugged
+from consumers.help_texts import Command, Commands, PlainCommand
+from streamsvm.sockets import DAEMONS, import_name, plugged
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
@@ -44,10 +44,10 @@ TRAINER_SECTIONS: Final = (
 
 
 class OptionsOnDemand(PlainCommand):
-    """The class (`cls=`) of a command that is decorated by `with_settings`."""
+    """The class (`cls=`) of a command that is decorated by `with_settings`, or made by `on_demand`."""
 
     def make_context(self, *given: Any, **extra: Any) -> Any:
-        """Give the command its options, then read the command line by them.
+        """Give the command its help and its options, then read the command line by them.
 
         Parsing, the command's own `--help` and shell completion all begin here; the list of commands does not.
         """
@@ -55,8 +55,37 @@ class OptionsOnDemand(PlainCommand):
             made, completed = Commands(add_completion=False), complete()
             made.command()(completed)
             whole = get_command(made)
-            self.params, self.callback, self.seldom = whole.params, whole.callback, completed.seldom
+            self.params, self.callback, self.help = whole.params, whole.callback, whole.help
+            self.seldom = getattr(completed, "seldom", frozenset())
         return super().make_context(*given, **extra)
+
+
+def on_demand(name: str, where: str, summary: str, *, group: str = "") -> Command:
+    """Return a command whose module is loaded once it is asked for.
+
+    Parameters
+    ----------
+    name : str
+    where : str
+        Where the function is, `module:name`.
+    summary : str
+        The first paragraph of its docstring, for lists of commands.
+    group : str
+        As of `Command`.
+    """
+
+    def complete() -> Callable[..., None]:
+        command = import_name(where)
+        assert callable(command)
+        further: Callable[[], Callable[..., None]] | None = getattr(command, "complete", None)
+        return command if further is None else further()
+
+    def listed() -> None:
+        raise TypeError(f"the command {name} is registered without cls=OptionsOnDemand")
+
+    listed.__doc__ = summary
+    listed.complete = complete  # type: ignore[attr-defined]
+    return Command(name=name, run=listed, cls=OptionsOnDemand, group=group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

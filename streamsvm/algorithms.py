@@ -1,4 +1,4 @@
-"""Names of the algorithms that options choose: the trunk's own, and those that rooms add (`streamsvm.plugs`).
+"""Names of the algorithms that options choose: the trunk's own, and those that rooms add (`streamsvm.sockets`).
 
 The types are for options: whoever checks a value against one, as pydantic and typer do, refuses an unknown name and
 lists those there are.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from streamsvm.plugs import added
+from streamsvm.sockets import choices
 
 OWN: Final = {
     "svm.solver": ("stda",),
@@ -22,7 +22,12 @@ COUNTER: Final = "counter"
 
 def names(option: str) -> tuple[str, ...]:
     """Return the choices of an option, the trunk's own first."""
-    return (*OWN[option], *added(option))
+    return (*OWN[option], *dict(choices(option)))
+
+
+def described(option: str) -> str:
+    """Return what rooms say about an option, to stand behind the trunk's own description."""
+    return "".join(f" {text}" for name, text in choices("descriptions") if name == option)
 
 
 def one_of(option: str) -> str:

@@ -1,34 +1,52 @@
 """How a branch is plugged into the trunk, which does not know its name.
 
 The trunk is the one sentence of the design. What that sentence does not need is a *branch*: a folder of its own in
-`streamsvm/branches/` and one in `consumers/branches/`, each with a module `plug` that says, in a mapping ``PLUGS`` of
-plain text, what it has for which socket: ``{"message_parts": ("streamsvm.branches.x.part:PART",)}``. Whoever in the
-trunk has a socket asks for what is plugged in there. A folder that is deleted takes everything of the branch with it.
+`streamsvm/branches/` and one in `consumers/branches/`; or a *room*, which adds choices to options and names to the
+package: a folder of `streamsvm` itself. Each has a module `plug` that says, in a mapping ``PLUGS`` of plain text, what
+it has for which socket: ``{"message_parts": ("streamsvm.branches.x.part:PART",)}``; and at a socket of choices by which
+name, as in ``{"svm.solver": {"other": "streamsvm.x.solvers:Other"}}``. Whoever in the trunk has a socket asks for what
+is plugged in there. A folder that is deleted takes everything of the branch with it.
 
-Nothing of a branch is loaded before its socket is asked for, and then only what stands at that socket.
+Nothing of a branch is loaded before its socket is asked for, and then only what stands at that socket; of choices, what
+a name stands for is loaded when that name is asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from pkgutil import iter_modules
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 LIBRARY: Final = "streamsvm.branches"
 DAEMONS: Final = "consumers.branches"
+ROOMS: Final = LIBRARY.partition(".")[0]
 PLUG: Final = "plug"
 Kind = TypeVar("Kind")
+Object = TypeVar("Object")
 
 
 @cache
 def branches(root: str = LIBRARY) -> tuple[str, ...]:
     """Return the branches in a folder, in ascending order of their names."""
+    return tuple(sorted(found.name for found in iter_modules(_places(root)) if found.ispkg))
+
+
+@cache
+def rooms() -> tuple[str, ...]:
+    """Return the packages of `streamsvm` itself that have a plug, in ascending order of their names."""
+    names = branches(ROOMS)
+    return tuple(name for name in names if any(one.name == PLUG for one in iter_modules(_places(ROOMS, name))))
+
+
+def _places(root: str, *below: str) -> list[str]:
+    """Return the folders of a package, or of one in it, without importing that."""
     spec = find_spec(root)
-    places = spec.submodule_search_locations if spec is not None else None
-    return tuple(sorted(found.name for found in iter_modules(places) if found.ispkg)) if places else ()
+    found = spec.submodule_search_locations if spec is not None else None
+    return [str(Path(place, *below)) for place in found or ()]
 
 
 def plugged(socket: str, kind: type[Kind], root: str = LIBRARY) -> tuple[Kind, ...]:
@@ -52,8 +70,50 @@ def plugged(socket: str, kind: type[Kind], root: str = LIBRARY) -> tuple[Kind, .
 
 def plugs(socket: str, root: str = LIBRARY) -> Iterator[str]:
     """Yield what stands at a socket, as text, without loading it."""
-    for name in branches(root):
-        yield from import_module(f"{root}.{name}.{PLUG}").PLUGS.get(socket, ())
+    for found in _at(socket, root):
+        yield from found
+
+
+def choices(socket: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands at a socket of choices, by its name, as text."""
+    for found in _at(socket, LIBRARY):
+        yield from found.items()
+
+
+def _at(socket: str, root: str) -> Iterator[Any]:
+    """Yield what each branch has for a socket; those of the library are followed by the rooms."""
+    packages = [f"{root}.{name}" for name in branches(root)]
+    packages += [f"{ROOMS}.{name}" for name in rooms() if root == LIBRARY]
+    for package in packages:
+        own = import_module(f"{package}.{PLUG}").PLUGS
+        if socket in own:
+            yield own[socket]
+
+
+class Choices(Mapping[str, Object], Generic[Object]):
+    """What a socket of choices has by name: the trunk's own, then those plugged in.
+
+    Parameters
+    ----------
+    socket : str
+    own : mapping of str to object
+    """
+
+    def __init__(self, socket: str, own: Mapping[str, Object]) -> None:
+        self._own, self._plugged = dict(own), dict(choices(socket))
+
+    def __getitem__(self, name: str) -> Object:
+        return self._own[name] if name in self._own else import_name(self._plugged[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._own or name in self._plugged
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from self._plugged
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._plugged)
 
 
 def _checked(where: str, found: object, kind: type[Kind]) -> Kind:
@@ -62,7 +122,7 @@ def _checked(where: str, found: object, kind: type[Kind]) -> Kind:
     return found
 
 
-def import_name(where: str) -> object:
+def import_name(where: str) -> Any:
     """Return the object at `module:name`."""
     module, _, name = where.partition(":")
     return getattr(import_module(module), name)

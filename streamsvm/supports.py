@@ -18,7 +18,6 @@ from typing import Any, Final, Literal
 
 from streamsvm.choices import OF_EVENTS_ONLY
 from streamsvm.errors import ConfigurationError
-from streamsvm.plugs import plugs
 from streamsvm.secrecy import is_secret
 from streamsvm.sockets import plugged
 
@@ -184,7 +183,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combinations:
-    """What a branch adds to the table, at the socket `supports`.
+    """What a branch or a room adds to the table, at the socket `supports`.
 
     Attributes
     ----------
@@ -230,7 +229,7 @@ def _plain(value: object) -> str:
 
 
 _EVENTS: Final = "Events, features and formats"
-_MACHINE: Final = "Kernel, solver and penalty"
+MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
 SMALL: Final = "Landmarks and precision"
@@ -293,9 +292,8 @@ def _events() -> Iterator[Row]:
 
 
 def _machine() -> Iterator[Row]:
-    yield from _of_rooms("svm", _MACHINE)
     yield Row(
-        axis=_MACHINE,
+        axis=MACHINE,
         feature=given("svm.alpha"),
         without=given("svm.C"),
         why="both set the same trade-off",
@@ -303,7 +301,7 @@ def _machine() -> Iterator[Row]:
         kind="nature",
     )
     yield Row(
-        axis=_MACHINE,
+        axis=MACHINE,
         feature=given("svm.C"),
         without=other("coreset.memory", "all"),
         why="C is the penalty of all rows of the stream together, of which only a part counts here",
@@ -311,26 +309,13 @@ def _machine() -> Iterator[Row]:
         kind="nature",
     )
     yield Row(
-        axis=_MACHINE,
+        axis=MACHINE,
         feature=given("svm.multiclass"),
         without=TWO_LABELS,
         why="it is for more than two labels",
         remedy=REMOVE,
         kind="nature",
     )
-
-
-def _of_rooms(section: str, axis: str) -> Iterator[Row]:
-    """Yield what rooms refuse of the options of a section."""
-    for refusal in (one for plug in plugs() for one in plug.refusals if one.option.startswith(f"{section}.")):
-        yield Row(
-            axis=axis,
-            feature=equal(refusal.option, *refusal.choices),
-            without=other(refusal.other, *refusal.only),
-            why=refusal.why,
-            remedy=refusal.remedy,
-            kind="nature",
-        )
 
 
 def _goal() -> Iterator[Row]:

@@ -137,6 +137,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/consumers/test_models.py::test_the_commands_do_and_show_it": (),
     "tests/consumers/test_scorer.py::test_a_broker_that_restarts_costs_no_point": (),
     "tests/consumers/test_scorer.py::test_scorers_that_come_and_go_score_each_point_once": (),
+    "tests/branches/bounds/test_certified_versions.py::test_the_command_says_what_is_proven": (),
     "tests/consumers/test_verify.py::test_the_command_says_what_it_found": (),
     "tests/branches/workers/test_workers.py::test_a_replay_ends_exactly_at_the_newest_version": (),
     "tests/branches/workers/test_workers.py::test_a_stream_goes_on_through_restarts_and_other_numbers_of_workers": (),
@@ -240,6 +241,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_reader_start.py::test_a_tiny_run_measures_every_move": (),
     "tests/benchmarks/test_scale.py::test_every_number_of_workers_has_its_row": (),
     "tests/benchmarks/test_scorer.py::test_rates_and_pins_are_measured": (),
+    "tests/benchmarks/test_seal.py::test_every_case_has_its_figures_beside_another_checkout": (),
     "tests/benchmarks/test_swaps.py::test_every_score_belongs_wholly_to_one_version": (),
     "tests/benchmarks/test_tuning.py::test_a_small_run_says_both_sides": (),
 }
@@ -267,6 +269,7 @@ LONG_CASES: Final[Mapping[str, tuple[str, ...]]] = {
 """Of tests that `make test` runs, the cases that it leaves out; those of branches among them."""
 
 EMBEDDED_ENOUGH: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/branches/bounds/test_certified_versions.py": ("test_a_certificate_is_of_all_rows",),
     "tests/consumers/test_keeping.py": (),
     "tests/consumers/test_models.py": ("test_a_pin_holds_readers_until_it_is_taken_away",),
     "tests/consumers/test_probability.py": (),

@@ -42,6 +42,7 @@ from streamsvm.registry.signing import Signer
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
+from tests.kafka.foreign import delete_records
 from tests.test_subscriber import DEADLINE_S, NAME, version_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -221,6 +222,54 @@ def test_a_number_among_a_thousand_is_anchored_by_few_reads(
         )
         assert 1 <= reads.fetched <= math.log2(1_000) + 2
         assert reads.scanned == 0
+
+
+def test_moves_to_old_versions_among_many_take_few_reads(
+    connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reads the newest records and those about the version; a bisection's reads lead from one to the other."""
+    span, n = 16, 1_000
+    monkeypatch.setattr(backwards, "FIRST_SPAN", span)
+    topic.grow(n)
+    cluster = Cluster(connection)
+
+    def performed(decide: Callable[[], Any]) -> str:
+        with monkeypatch.context() as patched:
+            reads = Reads(patched, topic.models)
+            said = perform(cluster, records.settings, decide)
+            assert 1 <= reads.fetched <= math.log2(n) + 3
+            assert reads.scanned <= 2 * (span + 1)  # a span is known to end by the record behind it
+        return said
+
+    for number in (3, 512, 700):
+        assert f"pinned to {NAME}@{number}" in performed(pin(records, number))
+        assert f"pinned to {NAME}@{number - 1}" in performed(RollBack(records))
+        assert f"now names {NAME}@{number}" in performed(set_alias(records, "stable", number))
+    sha256, offset = topic.forge(600, version_of(600))
+    with pytest.raises(ConfigurationError, match=f"{sha256} at offset {offset}"):
+        performed(pin(records, 600))
+    assert f"retired {NAME}@200, {NAME}@201" in performed(retire(records, [200, 201]))
+
+
+@pytest.mark.real_broker
+def test_an_old_version_in_a_topic_whose_beginning_is_gone_is_found(
+    connection: Connection, topic: Topic, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With versions of a second model between, and with nothing but these at the end."""
+    monkeypatch.setattr(backwards, "FIRST_SPAN", 4)
+    for _ in range(30):
+        topic.grow(2)
+        topic.write(b"{}", b"other@1")
+    for _ in range(6):
+        topic.write(b"{}", b"other@2")
+    delete_records(connection, topic.models, 0, topic.offsets[21])
+    cluster = Cluster(connection)
+    assert f"pinned to {NAME}@22" in perform(cluster, records.settings, pin(records, 22))
+    assert f"pinned to {NAME}@21" in perform(cluster, records.settings, RollBack(records))
+    with pytest.raises(ConfigurationError, match="no earlier good version is left"):
+        perform(cluster, records.settings, RollBack(records))
+    with pytest.raises(ConfigurationError, match=f"{NAME}@20 is not in {topic.models}.*21-60"):
+        perform(cluster, records.settings, pin(records, 20))
 
 
 def test_in_a_copy_of_the_topic_a_number_is_found_by_few_reads(

@@ -34,7 +34,7 @@ from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTak
 from streamsvm.learning.learner import Learner
 from streamsvm.model.pointers import Head
 from streamsvm.model.version import PartitionCut
-from streamsvm.points import Position
+from streamsvm.points import Position, Rows
 from tests.faults.disks import RefusingDisk, VolatileDisk
 from tests.golden.checkpoint import HERE as GOLDEN
 from tests.golden.checkpoint import as_json, handmade, handmade_taken
@@ -84,6 +84,27 @@ def snapshot(sequence: int = 1, head: int = 0, incarnation: int = 1, rows: int =
 
 
 ENCODED = codec.encode(snapshot(head=4))
+
+
+def test_rows_learned_between_two_steps_of_encoding_change_nothing() -> None:
+    """A checkpoint is of the moment at which it was begun, however long it takes."""
+    held, saved = Learner(small_config(), {0: Position(0), 2: Position(0)}, 1), snapshot()
+    learn_all(held, rows_of(gaussian(53)))
+    at_once = codec.encode(replace(saved, learner=held.state()))
+    steps, later = codec.encoding(replace(saved, learner=held.state())), rows_of(gaussian(60), 2)
+    for at in range(0, 60, 20):
+        next(steps)
+        learn_all(held, rows_of(gaussian(20), first_offset=53 + at))
+        learn_all(held, later.slice(at, at + 20))
+    assert codec.finished(steps) == at_once
+
+
+def learn_all(held: Learner, rows: Rows) -> None:
+    """Learn rows, and decline the cuts that fall due."""
+    while len(rows):
+        rows = rows.slice(held.learn(rows), len(rows))
+        if held.cut_due:
+            held.decline_cut()
 
 
 def test_a_snapshot_survives_its_bytes() -> None:

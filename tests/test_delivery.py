@@ -9,22 +9,10 @@ import pytest
 
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.moments import Moments
-from streamsvm.delivery import (
-    TRANSITIONS,
-    Begin,
-    Candidate,
-    Delivery,
-    Event,
-    Look,
-    Present,
-    Resume,
-    State,
-    Survey,
-    places,
-    reads_on,
-    survey,
-)
-from streamsvm.delivery import decide as decide_among
+from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, places, reads_on
+from streamsvm.delivery.decision import decide as decide_among
+from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
+from streamsvm.delivery.survey import Look, Survey, survey
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.model.pointers import Head, Owner

@@ -18,15 +18,13 @@ import sklearn.svm
 
 import streamsvm
 from streamsvm import estimators, kafka
-from streamsvm import plugs as rooms
-from streamsvm.sockets import plugs
+from streamsvm.sockets import choices, plugs, rooms
 
 ROOT = Path(__file__).parent.parent
 
 LAYERS: list[set[str]] = [
     {
         "streamsvm.choices",
-        "streamsvm.plugs",
         "streamsvm.algorithms",
         "streamsvm.supports",
         "streamsvm.errors",
@@ -50,7 +48,7 @@ LAYERS: list[set[str]] = [
     },
     {"streamsvm.model", "streamsvm.kafka"},
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
-    {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.certificate", "streamsvm.papers"},
+    {"streamsvm.learning", "streamsvm.ingest", "streamsvm.quality", "streamsvm.papers"},
     {"streamsvm.checkpoint", "streamsvm.datasets"},
     {"streamsvm.delivery", "streamsvm.verification", "streamsvm.estimators"},
     {"consumers", "streamsvm.drop_in"},
@@ -102,7 +100,6 @@ PURE = {
     "learning",
     "joining",
     "quality",
-    "certificate",
     "delivery",
     "verification",
     "estimators",
@@ -140,7 +137,11 @@ def imports_of(path: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-READ = {where.partition(":")[0] for socket in ("message_parts", "left_out", "recipes") for where in plugs(socket)}
+READ = {
+    where.partition(":")[0]
+    for socket in ("message_parts", "left_out", "recipes", "version_bounds")
+    for where in plugs(socket)
+}
 """Modules of branches that a reader of models loads."""
 
 
@@ -453,7 +454,7 @@ def test_an_attribute_that_is_born_later_would_be_found(tmp_path: Path) -> None:
     assert born_in(planted, "A") == ({"a"}, {"c"})
 
 
-ROOMS = tuple(rooms.rooms())
+ROOMS = rooms()
 """Packages beside the trunk that may be deleted."""
 
 
@@ -589,10 +590,11 @@ def trunk(tmp_path: Path) -> Path:
 
 
 def test_a_daemon_with_default_options_loads_nothing_of_a_room() -> None:
-    """But the names that it lists."""
+    """But the names that it lists, and what these do not go with."""
     *_, trained, loaded = run_in(ROOT, TRAINED)
     assert trained.startswith("2 True")
-    expected = (name for room in ROOMS for name in (f"streamsvm.{room}", f"streamsvm.{room}.plug"))
+    expected = {name for room in ROOMS for name in (f"streamsvm.{room}", f"streamsvm.{room}.plug")}
+    expected |= {name for where in plugs("supports") if (name := where.partition(":")[0]).split(".")[1] in ROOMS}
     assert loaded.split() == sorted(expected)
 
 
@@ -614,7 +616,7 @@ def test_the_choices_of_a_room_are_unknown_without_it(trunk: Path) -> None:
 
 def test_estimators_of_a_room_are_offered_by_the_package() -> None:
     """Those that the package lists, each loaded when it is asked for."""
-    offered = set(rooms.added("estimators"))
+    offered = set(dict(choices("estimators")))
     assert set(estimators.__all__) - offered == {"CoresetSVC", "EventVectorizer"}
     assert set(streamsvm.__all__) == {*estimators.__all__, "ModelSubscriber", "__version__"}
     for name in estimators.__all__:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from consumers.models.catalogue import CatalogueEntry, holds, holds_before, read_catalogue, read_names
+from consumers.models.catalogue import CatalogueEntry, holds, holds_all, holds_before, read_catalogue, read_names
 from consumers.settings import Settings
 from consumers.streams.moves import TRANSACTION_TIMEOUT_S, moves_id, settlement_of_moves
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
@@ -306,7 +306,7 @@ def retire(records: Records, numbers: Sequence[int]) -> Decide:
     def decide() -> Move:
         names = records.names()
         _refuse_named(records, names, wanted)
-        catalogue = read_catalogue(records.cluster, records.settings, names, holds(wanted[0]))
+        catalogue = read_catalogue(records.cluster, records.settings, names, holds_all(wanted))
         left = [number for number in wanted if not catalogue.is_retired(number)]
         for number in left:
             if number not in catalogue.doubtful:  # whatever stands under its number goes

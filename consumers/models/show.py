@@ -9,7 +9,6 @@ from rich.table import Table
 
 from consumers.host.untrusted_text import cell, moment
 from streamsvm.config import ModelConfig
-from streamsvm.model.certified import bounds_text
 from streamsvm.model.class_skill import ClassSkill, class_summary
 from streamsvm.model.classes import AnyModel, ClassModel, KernelMachines
 from streamsvm.model.described import Label
@@ -128,7 +127,7 @@ def _certificate(loaded: Loaded) -> str:
     """Say how far the version can be from the best possible model, or why it does not."""
     if loaded.certified is not None:
         found = loaded.certified
-        return str(found) if found.gap is None else f"{found}: {bounds_text(found)}"
+        return str(found) if found.gap is None else f"{found}: {found.figures()}"
     try:
         config = ModelConfig.of_canonical(loaded.version.lineage.configuration)
     except ValueError:

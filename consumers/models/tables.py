@@ -12,10 +12,11 @@ from rich.text import Text
 
 from consumers.host.untrusted_text import cell
 from consumers.models.catalogue import Catalogue, CatalogueEntry
-from streamsvm.model.certified import Certified, percent
 from streamsvm.model.comparison import Change, Comparison
+from streamsvm.model.gap import percent
 from streamsvm.model.pointers import current_key, pin_key
 from streamsvm.model.version import version_key
+from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.places import time_of
 from streamsvm.registry.aliases import Aliases
 
@@ -51,8 +52,8 @@ def _plain(entry: CatalogueEntry, aliases: list[str]) -> dict[str, Any]:
     }
 
 
-def _certified(found: Certified | None) -> dict[str, Any] | None:
-    return None if found is None else {**msgspec.to_builtins(found), "gap": found.gap}
+def _certified(found: VersionBounds | None) -> dict[str, Any] | None:
+    return None if found is None else found.plain()
 
 
 def doubts(catalogue: Catalogue) -> Iterator[str]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from msgspec import Struct, structs
 
@@ -32,12 +32,7 @@ from consumers.page.status import (
 from consumers.page.verdict import Facts, verdict_of
 from consumers.settings import Settings
 from streamsvm.config import Label
-from streamsvm.coreset.structure import Bucket, Learned
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.learning.memories import Horizon
-from streamsvm.learning.partition_state import OpenLeaf
-from streamsvm.learning.partitions import Partitions
-from streamsvm.learning.recipe import Made
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.machine import KernelMachine, Machine, Model
 from streamsvm.model.pointers import Alias, Gate, Head
@@ -45,8 +40,14 @@ from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.threshold import described
 from streamsvm.model.version import Version
 from streamsvm.points import Points
-from streamsvm.quality.gate import audit_evidence
 from streamsvm.registry.loading import Loaded
+
+if TYPE_CHECKING:  # a scorer's board loads nothing of training
+    from streamsvm.coreset.structure import Bucket, Learned
+    from streamsvm.learning.memories import Horizon
+    from streamsvm.learning.partition_state import OpenLeaf
+    from streamsvm.learning.partitions import Partitions
+    from streamsvm.learning.recipe import Made
 
 LOOK_EVERY_S: Final = 1.0
 MOST_VERSIONS: Final = 20
@@ -464,6 +465,8 @@ def _threshold(version: Version) -> str:
 def _subject(version: Version, result: Made) -> Subject:
     sample = None
     if isinstance(version.model.machine, KernelMachine):
+        from streamsvm.quality.gate import audit_evidence
+
         evidence = audit_evidence(result.cut.audit)
         sample = None if evidence is None else evidence.points
     return Subject(version.number, version.feature_names, version.model, sample)

@@ -26,11 +26,11 @@ from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.kafka import Cluster, Reader, Record
 from streamsvm.model import message as model_codec
-from streamsvm.model.certified import Certified
 from streamsvm.model.pointers import Head
 from streamsvm.model.skill import SampleFigures
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
+from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.places import time_of, whole_number
 from streamsvm.registry.loading import Loaded, check, loaded_from
 
@@ -204,7 +204,7 @@ def version_line(
     seconds: float,
     gate: GateStatus | None,
     skill: AnySkill | None,
-    certified: Certified | None,
+    certified: VersionBounds | None,
     earlier: bool = False,
 ) -> VersionPart:
     """Return what the page says of one version."""
@@ -237,9 +237,15 @@ def version_line(
         skill="" if skill is None else skill.state,
         earlier=earlier,
         certified_gap=None if certified is None else certified.gap,
-        certified="" if certified is None or certified.gap is None else certified.kind,
+        certified=_kind(certified),
         bounded=0 if certified is None else certified.bounded,
     )
+
+
+def _kind(bounds: VersionBounds | None) -> str:
+    if bounds is None or bounds.gap is None:
+        return ""
+    return "proven" if bounds.proven else "estimated"
 
 
 def _gate(headers: dict[str, bytes]) -> GateStatus | None:

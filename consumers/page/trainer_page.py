@@ -32,8 +32,8 @@ from consumers.page.status import (
     TrainerStatus,
     VersionPart,
 )
-from streamsvm.model.certified import percent, rows_text
 from streamsvm.model.class_skill import Recall
+from streamsvm.model.gap import percent, rows_text
 from streamsvm.model.skill import Estimate
 
 MOST_PARTITIONS = 8

@@ -35,7 +35,8 @@ class InputConfig(Section):
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=4_000,
-        description="Most records taken from the client at once; fewer if they are large. Does not affect the models.",
+        description="Most records taken from the client at once; fewer if they are large, and up to four times as many "
+        "while more wait. Does not affect the models.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",

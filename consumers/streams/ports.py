@@ -6,11 +6,12 @@ promises drives the same trainer, without threads or a clock.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from streamsvm.learning.cutting import DueCut
-from streamsvm.learning.recipe import Made
-from streamsvm.learning.tuning import Tuning
+if TYPE_CHECKING:  # a scorer loads nothing of training
+    from streamsvm.learning.cutting import DueCut
+    from streamsvm.learning.recipe import Made
+    from streamsvm.learning.tuning import Tuning
 
 
 class Worker(Protocol):

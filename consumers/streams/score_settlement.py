@@ -24,7 +24,7 @@ from consumers.streams.settling import (
 )
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
+from streamsvm.delivery.settlement import AttemptVerdict, Judgement, Part, judge
 from streamsvm.kafka import Cluster, GroupStanding, MemberProgress, Message, Place, Publisher
 from streamsvm.places import rejected_source_of, source_of
 

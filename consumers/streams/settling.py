@@ -19,7 +19,7 @@ import structlog
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import NOT_STORED, AttemptVerdict, Judgement, Part
+from streamsvm.delivery.settlement import NOT_STORED, AttemptVerdict, Judgement, Part
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 

@@ -16,7 +16,7 @@ from consumers.streams.settling import (
 )
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import AttemptVerdict, Judgement, judge, redirected
+from streamsvm.delivery.settlement import AttemptVerdict, Judgement, judge, redirected
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stored
 from streamsvm.model.pointers import decode_head, head_key
 from streamsvm.model.version import version_number

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from streamsvm.checkpoint.directory import CheckpointDirectory
     from streamsvm.checkpoint.snapshot import Snapshot
     from streamsvm.config import ModelConfig
-    from streamsvm.delivery import Begin, Delivery, Present, Resume
+    from streamsvm.delivery.decision import Begin, Present, Resume
+    from streamsvm.delivery.machine import Delivery
     from streamsvm.delivery.pipeline import Pipeline
     from streamsvm.kafka import TopicInfo
     from streamsvm.learning.partitions import Partitions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +15,8 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import DirectoryTaken, TransientError
 
+STEPS_S: Final = 0.02
+"""How long a turn of the loop works on a checkpoint before it goes on; the step that is under way then is finished."""
 LOOK_INTERVAL_S: Final = 1.0
 """How often a look is taken at the directory: two system calls."""
 
@@ -53,6 +55,8 @@ class Saver:
         self._looked_at = monotonic()
         self._failure = self._lost = ""
         self._taken_again = False
+        self._steps: Generator[None, None, int] | None = None
+        self._spent_s, self._sequence = 0.0, 0
 
     @property
     def due(self) -> bool:
@@ -69,18 +73,50 @@ class Saver:
         TransientError
             If the disk refuses; the checkpoints before it are untouched.
         """
+        self.begin(snapshot)
+        while not self.go_on():
+            pass
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Begin a checkpoint, in place of one that is not finished; raises as `save`."""
         # Of the attempt and not of its success: a disk that refuses is tried again after the interval, not at every
         # turn.
-        self._tried_at = begun = self._monotonic()
+        self._tried_at = self._monotonic()
         self._taken_again = False
+        self._spent_s, self._sequence = 0.0, snapshot.sequence
+        self._steps = None
         self._keep()
-        written = self._directory.save(snapshot)
+        self._steps = self._directory.saving(snapshot)
+
+    @property
+    def saving(self) -> bool:
+        """Whether a checkpoint was begun that is not finished."""
+        return self._steps is not None
+
+    def go_on(self) -> bool:
+        """Work on the checkpoint that was begun for `STEPS_S`; tell whether that finished it; raises as `save`."""
+        assert self._steps is not None
+        begun = self._monotonic()
+        try:
+            while self._monotonic() - begun < STEPS_S:
+                next(self._steps)
+        except StopIteration as end:
+            self._steps = None
+            self._written(end.value, self._spent_s + self._monotonic() - begun)
+            return True
+        except BaseException:
+            self._steps = None
+            raise
+        self._spent_s += self._monotonic() - begun
+        return False
+
+    def _written(self, size: int, seconds: float) -> None:
         self._good_at = self._monotonic()
         self._failure = self._lost = ""
         self._metrics.put("streamsvm_checkpoint_timestamp_seconds", self._now().timestamp())
-        self._metrics.put("streamsvm_checkpoint_bytes", written)
-        self._metrics.observe("streamsvm_checkpoint_seconds", self._good_at - begun)
-        log.debug("checkpoint_written", sequence=snapshot.sequence, bytes=written)
+        self._metrics.put("streamsvm_checkpoint_bytes", size)
+        self._metrics.observe("streamsvm_checkpoint_seconds", seconds)
+        log.debug("checkpoint_written", sequence=self._sequence, bytes=size)
 
     def passed(self) -> None:
         """Note that there is nothing to write; it is looked at again after the interval."""

@@ -31,6 +31,10 @@ from streamsvm.points import Positions, Rows
 
 FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
+BACKLOG_BATCHES: Final = 4
+"""How many batches are taken at once while the input has more to read, within the bytes that the client gathers. Of
+many partitions a batch has few records each, and what is done once a batch and partition costs less a record in a large
+one; decoding a larger one would make the turns of the loop longer."""
 
 
 class NothingValid(Exception):
@@ -140,6 +144,7 @@ class Intake(OneProcess):
         self._schema_wait = SchemaWait(metrics, health, monotonic)
         self._open = OpenTransactions(metrics)
         self._undecoded: deque[Sequence[Record]] = deque()
+        self._behind = False
         self._held_since: float | None = None
         self._paused = False
 
@@ -176,11 +181,14 @@ class Intake(OneProcess):
         """Read on from these offsets, and nothing else; what was read and not decoded is forgotten."""
         # A new assignment is not paused, whatever the old one was.
         self.release()
+        self._behind = False
         self._undecoded.clear()
         self._reader.assign(offsets)
 
     def read(self, most: int, timeout_s: float) -> int:
         """Take records from the client, and decode them; return how many came.
+
+        After a read that was full it takes what the client has fetched meanwhile, up to `BACKLOG_BATCHES` times `most`.
 
         Raises
         ------
@@ -190,10 +198,12 @@ class Intake(OneProcess):
             If so much is rejected that this is plainly the wrong stream.
         """
         try:
-            records = self._reader.poll(most, timeout_s)
+            records = self._reader.poll(BACKLOG_BATCHES * most, 0.0) if self._behind else ()
+            records = records or self._reader.poll(most, timeout_s)
         except TopicMissing as missing:
             # A deleted input is a gap: `input.on_gap` says whether to end or to begin anew.
             raise LogGap(missing.what, missing.remedy) from missing
+        self._behind = len(records) >= most
         self._health.require("broker", "" if self._reader.connected() else "no broker connection is up")
         self._open.show(self._reader.in_open_transactions())
         if records:

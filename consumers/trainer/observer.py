@@ -5,6 +5,7 @@ Nothing here changes what is learned or published: a trainer without its observe
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import structlog
@@ -43,6 +44,10 @@ from streamsvm.model.version import Version
 log = structlog.get_logger("streamsvm.trainer")
 
 MEASURE_EVERY_S: Final = 0.5
+MEASURED_SHARE: Final = 0.02
+SELDOM_S: Final = 5.0
+"""Gauges are set twice a second; where that would take more than this share of the loop's time, less often, but once in
+so many seconds in any case."""
 
 Event = Assigned | CaughtUp | CutDeclined | CutTaken | Learned | Published | Refused | Superseded
 
@@ -71,7 +76,7 @@ class Observer:
         self._turns = Turns(self._clock.monotonic())
         self._threshold_met = True
         self._training_since: float | None = None
-        self._measured_at = 0.0
+        self._measure_at = -math.inf
         self._skill: State | Answers | tuple[int, ...] | None = None
         self._missing_labels = 0
         weighted = settings.svm.class_weight != "none"
@@ -86,7 +91,7 @@ class Observer:
         """Begin to observe a life that has just started."""
         rows = life.config.coreset.leaf_rows * self._settings.training.every_leaves
         self._freshness = Freshness(self._metrics, life.pipeline.learner, rows)
-        self._training_since, self._measured_at = None, 0.0
+        self._training_since, self._measure_at = None, -math.inf
         self._turns = Turns(self._clock.monotonic())
         past = self._past(life)
         self._board.adopted(life.delivery.head, life.current, past)
@@ -368,10 +373,14 @@ class Observer:
 
     def measure(self, life: Life, *, at_once: bool = False) -> None:
         """Set the gauges and the page's figures, if it is time to."""
-        now = self._clock.monotonic()
-        if now - self._measured_at < MEASURE_EVERY_S and not at_once:
+        begun = self._clock.monotonic()
+        if begun < self._measure_at and not at_once:
             return
-        self._measured_at = now
+        self._measure(life)
+        ended = self._clock.monotonic()
+        self._measure_at = begun + min(max(MEASURE_EVERY_S, (ended - begun) / MEASURED_SHARE), SELDOM_S)
+
+    def _measure(self, life: Life) -> None:
         pipeline, learner, log_ranges = life.pipeline, life.pipeline.learner, life.surveyor.log
         pipeline.pass_markers(life.intake.ends)
         self._gauges.points(pipeline.points_held(), pipeline.held_peak)

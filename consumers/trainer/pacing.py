@@ -12,6 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
+
+LEARN_S: Final = 0.03
+"""How long a loop learns before it looks at everything else; the step that is under way then is finished. It decides
+when rows are learned, and nothing of what. A shorter time would spend more on looking, a longer one lets a stop, a
+probe or a finished training wait."""
 
 
 class Pace:

@@ -84,6 +84,7 @@ class VersionPublisher:
         self._cluster = cluster
         self._config = settings.models()
         self._topics = topics_of(settings)
+        self._build = build()
         self._writer = writer
         self._delivery = delivery
         self._gate = gate
@@ -218,7 +219,7 @@ class VersionPublisher:
             topic=self._settings.input.topic,
             topic_id=topic_id,
             base=base,
-            build=build(),
+            build=self._build,
         )
         return version_of(made, self._config, self._origin(origin))
 

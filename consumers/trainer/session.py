@@ -22,7 +22,7 @@ from consumers.streams.settling import TIMEOUTS, PersonNeeded, Unsettled
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers, written_places
 from consumers.streams.version_settlement import VersionSettlement
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Delivery, State
+from streamsvm.delivery.machine import Delivery, State
 from streamsvm.errors import BrokerUnavailable, FatalError, Fenced, StreamsvmError, TransientError
 from streamsvm.kafka import TRANSACTION_TIMEOUT_S, Backoff, Cluster, Message, Publisher, PublishRefused, Stamp
 from streamsvm.model.pointers import Head, Owner, encode_owner, owner_key

@@ -24,7 +24,8 @@ from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Begin, Candidate, Delivery, Present, Resume, decide, places, reads_on
+from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, decide, places, reads_on
+from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError, TransientError
 from streamsvm.kafka import Cluster, TopicInfo
 from streamsvm.learning.cutting import DueCut, LearnerState

@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from consumers.settings import InputConfig
-from streamsvm.delivery import Look, survey
+from streamsvm.delivery.survey import Look, survey
 from streamsvm.errors import LogGap, TopicMissing, TransientError
 from streamsvm.kafka import Cluster
 from streamsvm.points import Positions
@@ -137,13 +137,13 @@ class Surveyor:
         """First offset and end of each partition at the last look; empty before it."""
         return self._before.log if self._before else {}
 
-    def turn(self, learned: Positions, reading: Positions) -> Mapping[int, int]:
+    def turn(self, surveyed: Callable[[], tuple[Positions, Positions]]) -> Mapping[int, int]:
         """Ask if it is time to, take an answer if there is one; return new partitions and where they begin.
 
         Parameters
         ----------
-        learned, reading
-            Where learning stands, and where reading does: what is read is safe from retention.
+        surveyed : callable
+            Returns where learning stands, and where reading does: what is read is safe from retention.
 
         Raises
         ------
@@ -153,6 +153,7 @@ class Surveyor:
         now = self._monotonic()
         if now - self._asked_at >= self._config.watch_interval_s:
             self._asked_at = now
+            learned, _ = surveyed()
             self._watch.ask({partition: at.offset for partition, at in learned.items()})
         look = self._watch.take()
         if look is None:
@@ -160,6 +161,7 @@ class Surveyor:
         missing, self._missing = self._missing, bool(look.missing)
         if look.missing and not missing:  # a broker that has just started may not know its topics yet
             return {}
+        _, reading = surveyed()
         found = survey(self._config.topic, self._topic_id, reading, look, self._before)
         self._before = look
         if found.gap:

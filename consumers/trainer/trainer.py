@@ -2,7 +2,8 @@
 
 One thread polls, learns, publishes and saves; a second one trains. Positions in the checkpoint are the truth, group
 offsets are for observers. What is learned, trained and published next is `streamsvm.delivery.Pipeline`; a start is made
-in `consumers.trainer.life`, what comes in passes `consumers.trainer.intake`, and the loop that drives them stands here.
+in `consumers.trainer.beginning`, what comes in passes `consumers.trainer.intake`, and the loop that drives them stands
+here.
 
 A gap in the input log ends the loop. Under `input.on_gap = reset` the trainer then lets go of everything and starts
 over in process, by the very steps of a fresh start: the table decides, and nothing of the old life is left.
@@ -18,10 +19,11 @@ import structlog
 
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
+from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
-from consumers.trainer.life import Life, begin
+from consumers.trainer.life import Life
 from consumers.trainer.observer import Observer
-from consumers.trainer.pacing import Pace
+from consumers.trainer.pacing import LEARN_S, Pace
 from consumers.trainer.standing_by import LOST, Turn, TurnLost
 from consumers.trainer.startup import check_partitions
 from consumers.trainer.warming import warm_up
@@ -174,21 +176,18 @@ class Trainer:
                     raise Stopped from taken
 
     def _turn(self, life: Life) -> None:
-        """Do one round of the main loop; blocks at most about `POLL_S`, but for a publish or a checkpoint."""
+        """Do one round of the main loop; works or blocks at most about `POLL_S`, but for a publish or a slow disk."""
         self._health.beat()
         if self._turn_to_train is not None:
             self._turn_to_train.check()
         life.owner.turn()
         self._observer.turns()
         self._collect(life, 0.0)
-        self._learn(life)
+        out_of_time = self._learn(life)
         self._train(life)
         life.intake.refresh(may_train=self._pace.ready and not life.pipeline.in_flight)
-        if life.pipeline.backlog or life.intake.waits_for_schema:
-            self._hold(life)
-        else:
-            life.intake.release()
-            self._read(life)
+        if not out_of_time:
+            self._take_in(life)
         life.intake.poll_letters()
         life.intake.look()
         self._survey(life)
@@ -197,11 +196,18 @@ class Trainer:
             won = part.turn()
             if won is not None:
                 self._observer.promoted(won)
-        if life.saver.due:
-            life.save_or_warn()
+        life.save_on()
         life.saver.watch()
         self._observer.look_after_training()
         self._observer.measure(life)
+
+    def _take_in(self, life: Life) -> None:
+        """Read, unless what was read before still waits."""
+        if life.pipeline.backlog or life.intake.waits_for_schema:
+            self._hold(life)
+        else:
+            life.intake.release()
+            self._read(life)
 
     def _read(self, life: Life) -> None:
         """Read, and note how long nothing, or not enough, came."""
@@ -217,11 +223,12 @@ class Trainer:
         life.intake.assign(assigned.offsets)
         self._observer.note(assigned, life)
 
-    def _learn(self, life: Life) -> None:
-        """Learn what waits, until a cut falls due that nobody can take yet."""
+    def _learn(self, life: Life) -> bool:
+        """Learn what waits, until a cut falls due that nobody can take yet; tell whether time ran out before."""
         clock = self._components.clock.monotonic
         self._observer.looks()
         begun = clock()
+        until = begun + LEARN_S
         for event in life.pipeline.learn():
             self._observer.note(event, life, begun)
             if isinstance(event, Learned):
@@ -234,10 +241,13 @@ class Trainer:
                 self._train(life)
             elif isinstance(event, CaughtUp):
                 self._assign(life)
-                return
+                return False
             begun = clock()
-        if not life.intake.waits_for_schema:
+            if begun >= until:
+                return True
+        if life.pipeline.reads_again and not life.intake.waits_for_schema:
             life.pipeline.refuse_missing_end(life.intake.ends)
+        return False
 
     def _train(self, life: Life, *, at_once: bool = False) -> None:
         """Hand the cut that waits to the training thread, if that is free and not to rest."""
@@ -302,7 +312,7 @@ class Trainer:
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""
         pipeline = life.pipeline
-        added = life.surveyor.turn(*life.intake.surveyed())
+        added = life.surveyor.turn(life.intake.surveyed)
         if added:
             life.intake.admit(added)
         if added and not pipeline.reads_again:

@@ -1,4 +1,4 @@
-"""Compiles all that a trainer calls, before it takes anything over."""
+"""Compiles all that a trainer or a worker calls, before it takes anything over."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ log = structlog.get_logger("streamsvm.trainer")
 
 LONG_COMPILE_S: Final = 1.0
 """Loading what an earlier start compiled is over by then; compiling it takes a minute."""
+PROGRESS_EVERY_S: Final = 10.0
+"""Between two lines of progress while it compiles."""
 COMPILING: Final = "compiling, which takes up to a minute at the first start"
 
 
@@ -30,7 +32,7 @@ def warm_up(settings: Settings, components: Components) -> None:
 
 
 class WarmUp:
-    """Compiles before the transactional id is taken over, so that the predecessor goes on meanwhile.
+    """Compiles before the transactional id or partitions are taken over, so that the predecessor goes on meanwhile.
 
     Parameters
     ----------
@@ -51,7 +53,7 @@ class WarmUp:
         self._stop = stop
         self._clock = clock
         self._since = clock.monotonic()
-        self._what, self._told = "", False
+        self._what, self._done = "", threading.Event()
         self._compiled = kernels.Compiled()
 
     @property
@@ -68,14 +70,13 @@ class WarmUp:
         """
         log.debug("preparing", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         # A thread says it, because the first part alone may take half a minute: nothing in it can say so.
-        teller = threading.Timer(LONG_COMPILE_S, self._tell)
-        teller.daemon = True
+        teller = threading.Thread(target=self._tell, daemon=True)
         teller.start()
         try:
             with kernels.counting() as self._compiled:
                 kernels.prepare(self._config, self._part, registry=self._registry)
         finally:
-            teller.cancel()
+            self._done.set()
             teller.join()
         if self._compiled.functions and self._seconds > LONG_COMPILE_S:
             log.info(
@@ -88,16 +89,16 @@ class WarmUp:
             raise Stopped
 
     def _part(self, what: str) -> None:
-        """Look whether to stop before each part, for a part may take many seconds; say it where it takes a while."""
+        """Look whether to stop before each part, for a part may take many seconds."""
         self._health.beat()
         if self._stop.is_set():
             raise Stopped
         self._what = what
-        if self._told:
-            log.info("compiling", what=what, functions=self._compiled.functions)
 
     def _tell(self) -> None:
-        self._told = True
+        """Say that it takes a while, once it does, and how far it is, until it is done."""
+        if self._done.wait(LONG_COMPILE_S):
+            return
         self._health.require("start", COMPILING)
         log.info(
             "compiling",
@@ -106,3 +107,5 @@ class WarmUp:
             remedy="no action needed: a first start compiles for up to a minute; to compile beforehand, run "
             "`streamsvm compile` with the same options",
         )
+        while not self._done.wait(PROGRESS_EVERY_S):
+            log.info("compiling", what=self._what, functions=self._compiled.functions, seconds=round(self._seconds, 1))

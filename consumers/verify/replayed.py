@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from consumers.streams.identity import TopicIdentity
 from consumers.verify.source import InputSource, Source
 from consumers.verify.verifier import Verifier, left_out_of
-from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
+from streamsvm.learning.certifying import Certificate, Certifier
 from streamsvm.learning.recipe import Made
 from streamsvm.learning.training import limited
 from streamsvm.model.left_out import Places

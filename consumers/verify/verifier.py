@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from consumers.verify.source import Source
-from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.kafka import Cluster, SchemaRegistry
+from streamsvm.learning.certifying import Certificate, Certifier
 from streamsvm.learning.recipe import Made
 from streamsvm.model.left_out import Places
 from streamsvm.model.version import Lineage, Version

@@ -22,10 +22,9 @@ from consumers.verify.judging import judged
 from consumers.verify.replayed import Replayed
 from consumers.verify.verifier import Verifier, verifiers_of
 from streamsvm.build import build
-from streamsvm.certificate.certifying import Certifier
 from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.kafka import Cluster, Record
-from streamsvm.model import certified
+from streamsvm.learning.certifying import Certifier
 from streamsvm.model.left_out import require_read
 from streamsvm.model.version import Version, version_number
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
@@ -190,9 +189,7 @@ def _judge(
         placed = auditor.placed(version)
         recomputed = replayed.value(version, placed, certifier)
         parts = differences(record.value, recomputed)
-        parts += certificate_difference(
-            dict(record.headers).get(certified.HEADER), replayed.last.certified if replayed.last else None
-        )
+        parts += certificate_difference(record.headers, replayed.last.certified if replayed.last else None)
         certificate = None
         if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
             certificate = replayed.certificate(version, certifier, reads)

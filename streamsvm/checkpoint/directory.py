@@ -12,7 +12,7 @@ ones as are to be kept are there, each read or written by this process. A checkp
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from streamsvm.checkpoint.disk import Disk, LockLost
-from streamsvm.checkpoint.format import decode, encode
+from streamsvm.checkpoint.format import decode, encoding, finished
 from streamsvm.checkpoint.snapshot import Mark, Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
@@ -180,8 +180,16 @@ class CheckpointDirectory:
         TransientError
             If the disk refuses; the checkpoints before it are untouched.
         """
+        return finished(self.saving(snapshot))
+
+    def saving(self, snapshot: Snapshot) -> Generator[None, None, int]:
+        """Save as `save` does, in steps of some milliseconds, but for the last one, which waits for the disk.
+
+        Nothing is written before the last step: steps that are left off leave nothing behind.
+        """
         crash_point("checkpoint.begun")
-        name, content = _name(snapshot), encode(snapshot)
+        name, content = _name(snapshot), (yield from encoding(snapshot))
+        yield
         try:
             self._write(name, content)
             self._good[name] = True

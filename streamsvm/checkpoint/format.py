@@ -7,8 +7,8 @@ each, and the audit sample, or that of each label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Generator, Mapping
+from typing import Any, Final, TypeVar
 
 from streamsvm.checkpoint.forms import (
     Form,
@@ -40,6 +40,8 @@ from streamsvm.learning.cutting import Cut, LearnerState
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
+
+_Result = TypeVar("_Result")
 
 FILE: Final = Frame(
     b"SSVMCKPT",
@@ -127,21 +129,41 @@ class PlacedSnapshot(Form):
 
 def encode(snapshot: Snapshot) -> bytes:
     """Encode a snapshot: the same snapshot gives the same bytes."""
+    return finished(encoding(snapshot))
+
+
+def finished(steps: Generator[None, None, _Result]) -> _Result:
+    """Return what steps come to, after taking all of them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _Result = end.value
+            return result
+
+
+def encoding(snapshot: Snapshot) -> Generator[None, None, bytes]:
+    """Encode a snapshot as `encode` does, a partition a step; what happens between two steps changes nothing."""
     writer, learner, pending = StateWriter(), snapshot.learner, snapshot.pending
-    partitions = tuple(
-        writer.described(PlacedPartition, state, partition=partition)
-        for partition, state in sorted(learner.partitions.items())
-    )
+    partitions: list[PlacedPartition] = []
+    for partition, state in sorted(learner.partitions.items()):
+        partitions.append(writer.described(PlacedPartition, state, partition=partition))
+        yield
+    taken: tuple[PlacedTaken, ...] | None = None
+    waits = writer.value(pending) if isinstance(pending, Cut) else None
+    if isinstance(pending, LearnerState):
+        taken = yield from _taken(writer, pending, learner)
     header = writer.described(
         PlacedSnapshot,
         snapshot,
         configuration=snapshot.configuration,
         build=snapshot.build,
         leaves_since_cut=learner.leaves_since_cut,
-        partitions=partitions,
-        pending=writer.value(pending) if isinstance(pending, Cut) else None,
-        taken=_taken(writer, pending, learner) if isinstance(pending, LearnerState) else None,
+        partitions=tuple(partitions),
+        pending=waits,
+        taken=taken,
     )
+    yield
     return FILE.framed(header, writer)
 
 
@@ -166,11 +188,14 @@ def decode(content: bytes) -> Snapshot:
     return snapshot
 
 
-def _taken(writer: StateWriter, then: LearnerState, now: LearnerState) -> tuple[PlacedTaken, ...]:
-    return tuple(
-        _taken_partition(writer, partition, state, now.partitions[partition])
-        for partition, state in sorted(then.partitions.items())
-    )
+def _taken(
+    writer: StateWriter, then: LearnerState, now: LearnerState
+) -> Generator[None, None, tuple[PlacedTaken, ...]]:
+    taken: list[PlacedTaken] = []
+    for partition, state in sorted(then.partitions.items()):
+        taken.append(_taken_partition(writer, partition, state, now.partitions[partition]))
+        yield
+    return tuple(taken)
 
 
 def _taken_partition(writer: StateWriter, partition: int, then: PartitionState, now: PartitionState) -> PlacedTaken:

@@ -6,10 +6,9 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from streamsvm.algorithms import COUNTER, ReducerName, StructureName, names
+from streamsvm.algorithms import COUNTER, ReducerName, StructureName, described, names
 from streamsvm.choices import MemoryName
 from streamsvm.option_texts import none_in_words
-from streamsvm.plugs import said
 from streamsvm.sections import KernelSizes, MemoryLength
 from streamsvm.supports import require
 
@@ -20,13 +19,13 @@ class CoresetOptions(MemoryLength, KernelSizes):
     reducer: ReducerName = Field(
         default="calibrated",
         description="How many points are reduced to few: `uniform` samples in proportion to weight, `calibrated` "
-        "samples by the margin of a pilot model and keeps totals exact." + said("coreset.reducer"),
+        "samples by the margin of a pilot model and keeps totals exact." + described("coreset.reducer"),
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
         description="Number of clusters per label, of a reducer that measures distances within clusters: a number, "
         "`log` = ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time."
-        + said("coreset.clusters"),
+        + described("coreset.clusters"),
     )
     structure: StructureName | None = Field(
         default=None,
@@ -34,7 +33,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
         "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
         "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
         "linear kernel, unless a memory budget leaves a partition fewer than 700 points; `chain` there, and for "
-        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model." + said("coreset.structure"),
+        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model."
+        + described("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
-from streamsvm.algorithms import SolverName
+from streamsvm.algorithms import SolverName, described
 from streamsvm.choices import Multiclass, Precision, TuneScoring
 from streamsvm.config.coreset import CoresetConfig
 from streamsvm.model.threshold import Figure
 from streamsvm.option_texts import none_in_words, one_target, split_at_commas, target_in_words, two_costs
-from streamsvm.plugs import said
 from streamsvm.sections import Section, with_defaults
 from streamsvm.supports import LABELS, require
 
@@ -35,7 +34,7 @@ class SvmConfig(Section):
     solver: SolverName = Field(
         default="stda",
         description="The solver: `stda` is streamsvm's own, the decomposition of STDA-SVM with blocks that are solved "
-        "inside." + said("svm.solver"),
+        "inside." + described("svm.solver"),
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",

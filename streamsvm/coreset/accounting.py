@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.linalg import Float
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
+from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points, Weights
 
 
@@ -165,7 +165,7 @@ class Accounting(ABC):
     @abstractmethod
     def certified(
         self, rows: AllRows, scaler: Scaler, machine: LinearMachine, fit: Fit, count: int, audit: Audit | None
-    ) -> Certified:
+    ) -> VersionBounds:
         """Return bounds of the optimum, and of a machine's objective, over all rows.
 
         Parameters

@@ -5,7 +5,7 @@ seals after a count of rows *seen*, accepted or not, never of points kept; so ne
 border, and two readers of one log build the same bytes.
 
 Two structures remember everything; `streamsvm.coreset.spans` is for buckets that know their own range only, and rooms
-may add others (`streamsvm.plugs`). A *tree* has a bounded number of buckets: when there is one too many, the two
+may add others (`streamsvm.sockets`). A *tree* has a bounded number of buckets: when there is one too many, the two
 neighbours that stand for the least weight become one. Its memory is used all the time, while a *counter*, whose buckets
 merge like digits, has room for a bucket on every level of a stream that never comes, and holds half of them. A *chain*
 has one bucket, which is reduced again together with every leaf. There an old point passes as many reductions as leaves

@@ -85,9 +85,10 @@ class Pipeline(Reading):
     # --------------------------------------------------------------- learning
 
     def learn(self) -> Iterator[Step]:
-        """Learn the backlog until it ends, a cut falls due that has to wait, or reading again is over.
+        """Learn the backlog, step by step, until it ends, a cut falls due that has to wait, or reading again is over.
 
-        After `CaughtUp` nothing more comes, and `assign` is due.
+        Between two steps it may be left off: the next call goes on. After `CaughtUp` nothing more comes, and `assign`
+        is due.
 
         Raises
         ------
@@ -109,7 +110,7 @@ class Pipeline(Reading):
                 return
             if not self.backlog:
                 return
-            yield self._learn_rows(self.backlog.popleft())
+            yield self._learn_rows(self._next_span())
 
     def _compared(self) -> str:
         """Compare the training set at exactly the newest version's cut with the one that it was trained on.

@@ -17,7 +17,7 @@ from streamsvm.delivery.machine import Delivery
 from streamsvm.kafka import Message
 from streamsvm.learning import naming
 from streamsvm.learning.recipe import Made
-from streamsvm.model import certified, deciles_header, skill_header, trail
+from streamsvm.model import deciles_header, skill_header, trail
 from streamsvm.model import message as model_codec
 from streamsvm.model.class_skill import ClassSkill
 from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, encode_head, head_key, links_after
@@ -136,7 +136,8 @@ def _unhashed(published: Publication, delivery: Delivery, signer: Signer | None)
     if published.made.audit_scores is not None:
         headers[deciles_header.HEADER] = deciles_header.encode(published.made.audit_scores)
     if published.made.certified is not None:
-        headers[certified.HEADER] = certified.encode(published.made.certified)
+        name, content = published.made.certified.header()
+        headers[name] = content
     if signer is not None:
         headers[model_codec.SIGNATURE_HEADER] = signer.sign(published.version.key, published.digest)
     return headers

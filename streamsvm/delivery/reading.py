@@ -23,6 +23,11 @@ Ends = Mapping[int, int | None]
 """Where each partition's end was last met, every committed record before it read; None where it was not."""
 
 
+SPAN_ROWS: Final = 4_096
+SPAN_FEATURES: Final = 1 << 19
+"""Most rows, and most features of rows, that one step of learning takes from what waits: some milliseconds, and at most
+a few leaves. Fewer cost a call of every part of a partition more often. How many decides nothing of what is learned."""
+
 Step = Learned | CutTaken | CutDeclined | CaughtUp
 """What a step of learning comes to; cuts are the business of a pipeline."""
 
@@ -201,9 +206,10 @@ class Reading:
         return self._read_to
 
     def learn(self) -> Iterator[Step]:
-        """Learn the backlog until it ends, or reading again is over.
+        """Learn the backlog, step by step, until it ends, or reading again is over.
 
-        After `CaughtUp` nothing more comes, and `assign` is due.
+        Between two steps it may be left off: the next call goes on. After `CaughtUp` nothing more comes, and `assign`
+        is due.
 
         Raises
         ------
@@ -216,7 +222,16 @@ class Reading:
                 return
             if not self.backlog:
                 return
-            yield self._learn_rows(self.backlog.popleft())
+            yield self._learn_rows(self._next_span())
+
+    def _next_span(self) -> Rows:
+        """Take the rows of the next step from the backlog."""
+        rows = self.backlog.popleft()
+        span = max(1, min(SPAN_ROWS, SPAN_FEATURES // max(rows.points.dimension, 1)))
+        if len(rows) <= span:
+            return rows
+        self.backlog.appendleft(rows.slice(span, len(rows)))
+        return rows.slice(0, span)
 
     def _learn_rows(self, rows: Rows) -> Learned:
         """Learn from rows what is new in them, up to the newest version's cut or the next due one."""

@@ -16,6 +16,6 @@ module                                                what it has
 `squared_loss`                                        linear machines of squared loss
 ===================================================== ===========================================================
 
-The trunk knows none of these modules: `plug` lists by name what they offer (`streamsvm.plugs`), and this folder may be
-deleted.
+The trunk knows none of these modules: `plug` lists by name what they offer (`streamsvm.sockets`), and this folder may
+be deleted.
 """

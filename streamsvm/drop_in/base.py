@@ -15,16 +15,13 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self
 
 import numpy as np
-from numba import config
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn import get_config
@@ -34,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from streamsvm.drop_in.centring import moved, offset_of
 from streamsvm.drop_in.fitted import check_machine, unfitted_by_errors
 from streamsvm.drop_in.recheck import SLACK, Expanded, Recheck
+from streamsvm.drop_in.threads import check_threads
 from streamsvm.estimators.inputs import (
     canonical_rows,
     check_finite_weights,
@@ -64,8 +62,6 @@ MOST_TRIALS: Final = 2
 """Where the tolerance depends on the machine, LIBSVM tries once more with a smaller one."""
 FEW_IN_PLAY, MOST_IN_PLAY = 1_500, 64
 """It also tries first with so many points, where at most so many of them are of a class, or may be outside."""
-PROCESSORS: Final = -1
-"""Value of `threads` that means one for each processor that this process may use."""
 
 
 def with_parameters_of(theirs: Any, **added: Any) -> Callable[..., None]:
@@ -82,59 +78,6 @@ def with_parameters_of(theirs: Any, **added: Any) -> Callable[..., None]:
     construct.__signature__ = signature.replace(parameters=[*signature.parameters.values(), *own])  # type: ignore[attr-defined]
     construct.__name__ = "__init__"
     return construct
-
-
-def number_of(threads: int) -> int:
-    """Return how many threads a value of the parameter means."""
-    numba: Any = config
-    return int(numba.NUMBA_DEFAULT_NUM_THREADS) if threads == PROCESSORS else int(threads)
-
-
-class Threads:
-    """`streamsvm.svm.block.workers.Workers` of so many threads, the caller's one of them; a context.
-
-    Inside, linear algebra has one thread: where it had several, too, they would wait for one another, and many products
-    are too small for that. Sums are divided among the threads, which rounds otherwise for another number of them, and
-    always alike for the same number.
-
-    Parameters
-    ----------
-    count : int
-        Or `PROCESSORS`.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.count, self._limit = number_of(count), algebra_threads(1)
-        self._others: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Threads:
-        self._limit.__enter__()
-        return self
-
-    def __exit__(self, *said: object) -> None:
-        self._limit.__exit__(None, None, None)
-        if self._others is not None:
-            self._others.shutdown()
-
-    def run(self, parts: Sequence[Callable[[], object]]) -> None:
-        """Run every part; see `Workers`."""
-        left, begun = deque(parts), []
-        if len(parts) > 1:
-            self._others = self._others or ThreadPoolExecutor(self.count - 1)
-            begun = [self._others.submit(_take, left) for _ in range(min(self.count, len(parts)) - 1)]
-        _take(left)
-        for one in begun:
-            one.result()
-
-
-def _take(left: deque[Callable[[], object]]) -> None:
-    """Run parts until none is left."""
-    while True:
-        try:
-            part = left.popleft()
-        except IndexError:
-            return
-        part()
 
 
 @dataclass(frozen=True, slots=True)
@@ -616,16 +559,6 @@ class DropIn:
     def _dual(self) -> Float:
         """The dual variables of the support vectors, shape (k - 1, n_SV)."""
         return _dense(self._dual_coef_)
-
-
-def check_threads(threads: Any) -> None:
-    """Refuse what is not a number of threads."""
-    if (
-        not isinstance(threads, (int, np.integer))
-        or isinstance(threads, bool)
-        or (threads < 1 and threads != PROCESSORS)
-    ):
-        raise ValueError(f"threads = {threads!r}: give a positive whole number, or -1 for all processors")
 
 
 def check_magnitude(X: Any, what: str) -> None:

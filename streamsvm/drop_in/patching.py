@@ -23,10 +23,10 @@ from typing import Final
 import sklearn.svm
 from sklearn.svm import _classes as defining
 
-from streamsvm.drop_in.base import check_threads
 from streamsvm.drop_in.linear import STDALinearSVC, STDALinearSVR
 from streamsvm.drop_in.single import STDASVR, STDAOneClassSVM
 from streamsvm.drop_in.stdasvc import STDASVC
+from streamsvm.drop_in.threads import check_threads
 
 ORIGINALS: Final = {
     name: getattr(sklearn.svm, name) for name in ("SVC", "SVR", "OneClassSVM", "LinearSVC", "LinearSVR")

@@ -15,19 +15,10 @@ from sklearn.svm import SVR, OneClassSVM
 
 from streamsvm.compiling import njit
 from streamsvm.drop_in import pairs
-from streamsvm.drop_in.base import (
-    FEW,
-    FEW_IN_PLAY,
-    LARGEST_BOX,
-    MOST_IN_PLAY,
-    TRIES,
-    DropIn,
-    Threads,
-    number_of,
-    with_parameters_of,
-)
+from streamsvm.drop_in.base import FEW, FEW_IN_PLAY, LARGEST_BOX, MOST_IN_PLAY, TRIES, DropIn, with_parameters_of
 from streamsvm.drop_in.expansion import Expansion, solve_one_class, solve_tube
 from streamsvm.drop_in.recheck import near_rbf, one_class_gap, tube_gap
+from streamsvm.drop_in.threads import Threads, number_of
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads
 

@@ -19,20 +19,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from streamsvm.drop_in import pairs
-from streamsvm.drop_in.base import (
-    FEW,
-    FEW_IN_PLAY,
-    LARGEST_BOX,
-    MOST_IN_PLAY,
-    TRIES,
-    DropIn,
-    Threads,
-    number_of,
-    with_parameters_of,
-)
+from streamsvm.drop_in.base import FEW, FEW_IN_PLAY, LARGEST_BOX, MOST_IN_PLAY, TRIES, DropIn, with_parameters_of
 from streamsvm.drop_in.centring import moved
 from streamsvm.drop_in.recheck import Expanded, pair_gap
 from streamsvm.drop_in.small import SMALL
+from streamsvm.drop_in.threads import Threads, number_of
 from streamsvm.estimators.inputs import check_every_class, check_labels, class_weights
 from streamsvm.model.kernels import Float
 from streamsvm.process_wide import algebra_threads

@@ -1,7 +1,7 @@
 """scikit-learn's face of the same parts: estimators that train on all points, and one that holds a coreset of a stream.
 
-`CoresetSVC` trains on a coreset. What trains on all points is offered by a room (`streamsvm.plugs`), and is loaded when
-it is asked for.
+`CoresetSVC` trains on a coreset. What trains on all points is offered by a room (`streamsvm.sockets`), and is loaded
+when it is asked for.
 
 From a CSV to a model, whatever the number of its rows, and on to a trainer that goes on with the same settings:
 
@@ -25,7 +25,7 @@ from typing import Any
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.estimators.events import EventVectorizer
-from streamsvm.plugs import Table
+from streamsvm.sockets import Choices
 
 __all__ = [
     "STDASVC",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-_OFFERED: Table[Any] = Table("estimators", {})
+_OFFERED: Choices[Any] = Choices("estimators", {})
 
 
 def __getattr__(name: str) -> Any:

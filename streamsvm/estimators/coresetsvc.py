@@ -8,88 +8,41 @@ too, by the same learner, one against the rest over one shared structure (`strea
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Self
+from typing import Any, Final, Literal, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from pydantic import ValidationError
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from streamsvm.algorithms import ReducerName, StructureName, one_of
-from streamsvm.certificate.certifying import KEEP, Certificate, Certifier
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
+from streamsvm.algorithms import ReducerName, StructureName
+from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
+from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
 from streamsvm.estimators.events import points_given, recipe_given
+from streamsvm.estimators.given_rows import GivenRows, check_sizes
 from streamsvm.estimators.inputs import altered, check_labels, check_some_weight, checked_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
 from streamsvm.features.recipe import Recipe
-from streamsvm.ingest.decoder import LARGEST_FEATURE, LARGEST_WEIGHT, SMALLEST_WEIGHT
+from streamsvm.learning.certifying import KEEP, Certificate
+from streamsvm.learning.certifying import certifier as certifier_of
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.tasks import MOST_CLASSES, task_of
 from streamsvm.learning.tuning import Score
-from streamsvm.model.certified import Certified
 from streamsvm.model.classes import AnyModel
-from streamsvm.model.described import label_fault
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import Float
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold
+from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, LABELS, require
-
-AUDIT_POINTS = 1_000
-"""Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
-
-PARAMETERS: Final = {"tolerance": "tol", "tune_alphas": "alphas", "tune_gammas": "gammas"}
-"""Parameters whose option has another name."""
-SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
-"""Sections of the configuration before an option's name, which the estimator does not have."""
-SPELLED: Final = {"svm.cost": "cost", "svm.target": "target", "svm.multiclass": "multiclass", LABELS: "y"}
-"""Parameters by the names of the options in the table of combinations."""
-ALLOWED: Final = {
-    "memory_points": "a whole number, at least 16",
-    "alpha": "a number from 1e-30 to 1, or None",
-    "C": "a number from 1e-100 to 1e100, or None",
-    "kernel": "'linear' or 'rbf'",
-    "gamma": "'scale', 'auto' or a positive number",
-    "tol": "a number above 0, at most 1",
-    "class_weight": "a dict of positive numbers, 'balanced' or None",
-    "standardize": "True or False",
-    "probability": "'sigmoid', 'isotonic' or None",
-    "memory": "'all', 'window', 'decay' or 'adaptive'",
-    "window_points": "a whole number, at least 8, or None",
-    "half_life_points": "a whole number, at least 8, or None",
-    "structure": one_of("coreset.structure"),
-    "multiclass": "'one_vs_one', 'one_vs_rest' or None",
-    "reducer": one_of("coreset.reducer"),
-    "train_points": "a whole number, at least 2",
-    "clip_sd": "a number from 3 to 1e6, or None",
-    "max_leverage": "a number above 0, at most 1, or None",
-    "tune": "'auto' or None",
-    "alphas": "numbers from 1e-30 to 1",
-    "gammas": "positive numbers",
-    "seed": "a whole number, not negative",
-}
-"""What a parameter may be, where the message of the option's check is not for it."""
-
-
-class _Given(NamedTuple):
-    """Rows of positive weight as a caller gave them; `rows` are their numbers there."""
-
-    features: NDArray[Any]
-    labels: NDArray[Any]
-    weight: Float
-    rows: NDArray[np.intp]
-    classes: Any
 
 
 class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -170,7 +123,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         numbers from 0 on of more than two.
     training_set_sha256_ : str
         SHA-256 of the points that the model was trained on.
-    certificate_ : Certified or None
+    certificate_ : VersionBounds or None
         How far the model can be from the best possible one over all rows that were learned, as they came: `lower`,
         `upper`, `gap` and whether that is proven. Without another pass over the rows, unlike `certificate`. None with a
         kernel, more than two classes, or a memory that forgets.
@@ -400,7 +353,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._stream.config
 
     @property
-    def certificate_(self) -> Certified | None:
+    def certificate_(self) -> VersionBounds | None:
         """See the class."""
         self._check_fitted()
         return self._stream.made().certified
@@ -505,8 +458,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Certificate:
         """Prove how far the model can be from the best one over rows, usually those that it was fitted to.
 
-        Takes a pass over the rows; see `streamsvm.certificate`. Rows count as they are given, in the type in which the
-        first rows were learned (float32 or float64): an outlier that was clipped in learning is not clipped here.
+        Takes a pass over the rows (`streamsvm.learning.certifying`). Rows count as they are given, in the type in which
+        the first rows were learned (float32 or float64): an outlier that was clipped in learning is not clipped here.
 
         Parameters
         ----------
@@ -531,7 +484,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require({CERTIFICATE: True, LABELS: len(self.classes_)}, SPELLED)
         (machine,), dtype = self._stream.made().machines, self._stream.config.points.numpy_dtype
         try:
-            certifier = Certifier(machine.model, machine.fit, (0,), dtype, keep)
+            certifier = certifier_of(machine.model, machine.fit, (0,), dtype, keep)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
         recipe = None if self.features is None else recipe_given(self.features)
@@ -556,7 +509,9 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not hasattr(self, name):
                 raise altered(self, name, "is missing")
 
-    def _given(self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool) -> _Given:
+    def _given(
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool
+    ) -> GivenRows:
         check_labels(y)
         if recipe is None:
             features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
@@ -570,8 +525,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = np.flatnonzero(weight > 0)
         features, labels, weight = features[rows], labels[rows], weight[rows]
         stored = features.dtype if first else np.dtype(self._stream.config.points.numpy_dtype)
-        _check_sizes(features, weight, rows, stored.name)
-        return _Given(features, labels, weight, rows, classes)
+        check_sizes(features, weight, rows, stored.name)
+        return GivenRows(features, labels, weight, rows, classes)
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         self._check_parts()
@@ -582,7 +537,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if first:
             self._begin(features, labels, classes, recipe)
         else:
-            self._check_unchanged(recipe)
+            check_unchanged(self, self._stream.config, recipe)
         if not first and classes is not None and list(np.unique(classes)) != list(np.unique(self.classes_)):
             given = np.asarray(classes).tolist()
             raise ValueError(f"classes = {given} differs from the first call's classes, {self.classes_.tolist()}")
@@ -611,111 +566,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         require({"svm.multiclass": self.multiclass, LABELS: len(found)}, SPELLED)
         self.classes_ = found[::-1] if recipe is not None and _is_other_way_round(recipe, found) else found
         dtype: Literal["float32", "float64"] = "float32" if features.dtype == np.float32 else "float64"
-        config = self._configuration(features.shape[1], dtype, recipe)
+        config = configuration_of(self, features.shape[1], dtype, recipe)
         self._stream = Stream(config, task_of(config))
-
-    def _check_unchanged(self, recipe: Recipe | None) -> None:
-        """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others."""
-        points = self._stream.config.points
-        config = self._configuration(points.dimension, points.dtype, recipe)
-        config = config.with_zone_rules_of(self._stream.config.canonical())  # newer rules are not a change
-        now, before = config.model_dump(), self._stream.config.model_dump()
-        changed = [
-            f"{name} from {before[part][name]!r} to {value!r}"
-            for part in ("points", "coreset", "svm")
-            for name, value in now[part].items()
-            if value != before[part][name]
-        ]
-        if now["features"] != before["features"]:
-            changed = ["features"]
-        if now["seed"] != before["seed"]:
-            changed.append(f"seed from {before['seed']} to {now['seed']}")
-        if changed:
-            raise ValueError(
-                f"a parameter was changed in mid-stream: {', '.join(changed)}. Set it back to go on with partial_fit, "
-                "or call fit with all rows"
-            )
-
-    def _class_weights(self) -> Literal["balanced"] | tuple[float, ...] | None:
-        if not isinstance(self.class_weight, dict):
-            return self.class_weight
-        known = self.classes_.tolist()
-        for label in self.class_weight:
-            if label not in known:
-                raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {known}")
-        return tuple(float(self.class_weight.get(label, 1.0)) for label in self.classes_)
-
-    def _configuration(
-        self, dimension: int, dtype: Literal["float32", "float64"], recipe: Recipe | None
-    ) -> ModelConfig:
-        weights: Any = self._class_weights()
-        goal = self.cost is not None or self.target is not None
-        require({"svm.cost": self.cost, "svm.target": self.target, LABELS: len(self.classes_)}, SPELLED)
-        # Machines that share a structure have pilots of their own, over all of their support vectors.
-        given = {"window_points": self.window_points, "half_life_points": self.half_life_points}
-        lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
-        unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(self.classes_) > 2 else {}
-        try:
-            learned = None if recipe is None else _with_a_label_of(recipe, self.classes_.tolist())
-            own = {"dimension": dimension} if learned is None else points_of(learned)
-            return ModelConfig(
-                points=PointsConfig(dtype=dtype, **{**self._labels(), **own}),
-                features=learned,
-                coreset=CoresetConfig(
-                    reducer=self.reducer,
-                    memory=self.memory,
-                    **lengths,
-                    structure=self.structure if self.memory == "all" else None,
-                    memory_points=self.memory_points,
-                    max_partitions=1,
-                    train_points=self.train_points,
-                    clip_sd=self.clip_sd,
-                    max_leverage=self.max_leverage,
-                    **unscreened,
-                    audit_points=min(AUDIT_POINTS, self.memory_points // 10)
-                    if goal or self.probability is not None
-                    else 0,
-                ),
-                svm=SvmConfig(
-                    landmarks=None,  # no message has to have room for it
-                    kernel=self.kernel,
-                    gamma=self.gamma,
-                    alpha=self.alpha,
-                    C=self.C,
-                    class_weight=weights or "none",
-                    multiclass=self.multiclass,
-                    standardize=self.standardize,
-                    probability=self.probability,
-                    cost=self.cost,
-                    target=self.target,
-                    tolerance=self.tol,
-                    tune=self.tune,
-                    tune_alphas=_numbers(self.alphas),
-                    tune_gammas=_numbers(self.gammas),
-                ),
-                seed=self.seed,
-            )
-        except ValidationError as error:
-            raise ValueError("; ".join(dict.fromkeys(self._said(one) for one in error.errors()))) from None
-
-    def _said(self, error: Any) -> str:
-        """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
-        place = [str(part) for part in error["loc"]]
-        name = PARAMETERS.get(place[0], place[0]) if place else ""
-        own = error["msg"].removeprefix("Value error, ").replace("labels of points.labels", "classes").removesuffix(".")
-        own = SECTION.sub("", own)
-        for option, parameter in PARAMETERS.items():
-            own = own.replace(option, parameter)
-        if error["type"] == "value_error" or name not in ALLOWED:
-            return f"{name}: {own}" if name else own
-        return f"{name} = {getattr(self, name)!r}: give {ALLOWED[name]}"
-
-    def _labels(self) -> dict[str, Any]:
-        """Return the labels, if messages can have them; else -1 and 1 stand for them, or of more their numbers."""
-        labels = tuple(self.classes_.tolist())
-        if all(isinstance(label, bool | int | str) for label in labels) and not label_fault(labels):
-            return {"labels": labels}
-        return {"labels": tuple(range(len(labels)))} if len(labels) > 2 else {}
 
     def _features(self, X: Any) -> NDArray[Any]:
         self._check_fitted()
@@ -744,42 +596,3 @@ def _is_other_way_round(recipe: Recipe, classes: NDArray[Any]) -> bool:
     """Tell whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
     label = recipe.label
     return label is not None and classes.tolist() == [label.positive[0], label.negative[0]]
-
-
-def _with_a_label_of(recipe: Recipe, classes: list[Any]) -> Recipe:
-    """Return a recipe without its label where the classes are others: nothing then stands for them in an event."""
-    label = recipe.label
-    if label is None or classes == [label.negative[0], label.positive[0]]:
-        return recipe
-    return msgspec.structs.replace(recipe, label=None)
-
-
-def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:
-    """Return candidates as the configuration takes them, which refuses what is not a number."""
-    return () if values is None else tuple(float(one) if isinstance(one, np.number) else one for one in values)
-
-
-def _check_sizes(features: NDArray[Any], weight: Float, rows: NDArray[np.intp], stored: str) -> None:
-    """Refuse numbers whose squares or products overflow, as a trainer does.
-
-    `rows` are their rows as given, `stored` is the type in which the stream keeps features.
-    """
-    wrong = (weight < SMALLEST_WEIGHT) | (weight > LARGEST_WEIGHT)
-    if wrong.any():
-        row = int(wrong.argmax())
-        raise ValueError(
-            f"sample_weight[{rows[row]}] is {weight[row]:g}; a weight must be 0 or from {SMALLEST_WEIGHT:g} to "
-            f"{LARGEST_WEIGHT:g}: scale the weights"
-        )
-    _check_features(features, rows, stored)
-
-
-def _check_features(features: NDArray[Any], rows: NDArray[np.intp], stored: str) -> None:
-    """Refuse features that the stored type does not hold, or whose squares overflow."""
-    far = np.abs(features) > LARGEST_FEATURE[stored]
-    if far.any():
-        row, column = (int(at) for at in np.unravel_index(int(far.argmax()), far.shape))
-        raise ValueError(
-            f"X[{rows[row]}, {column}] is {features[row, column]:g}; a feature must be at most "
-            f"{LARGEST_FEATURE[stored]:g} in magnitude, as this stream is kept as {stored}: scale the features"
-        )

@@ -19,12 +19,12 @@ from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.learning.training import Trained
 from streamsvm.learning.tuning import Score
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Fit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Threshold
+from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.points import Position
 
 Plain = dict[str, Any]
@@ -44,7 +44,7 @@ class Machines:
         Of all that was learned.
     scores : tuple of Score
         What C and gamma were chosen by; empty if they were not.
-    certified : Certified or None
+    certified : VersionBounds or None
         How far the one machine can be from the best over all rows; None where that is not known.
     """
 
@@ -52,7 +52,7 @@ class Machines:
     machines: tuple[Trained, ...]
     weight: float
     scores: tuple[Score, ...] = ()
-    certified: Certified | None = None
+    certified: VersionBounds | None = None
 
 
 def to_plain(config: ModelConfig, learned: LearnerState, made: Machines | None) -> Plain:
@@ -102,8 +102,12 @@ def _plain_made(made: Machines) -> Plain:
         "machines": {str(rank): _plain_trained(trained) for rank, trained in enumerate(made.machines)},
         "weight": made.weight,
         "scores": {str(rank): asdict(score) for rank, score in enumerate(made.scores)},
-        "certified": None if made.certified is None else msgspec.json.encode(made.certified),
+        "certified": _plain_bounds(made.certified),
     }
+
+
+def _plain_bounds(bounds: VersionBounds | None) -> Plain:
+    return {} if bounds is None else dict([bounds.header()])
 
 
 def _plain_trained(trained: Trained) -> Plain:
@@ -143,8 +147,7 @@ def _plain_machine(machine: Machine) -> Plain:
 def _made(plain: Plain) -> Machines:
     machines = tuple(_trained(trained) for trained in plain["machines"].values())
     scores = tuple(Score(**score) for score in plain["scores"].values())
-    saved = plain["certified"]
-    certified = None if saved is None else msgspec.json.decode(saved, type=Certified)
+    certified = read_bounds((name, content.encode()) for name, content in plain["certified"].items())
     return Machines(plain["training_set_sha256"], machines, plain["weight"], scores, certified)
 
 

@@ -116,8 +116,8 @@ class ArrowRows:
             x = self._columns.get("x")
             if x is None or not _is_vector(x.type) or x.type.list_size != self._dimension or x.null_count:
                 return None
-            entries = x.flatten()
-            return None if entries.null_count else entries.to_numpy().reshape(self._rows, self._dimension)
+            entries = x.values.slice(x.offset * self._dimension, self._rows * self._dimension)
+            return None if entries.null_count else _numbers(entries).reshape(self._rows, self._dimension)
         columns = [self._column(name) for name in self._features]
         if any(column is None or column.dtype.kind not in "fiu" for column in columns):
             return None
@@ -128,8 +128,7 @@ class ArrowRows:
         column = self._columns.get(name)
         if column is None or column.null_count or not _is_plain(column.type):
             return None
-        values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return values
+        return _numbers(column)
 
     def points(self) -> list[Point | InvalidPoint]:
         """Return the rows one by one, as JSON's would be."""
@@ -168,6 +167,20 @@ class ArrowRows:
                     "wrong_type", f"the column {name[:80]} has the unsupported type {one_line(column.type)}"
                 )
         return None
+
+
+def _numbers(values: pa.Array) -> NDArray[Any]:
+    """Return values, none of them null, as an array: a view of the record's bytes where they are numbers.
+
+    `to_numpy` would import pandas, and `flatten` the functions of pyarrow: a second at the first record of a topic.
+    """
+    kind, n = values.type, len(values)
+    if not n or not (pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+        found: NDArray[Any] = values.to_numpy(zero_copy_only=False)
+        return found
+    letter = "f" if pa.types.is_floating(kind) else "i" if pa.types.is_signed_integer(kind) else "u"
+    dtype = np.dtype(f"{letter}{kind.bit_width // 8}")
+    return np.frombuffer(values.buffers()[1], dtype, n, values.offset * dtype.itemsize)
 
 
 @dataclass(frozen=True, slots=True)

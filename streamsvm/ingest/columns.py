@@ -1,12 +1,14 @@
 """Consumed records as a codec sees them: one by one, or as the columns of a batch.
 
-Invariant: a run holds consecutive records of one partition, in the order of their offsets.
+Invariant: a run holds the records of a batch partition by partition, in ascending order, those of each partition in the
+order of their offsets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol, cast, overload
 
 import numpy as np
@@ -72,11 +74,12 @@ class RecordBatch(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Consecutive records of one partition, and their columns."""
+    """Records in the order of their partitions, and their columns."""
 
     records: Sequence[RawRecord]
     values: list[bytes | None]
     size: NDArray[np.int64]
+    partition: NDArray[np.int64]
     offset: NDArray[np.int64]
     time_ms: NDArray[np.int64]
     leader_epoch: NDArray[np.int64]
@@ -91,15 +94,16 @@ class Run:
 
     @staticmethod
     def of(records: Sequence[RawRecord]) -> Run:
-        """Gather the columns of records of one partition."""
-        places = [(r.offset, or_unknown(r.timestamp_ms), or_unknown(r.leader_epoch)) for r in records]
-        offset, time_ms, epoch = np.array(places, dtype=np.int64).T
+        """Gather the columns of records, at least one, that are in order."""
+        places = [(r.partition, r.offset, or_unknown(r.timestamp_ms), or_unknown(r.leader_epoch)) for r in records]
+        partition, offset, time_ms, epoch = np.array(places, dtype=np.int64).T
         plain = not any(record.headers for record in records)
         values = [record.value for record in records]
         return Run(
             records,
             values,
             size=np.array([len(value or b"") for value in values]),
+            partition=partition,
             offset=offset,
             time_ms=time_ms,
             leader_epoch=epoch,
@@ -115,6 +119,7 @@ class Run:
             self.records[part],
             self.values[part],
             size=self.size[part],
+            partition=self.partition[part],
             offset=self.offset[part],
             time_ms=self.time_ms[part],
             leader_epoch=self.leader_epoch[part],
@@ -122,37 +127,47 @@ class Run:
         )
 
 
-def by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, Run]]:
-    """Yield each partition, in ascending order, with its records."""
+def in_order(records: Sequence[RawRecord]) -> Run:
+    """Return records, at least one, in the order of their partitions; those of each must be in their log's order."""
     batch = _with_columns(records)
     if batch is None:
-        grouped: dict[int, list[RawRecord]] = {}
-        for record in records:
-            grouped.setdefault(record.partition, []).append(record)
-        for partition in sorted(grouped):
-            yield partition, Run.of(grouped[partition])
+        return Run.of(sorted(records, key=lambda record: record.partition))
+    values, partition = batch.values, batch.partitions
+    columns = batch.sizes, partition, batch.offsets, batch.times_ms, batch.leader_epochs
+    if (partition[1:] < partition[:-1]).any():
+        at = np.argsort(partition, kind="stable")
+        records, values = _Some(records, at), [values[index] for index in at.tolist()]
+        size, partition, offset, time_ms, epoch = (column[at] for column in columns)
+    else:
+        size, partition, offset, time_ms, epoch = columns
+    return Run(
+        records,
+        values,
+        size=size,
+        partition=partition,
+        offset=offset,
+        time_ms=time_ms,
+        leader_epoch=epoch,
+        plain=batch.plain,
+    )
+
+
+def stretches(partition: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Yield each partition of a column that is in order, with where its entries start and stop."""
+    if not len(partition):
         return
-    columns = batch.sizes, batch.offsets, batch.times_ms, batch.leader_epochs
-    partitions = batch.partitions
-    if len(partitions) and (partitions == partitions[0]).all():
-        yield int(partitions[0]), Run(records, batch.values, *columns, batch.plain)
+    borders = [0, *(np.flatnonzero(partition[1:] != partition[:-1]) + 1).tolist(), len(partition)]
+    for start, stop in pairwise(borders):
+        yield int(partition[start]), start, stop
+
+
+def by_partition(records: Sequence[RawRecord]) -> Iterator[tuple[int, Run]]:
+    """Yield each partition, in ascending order, with its records."""
+    if not len(records):
         return
-    for partition in np.unique(partitions).tolist():
-        at = np.flatnonzero(partitions == partition)
-        values = [batch.values[index] for index in at.tolist()]
-        size, offset, time_ms, epoch = (column[at] for column in columns)
-        yield (
-            partition,
-            Run(
-                _Some(records, at),
-                values,
-                size=size,
-                offset=offset,
-                time_ms=time_ms,
-                leader_epoch=epoch,
-                plain=batch.plain,
-            ),
-        )
+    run = in_order(records)
+    for partition, start, stop in stretches(run.partition):
+        yield partition, run.slice(start, stop)
 
 
 def _with_columns(records: Sequence[RawRecord]) -> RecordBatch | None:

@@ -14,9 +14,10 @@ registry, and a lack of memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import numpy as np
@@ -29,7 +30,7 @@ from streamsvm.ingest.arrow import ArrowRows, Columns
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, refuse_size, too_many_rows
-from streamsvm.ingest.columns import RawRecord, Run, by_partition
+from streamsvm.ingest.columns import RawRecord, Run, in_order, stretches
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
 from streamsvm.ingest.decoding import DELETE, NO_ABSENCES, Absences, Field, RecordDecoder, decoding_of
 from streamsvm.ingest.framed import hinted, schema_header, schema_headers
@@ -256,23 +257,24 @@ class PointDecoder:
         self._avro.ask_again()
         if self._other is not None:
             self._other.ask_again()
-        decoded = Decoded([], [], [])
-        for partition, run in by_partition(records):
-            builder = RowsBuilder(partition, self._config, keeps_ids=not self._labeled)
-            if run.plain and self._config.format in ("auto", "json"):
-                self._decode_run("json", run, builder)
-            else:
-                start = 0
-                run = replace(run, records=list(run.records))  # each made once, however often its headers are looked at
-                for format_, same in groupby(run.records, key=self._format_of):
-                    stop = start + sum(1 for _ in same)
-                    self._decode_run(format_, run.slice(start, stop), builder)
-                    start = stop
-            decoded.rows.append(builder.rows())
-            decoded.rejected.extend(builder.rejected)
-            decoded.ids.extend(builder.ids if not self._labeled else ())
+        builder = RowsBuilder(self._config, keeps_ids=not self._labeled)
+        if len(records):
+            self._decode_all(in_order(records), builder)
+        decoded = Decoded(builder.rows(), builder.rejected, builder.ids if not self._labeled else [])
         unread, absences, passed_over = self._take_counts()
         return replace(decoded, unread=unread, absences=absences, passed_over=passed_over)
+
+    def _decode_all(self, run: Run, builder: RowsBuilder) -> None:
+        """Decode the records of all partitions at once, as far as they are of one format."""
+        if run.plain and self._config.format in ("auto", "json"):
+            self._decode_run("json", run, builder)
+            return
+        start = 0
+        run = replace(run, records=list(run.records))  # each made once, however often its headers are looked at
+        for format_, same in groupby(run.records, key=self._format_of):
+            stop = start + sum(1 for _ in same)
+            self._decode_run(format_, run.slice(start, stop), builder)
+            start = stop
 
     def _take_counts(self) -> tuple[Unread, Absences, Mapping[str, int]]:
         if self._other is None:
@@ -312,16 +314,19 @@ class PointDecoder:
         return format_of(record.headers)
 
     def _decode_run(self, format_: str, run: Run, builder: RowsBuilder) -> None:
-        """Decode consecutive records of one format; if the first is an array, all are treated as arrays."""
+        """Decode consecutive records of one format."""
         if self._other is not None:
             self._other.decode(format_, run, builder)
-            return
-        singles = format_ == "json" and not json_rows.is_array(run.values[0])
-        if singles and (self._scanned(run, builder) or self._singles(run, builder)):
-            return
-        if format_ == "avro":
+        elif format_ == "avro":
             self._scanned_avro(run, builder)
-            return
+        elif format_ == "json":
+            for arrays, part in _alike(run):
+                if arrays or not (self._scanned(part, builder) or self._singles(part, builder)):
+                    self._one_by_one(format_, part, builder)
+        else:
+            self._one_by_one(format_, run, builder)
+
+    def _one_by_one(self, format_: str, run: Run, builder: RowsBuilder) -> None:
         for index in range(len(run)):
             self._one(format_, run, index, builder)
 
@@ -528,6 +533,14 @@ class PointDecoder:
         if not SMALLEST_WEIGHT <= point.w <= LARGEST_WEIGHT:
             raise InvalidPoint("invalid_weight", f"w is {point.w!r}")
         return self._codes.of(point.y) if self._labeled else 1
+
+
+def _alike(run: Run) -> Iterator[tuple[bool, Run]]:
+    """Yield parts of a run of JSON records, and whether to treat them as arrays: as the first one of a partition is."""
+    starts = [(json_rows.is_array(run.values[start]), start, stop) for _, start, stop in stretches(run.partition)]
+    for arrays, same in groupby(starts, key=itemgetter(0)):
+        parts = list(same)
+        yield arrays, run.slice(parts[0][1], parts[-1][2])
 
 
 def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:

@@ -26,7 +26,7 @@ from streamsvm.ingest.decoder import RejectedRecord, Rejection
 from streamsvm.ingest.json_rows import values_of
 from streamsvm.ingest.label_codes import LabelCodes
 from streamsvm.ingest.row import encodable, excerpt
-from streamsvm.joining.joiner import sign_of
+from streamsvm.joining.rows import sign_of
 from streamsvm.points import label_codes
 
 WATERMARK_HEADER: Final = "streamsvm-watermark"
@@ -64,7 +64,7 @@ class DecodedLabels:
         Whether it is its record's last.
     keys : list of n bytes
     sign : ndarray of shape (n,), int8
-        As of `streamsvm.joining.joiner.sign_of`; 0 where there is no label.
+        As of `streamsvm.joining.rows.sign_of`; 0 where there is no label.
     """
 
     partition: int

@@ -1,4 +1,7 @@
-"""Rows of one partition as they are decoded: blocks in which all is well, and rows one by one between them."""
+"""Rows as they are decoded: blocks in which all is well, and rows one by one between them.
+
+Invariant: rows are added in the order of their partitions, those of each in the order of its log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
-from streamsvm.ingest.columns import RawRecord, Run, or_unknown
+from streamsvm.ingest.columns import RawRecord, Run, or_unknown, stretches
 from streamsvm.ingest.row import Point
 from streamsvm.points import Points, Rows
 
@@ -40,11 +43,17 @@ class RejectedRecord:
 
 
 class RowsBuilder:
-    """Collects the rows of one partition: blocks in which all is well, and rows one by one between them."""
+    """Collects rows, of any partitions: blocks in which all is well, and rows one by one between them.
 
-    def __init__(self, partition: int, config: PointsConfig, *, keeps_ids: bool) -> None:
-        self._partition, self._config, self._keeps_ids = partition, config, keeps_ids
-        self._blocks: list[Rows] = []
+    Parameters
+    ----------
+    config : PointsConfig
+    keeps_ids : bool
+    """
+
+    def __init__(self, config: PointsConfig, *, keeps_ids: bool) -> None:
+        self._config, self._keeps_ids = config, keeps_ids
+        self._blocks: dict[int, list[Rows]] = {}
         self.ids: list[str | int | None] = []
         self.rejected: list[RejectedRecord] = []
         self._begin()
@@ -55,7 +64,7 @@ class RowsBuilder:
         self._weight: list[float] = []
         self._accepted: list[bool] = []
         self._passed: list[bool] = []
-        self._at: list[tuple[int, int, bool, int, int]] = []
+        self._at: list[tuple[int, int, int, bool, int, int]] = []
 
     def add(
         self,
@@ -86,15 +95,17 @@ class RowsBuilder:
         """
         self._end_block()
         n, several = len(points), rows is not None
-        offset, time_ms, epoch = run.offset, run.time_ms, run.leader_epoch
+        partition, offset, time_ms, epoch = run.partition, run.offset, run.time_ms, run.leader_epoch
         if several:
             offset, time_ms, epoch = (np.full(n, place[0]) for place in (offset, time_ms, epoch))
+            partition = partition[:1]
         last = np.ones(n, dtype=np.bool_)
         last[: n - 1] = not several
         row = np.arange(n) if several else np.zeros(n, dtype=np.int64)
-        self._blocks.append(
+        self._split(
+            partition,
             Rows(
-                partition=self._partition,
+                partition=int(partition[0]),
                 offset=offset,
                 row=row,
                 last=last,
@@ -103,7 +114,7 @@ class RowsBuilder:
                 points=points,
                 leader_epoch=epoch,
                 passed_over=passed_over,
-            )
+            ),
         )
         if self._keeps_ids:
             self.ids.extend([None] * n if ids is None else ids)
@@ -117,9 +128,10 @@ class RowsBuilder:
         n = len(points)
         last = np.zeros(n, dtype=np.bool_)
         last[end - 1] = True
-        self._blocks.append(
+        self._split(
+            run.partition if run.partition[0] == run.partition[-1] else np.repeat(run.partition, counts),
             Rows(
-                partition=self._partition,
+                partition=int(run.partition[0]),
                 offset=np.repeat(run.offset, counts),
                 row=np.arange(n) - np.repeat(end - counts, counts),
                 last=last,
@@ -127,7 +139,7 @@ class RowsBuilder:
                 accepted=np.ones(n, dtype=np.bool_),
                 points=points,
                 leader_epoch=np.repeat(run.leader_epoch, counts),
-            )
+            ),
         )
         if self._keeps_ids:
             self.ids.extend([None] * n if ids is None else ids)
@@ -153,12 +165,13 @@ class RowsBuilder:
         self._weight.append(weight)
         self._accepted.append(accepted)
         self._passed.append(False)
-        self._at.append((record.offset, row, False, or_unknown(record.timestamp_ms), or_unknown(record.leader_epoch)))
+        time_ms, epoch = or_unknown(record.timestamp_ms), or_unknown(record.leader_epoch)
+        self._at.append((record.partition, record.offset, row, False, time_ms, epoch))
 
     def end_record(self) -> None:
         """Say that the row added last was its record's last."""
-        offset, row, _, time_ms, epoch = self._at[-1]
-        self._at[-1] = (offset, row, True, time_ms, epoch)
+        partition, offset, row, _, time_ms, epoch = self._at[-1]
+        self._at[-1] = (partition, offset, row, True, time_ms, epoch)
 
     def _end_block(self) -> None:
         if not self._at:
@@ -167,11 +180,12 @@ class RowsBuilder:
         X = np.zeros((len(accepted), self._config.dimension), self._config.numpy_dtype)  # takes no memory where unused
         if self._x:
             X[accepted] = np.array(self._x, dtype=np.float64)
-        offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
+        partition, offset, row, last, time_ms, epoch = np.array(self._at, dtype=np.int64).T
         points = Points(X, np.array(self._sign, dtype=np.int8), np.array(self._weight, np.float64))
-        self._blocks.append(
+        self._split(
+            partition,
             Rows(
-                partition=self._partition,
+                partition=int(partition[0]),
                 offset=offset,
                 row=row,
                 last=last.astype(np.bool_),
@@ -180,17 +194,30 @@ class RowsBuilder:
                 points=points,
                 leader_epoch=epoch,
                 passed_over=np.array(self._passed) if any(self._passed) else None,
-            )
+            ),
         )
         self._begin()
 
-    def rows(self) -> Rows:
-        """Return all rows; their arrays are their own, where those of a block may be the record's bytes."""
+    def _split(self, partition: NDArray[np.int64], rows: Rows) -> None:
+        """Keep a block, of these partitions: the only place where rows are told apart by them."""
+        if partition[0] == partition[-1]:
+            self._blocks.setdefault(rows.partition, []).append(rows)
+            return
+        for own, start, stop in stretches(partition):
+            part = replace(rows.slice(start, stop), partition=own)
+            self._blocks.setdefault(own, []).append(part)
+
+    def rows(self) -> list[Rows]:
+        """Return the rows of each partition, in arrays of their own; those of a block may be the record's bytes."""
         self._end_block()
-        if len(self._blocks) > 1:
-            return Rows.union(self._blocks)
-        (block,) = self._blocks
-        points = block.points
-        if points.X.flags.writeable:
-            return block
-        return replace(block, points=Points(points.X.copy(), points.y, points.weight))
+        return [_whole(blocks) for blocks in self._blocks.values()]
+
+
+def _whole(blocks: list[Rows]) -> Rows:
+    if len(blocks) > 1:
+        return Rows.union(blocks)
+    (block,) = blocks
+    points = block.points
+    if points.X.flags.writeable:
+        return block
+    return replace(block, points=Points(points.X.copy(), points.y, points.weight))

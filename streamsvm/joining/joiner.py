@@ -38,10 +38,7 @@ meets a stranger's row with probability n / 2^64.
 from __future__ import annotations
 
 import sys
-from collections import deque
-from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +46,10 @@ from numpy.typing import NDArray
 from streamsvm.errors import ConfigurationError
 from streamsvm.joining import kernels, log_time
 from streamsvm.joining.log_time import Ahead
+from streamsvm.joining.read_log import ReadLog, part_of
+from streamsvm.joining.rows import FeatureRows, JoinRules, JoinState, LabelRows, Letter
 from streamsvm.points import Points, Position, Rows
 
-Absent = Literal["negative", "drop", "dead_letter"]
 ABSENT: Final[dict[str, int]] = {
     "drop": kernels.DROP,
     "negative": kernels.NEGATIVE,
@@ -64,230 +62,12 @@ KINDS: Final[dict[int, str]] = {
     kernels.UNMATCHED_LABEL: "unmatched_label",
 }
 """The reasons of dead letters that a join makes; the first two are of features, the others of labels."""
-COUNTED: Final = (
-    "joined",
-    "absent",
-    "joined_early",
-    "doubled_row",
-    "doubled_label",
-    "changed_label",
-    "unmatched_label",
-)
-"""Names of the outcomes that are counted, in the order of the kernels' numbers."""
 PORTION: Final = 8_192
 """Most points, and most letters, of one call of `join`; changes nothing but when they come."""
 _SAVED: Final = (kernels.MERGED_OFFSET, kernels.JOINED_SINCE, kernels.MERGED_EPOCH, kernels.LABELS_OFFSET)
 """Scalars of the kernels' state that a checkpoint holds; the others follow from the rings."""
 SMALLEST: Final = 1_024
 """First capacity of the rings."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinRules:
-    """The options of the rule.
-
-    Attributes
-    ----------
-    horizon_ms : int
-        How long a row waits for its label.
-    early_ms : int
-        How long a label waits for its row.
-    absent : str
-        What becomes of a row without a label.
-    most_rows : int
-        Most rows within the horizon, in one partition.
-    """
-
-    horizon_ms: int
-    early_ms: int
-    absent: Absent
-    most_rows: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeatureRows:
-    """Rows of the features log, in its order; arrays of shape (n,), X of shape (n, d).
-
-    `ok` is False for a row that only tells the time: it was rejected, or is a watermark.
-    """
-
-    offset: NDArray[np.int64]
-    row: NDArray[np.int64]
-    last: NDArray[np.bool_]
-    time_ms: NDArray[np.int64]
-    key: NDArray[np.uint64]
-    ok: NDArray[np.bool_]
-    X: NDArray[np.floating]
-    weight: NDArray[np.float64]
-    leader_epoch: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LabelRows:
-    """Rows of the labels log, in its order; arrays of shape (n,). A sign (`sign_of`) of 0 only tells the time."""
-
-    offset: NDArray[np.int64]
-    row: NDArray[np.int64]
-    last: NDArray[np.bool_]
-    time_ms: NDArray[np.int64]
-    key: NDArray[np.uint64]
-    sign: NDArray[np.int8]
-    leader_epoch: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.offset)
-
-
-_Chunk = TypeVar("_Chunk", bound=FeatureRows | LabelRows)
-
-
-@dataclass(frozen=True, slots=True)
-class Letter:
-    """A row of one log that a join refused: why (of `KINDS`), and where it stands."""
-
-    reason: str
-    offset: int
-    row: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogState:
-    """How far one log is merged: the next row, the time, and the epoch of the newest record merged (-1: none)."""
-
-    next: Position
-    time_ms: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinState:
-    """Everything that a joiner is, for a checkpoint; a pure function of the two logs up to where they are merged.
-
-    Attributes
-    ----------
-    features, labels : LogState
-    scalars : tuple of int
-        Newest features record merged (-1: none), points joined since, its leader epoch, offset after the newest labels
-        record merged.
-    counts : tuple of int
-        How many of each of `COUNTED` there were.
-    row_key, row_time, row_offset, row_row, row_sign : ndarray of shape (n,)
-        Rows within their horizon, the oldest first.
-    row_points : Points
-        Features and weights of those; labels without meaning.
-    early_key, early_time, early_offset, early_row, early_sign : ndarray of shape (m,)
-        Labels that wait for their rows, the oldest first.
-    """
-
-    features: LogState
-    labels: LogState
-    scalars: tuple[int, int, int, int]
-    counts: tuple[int, ...]
-    row_key: NDArray[np.uint64]
-    row_time: NDArray[np.int64]
-    row_offset: NDArray[np.int64]
-    row_row: NDArray[np.int32]
-    row_sign: NDArray[np.int8]
-    row_points: Points
-    early_key: NDArray[np.uint64]
-    early_time: NDArray[np.int64]
-    early_offset: NDArray[np.int64]
-    early_row: NDArray[np.int32]
-    early_sign: NDArray[np.int8]
-
-
-def sign_of(code: int, classes: int) -> int:
-    """Return what a join has for a label: never 0, which stands for none. Of two labels it is the code itself."""
-    return code if classes == 2 else -1 - code
-
-
-def codes_of(signs: NDArray[np.int8], classes: int) -> NDArray[np.int8]:
-    """Return the codes of joined labels, as points have them."""
-    return signs if classes == 2 else (-1 - signs).astype(np.int8)
-
-
-def hashed(keys: list[bytes]) -> NDArray[np.uint64]:
-    """Return 64 bits of BLAKE2b of each key."""
-    return np.frombuffer(b"".join([blake2b(key, digest_size=8).digest() for key in keys]), dtype="<u8").astype(
-        np.uint64
-    )
-
-
-@dataclass(slots=True)
-class _Log:
-    """What was read of one log and is not merged yet: rows of a known time, and behind them those without."""
-
-    next: Position
-    time_ms: int = -1
-    leader_epoch: int = -1
-    read_ms: int = -1
-    chunks: deque[FeatureRows | LabelRows] = field(default_factory=deque)
-    times: deque[NDArray[np.int64]] = field(default_factory=deque)
-    at: int = 0
-    open: deque[FeatureRows | LabelRows] = field(default_factory=deque)
-    ahead: int = 0
-    newest_ahead: Ahead | None = None
-
-    @property
-    def waiting(self) -> int:
-        return sum(map(len, self.chunks)) - self.at
-
-    def add(self, chunk: FeatureRows | LabelRows) -> None:
-        if not len(chunk):
-            return
-        self.open.append(chunk)
-        if len(self.open) == 1:
-            stamps, last = chunk.time_ms, chunk.last
-        else:
-            stamps = np.concatenate([one.time_ms for one in self.open])
-            last = np.concatenate([one.last for one in self.open])
-        times, ahead, newest = log_time.decided(stamps, last, self.read_ms)
-        if ahead:
-            self.ahead += ahead
-            offset = self._open_offset(newest)
-            self.newest_ahead = Ahead(offset, int(stamps[newest]), int(times[newest]))
-        if len(times):
-            self.read_ms = int(times[-1])
-        self._note(times)
-
-    def _open_offset(self, row: int) -> int:
-        """Return the offset of one of the rows that had no time."""
-        for chunk in self.open:
-            if row < len(chunk):
-                break
-            row -= len(chunk)
-        return int(chunk.offset[row])
-
-    def _note(self, times: NDArray[np.int64]) -> None:
-        """Let the first of the rows that had no time be merged, under these times."""
-        while len(times):
-            chunk = self.open.popleft()
-            if len(chunk) > len(times):
-                self.open.appendleft(_part(chunk, slice(len(times), None)))
-                chunk = _part(chunk, slice(0, len(times)))
-            self.chunks.append(chunk)
-            self.times.append(times[: len(chunk)])
-            times = times[len(chunk) :]
-
-    def advance(self, at: int) -> None:
-        """Note that the chunk at hand is merged up to a row."""
-        if at == self.at:
-            return
-        chunk, last = self.chunks[0], at - 1
-        offset = int(chunk.offset[last])
-        self.next = Position(offset + 1) if chunk.last[last] else Position(offset, int(chunk.row[last]) + 1)
-        self.time_ms, self.leader_epoch = int(self.times[0][last]), int(chunk.leader_epoch[last])
-        self.at = at
-        if at == len(chunk):
-            self.chunks.popleft()
-            self.times.popleft()
-            self.at = 0
-
-    def state(self) -> LogState:
-        return LogState(next=self.next, time_ms=self.time_ms, leader_epoch=self.leader_epoch)
 
 
 class Joiner:
@@ -316,7 +96,7 @@ class Joiner:
         self.partition = partition
         self.counts = np.zeros(kernels.OUTCOMES, np.int64)
         self._rules, self._dimension, self._dtype = rules, dimension, dtype
-        self._features, self._labels = _Log(features), _Log(labels)
+        self._features, self._labels = ReadLog(features), ReadLog(labels)
         self._state = np.zeros(kernels.STATE, np.int64)
         self._state[kernels.MERGED_OFFSET] = -1
         self._state[kernels.MERGED_EPOCH] = -1
@@ -370,13 +150,13 @@ class Joiner:
 
     def add_features(self, chunk: FeatureRows) -> None:
         """Let rows wait that follow those before; rows that are merged already are left out."""
-        new = _from(chunk.offset, chunk.row, self._features)
-        self._features.add(_part(chunk, slice(new, None)) if new else chunk)
+        new = self._features.merged_of(chunk)
+        self._features.add(part_of(chunk, slice(new, None)) if new else chunk)
 
     def add_labels(self, chunk: LabelRows) -> None:
         """Let labels wait; as `add_features`."""
-        new = _from(chunk.offset, chunk.row, self._labels)
-        self._labels.add(_part(chunk, slice(new, None)) if new else chunk)
+        new = self._labels.merged_of(chunk)
+        self._labels.add(part_of(chunk, slice(new, None)) if new else chunk)
 
     # ------------------------------------------------------------------ joining
 
@@ -449,8 +229,8 @@ class Joiner:
             If more rows are within the horizon than the rules allow.
         """
         while True:
-            features, f_times, f_at = _at_hand(self._features, self._no_features())
-            labels, l_times, l_at = _at_hand(self._labels, _no_labels())
+            features, f_times, f_at = self._features.at_hand(self._no_features())
+            labels, l_times, l_at = self._labels.at_hand(_no_labels())
             assert isinstance(features, FeatureRows)
             assert isinstance(labels, LabelRows)
             state = self._state
@@ -667,23 +447,6 @@ def _no_labels() -> LabelRows:
         sign=np.empty(0, np.int8),
         leader_epoch=none,
     )
-
-
-def _at_hand(log: _Log, nothing: FeatureRows | LabelRows) -> tuple[FeatureRows | LabelRows, NDArray[np.int64], int]:
-    return (log.chunks[0], log.times[0], log.at) if log.chunks else (nothing, nothing.offset, 0)
-
-
-def _part(chunk: _Chunk, rows: slice) -> _Chunk:
-    return type(chunk)(**{name: getattr(chunk, name)[rows] for name in type(chunk).__dataclass_fields__})
-
-
-def _from(offset: NDArray[np.int64], row: NDArray[np.int64], log: _Log) -> int:
-    """Return how many rows at the beginning are merged already."""
-    if log.chunks or log.open or not len(offset) or (int(offset[0]), int(row[0])) >= log.next:
-        return 0
-    first = int(np.searchsorted(offset, log.next.offset, side="left"))
-    after = int(np.searchsorted(offset, log.next.offset, side="right"))
-    return first + int(np.searchsorted(row[first:after], log.next.row, side="left"))
 
 
 def warm_up(dtype: np.dtype[np.floating]) -> None:

@@ -35,8 +35,9 @@ GATHERED_BYTES = 4 * 2**20
 """About how much is gathered at most: records of many rows are large, and a number of them that suits small ones would
 take long to come, and much memory."""
 
-EXPECTED_RECORD_BYTES = 1024
-"""How large a record is taken to be before the first came."""
+EXPECTED_RECORD_BYTES = 256 * 1024
+"""How large a record is taken to be before the first came: where it is smaller, only the first batch is a small one;
+where it is larger, the first batch takes so many times `GATHERED_BYTES`."""
 
 SHORTEST_WAIT_S = 0.001
 """The client counts whole milliseconds: a shorter wait would not wait at all, and turn this loop into a spin."""

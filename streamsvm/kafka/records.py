@@ -133,7 +133,9 @@ class Batch(Sequence[Record]):
         """Return the offset after the last record of each partition."""
         if self._of_one_partition:
             return {int(self.partitions[0]): int(self.offsets[-1]) + 1}
-        return dict(zip(self.partitions.tolist(), (self.offsets + 1).tolist(), strict=True))
+        partitions, last = np.unique(self.partitions[::-1], return_index=True)
+        ends = self.offsets[::-1][last] + 1
+        return dict(zip(partitions.tolist(), ends.tolist(), strict=True))
 
     def counts(self) -> dict[int, int]:
         """Return how many records there are of each partition."""

@@ -35,12 +35,12 @@ from streamsvm.learning.training import (
 )
 from streamsvm.learning.tuning import Score, Tuning, is_due, tune
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.certified import Certified
 from streamsvm.model.classes import AnyModel
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.fit import Audit, Fit, MachineFit, audit_of_machines, fit_of_machines
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.version import Lineage, Version, partition_cuts
+from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points, Positions
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
@@ -72,7 +72,7 @@ class Made:
         Wall time of everything but the tuning. No part of any hash.
     tuning_seconds : float or None
         Wall time of the tuning; None unless it was made at this cut.
-    certified : Certified or None
+    certified : VersionBounds or None
         Bounds of the optimum and of the model's objective over all rows; None where no totals are kept.
     """
 
@@ -86,7 +86,7 @@ class Made:
     scores: tuple[Score, ...] = ()
     seconds: float = 0.0
     tuning_seconds: float | None = None
-    certified: Certified | None = None
+    certified: VersionBounds | None = None
 
     @property
     def trained(self) -> Trained:
@@ -212,7 +212,7 @@ def make(
     )
 
 
-def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> Certified | None:
+def _certified(cut: Cut, trained: Trained, audit: Audit | None, svm: SvmConfig) -> VersionBounds | None:
     """Return the bounds of a linear machine of two classes; None where no account of all rows is kept."""
     machine, keeper = trained.model.machine, accounting()
     if cut.ledger is None or keeper is None or not isinstance(machine, LinearMachine):

@@ -25,10 +25,10 @@ from streamsvm.learning.pilots import pilot_for, pilots_of
 from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.described import MOST_LABELS
 from streamsvm.model.machine import Model
-from streamsvm.plugs import Table
 from streamsvm.points import Points
+from streamsvm.sockets import Choices
 
-REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[Pilot]]]] = Table(
+REDUCERS: Final[Choices[Callable[[CoresetConfig], Reducer[Pilot]]]] = Choices(
     "coreset.reducer",
     {
         "uniform": lambda config: UniformReducer(),  # noqa: ARG005
@@ -36,7 +36,7 @@ REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[Pilot]]]] = Table(
     },
 )
 """What makes every reducer, by the name it has in the configuration."""
-SHARED_REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[SharedPilot]]]] = Table(
+SHARED_REDUCERS: Final[Choices[Callable[[CoresetConfig], Reducer[SharedPilot]]]] = Choices(
     "coreset.reducer of several labels",
     {
         "uniform": lambda config: UniformReducer(),  # noqa: ARG005

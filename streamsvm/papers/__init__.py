@@ -9,7 +9,7 @@ module               what it has                                 chosen by
 `counter`            Alg. 2: buckets as digits of a counter      `coreset.structure = counter`
 ==================== =========================================== ================================================
 
-The trunk knows none of these modules: `plug` lists them by name (`streamsvm.plugs`), and this folder may be deleted.
+The trunk knows none of these modules: `plug` lists them by name (`streamsvm.sockets`), and this folder may be deleted.
 
 Sources: Tukan, Baykal, Feldman and Rus, *On Coresets for Support Vector Machines* (2020); Liuzzi, Lucidi, Manno and
 Rinaldi, *A space transformation decomposition technique* (2015). Each module lists where it differs.

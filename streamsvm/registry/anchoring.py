@@ -303,7 +303,7 @@ class Finder:
         self._topic = models_topic
         self._timeout_s = timeout_s
 
-    def find(self, which: int | str) -> Record:
+    def find(self, which: int | str, names: Aliases | None = None) -> Record:
         """Return the record of a version.
 
         Blocks for O(log n) reads of single records; where the chain's offsets end, for as many as it takes to find it.
@@ -312,6 +312,8 @@ class Finder:
         ----------
         which : int or str
             A number, which must be anchored; or a SHA-256, or its beginning: see `reference`.
+        names : Aliases, optional
+            What the aliases topic says; read by default.
 
         Raises
         ------
@@ -324,13 +326,17 @@ class Finder:
             If no broker answers, or a transaction stays open.
         """
         named = reference(which)
-        names = read_aliases(self._cluster, self._name, f"{self._topic}.aliases", self._timeout_s)
-        for fault in names.faults:
-            logger.warning("passed over: %s", fault)
+        names = self._names() if names is None else names
         if isinstance(named, int):
             self._require(named, names)
         with closing(self._cluster.reader()) as reader:
             return self._hashed(named, reader) if isinstance(named, str) else self._numbered(named, reader, names)
+
+    def _names(self) -> Aliases:
+        names = read_aliases(self._cluster, self._name, f"{self._topic}.aliases", self._timeout_s)
+        for fault in names.faults:
+            logger.warning("passed over: %s", fault)
+        return names
 
     def _require(self, number: int, names: Aliases) -> None:
         if not names.newest:

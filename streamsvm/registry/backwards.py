@@ -14,11 +14,11 @@ GROWTH: Final = 8
 
 
 def spans(
-    cluster: Cluster, topic: str, timeout_s: float, first: int | None = None
+    cluster: Cluster, topic: str, timeout_s: float, first: int | None = None, end: int | None = None
 ) -> Iterator[tuple[Iterator[Record], bool]]:
     """Yield the records of each span, and whether it is the last: whether it reaches the partition's beginning.
 
-    The first span goes to the partition's end, the others to where the one before begins; each offset is read once.
+    The first span goes to `end`, the others to where the one before begins; each offset is read once.
     Exhaust the records of a span before asking for the next; an empty partition is one empty span.
 
     Parameters
@@ -29,14 +29,16 @@ def spans(
         Seconds to wait without progress.
     first : int, optional
         Offsets of the first span, `FIRST_SPAN` by default.
+    end : int, optional
+        The offset before which is read; the partition's end by default.
 
     Raises
     ------
     TopicMissing, TransientError
         As for `Cluster.read_to_end`.
     """
-    low, upper = cluster.log_range(topic, PARTITION)
-    span, end = FIRST_SPAN if first is None else first, None
+    low, high = cluster.log_range(topic, PARTITION)
+    span, upper = FIRST_SPAN if first is None else first, high if end is None else max(low, end)
     while True:
         start = max(low, upper - span)
         yield _between(cluster, topic, start, end, timeout_s), start == low

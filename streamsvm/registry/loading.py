@@ -16,11 +16,9 @@ from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError, InvalidMessage, TransientError
 from streamsvm.kafka import Cluster, Connection, Option, Record
-from streamsvm.model import certified as certificate_header
 from streamsvm.model import deciles_header as deciles
 from streamsvm.model import message as model_codec
 from streamsvm.model import skill_header
-from streamsvm.model.certified import Certified
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.deciles import Deciles
 from streamsvm.model.described import Label, points_fault
@@ -32,6 +30,7 @@ from streamsvm.model.reasons import Explainer, Reasons
 from streamsvm.model.recipes import Compiled, compiled
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version, version_key, version_number
+from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry.aliases import AliasTable, models_there
 from streamsvm.registry.anchoring import Finder
 from streamsvm.registry.signing import TrustedKeys
@@ -111,7 +110,7 @@ class Loaded:
         Deciles of its scores on its audit sample, from a header that no hash covers; None without this header.
     skill : Skill or None
         Whether it knew something when it was published, from a header that no hash covers; None without this header.
-    certified : Certified or None
+    certified : VersionBounds or None
         How far it can be from the best possible model over all rows, from a header that no hash covers and that
         `streamsvm verify` makes again; None without this header.
     recipe : Compiled or None
@@ -125,7 +124,7 @@ class Loaded:
     published_at: float | None = None
     audit_scores: Deciles | None = None
     skill: AnySkill | None = None
-    certified: Certified | None = None
+    certified: VersionBounds | None = None
     recipe: Compiled | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -457,7 +456,7 @@ def loaded_from(record: Record, version: Version, now: float | None = None) -> L
         published_at=_published_at(record),
         audit_scores=scores,
         skill=skill_header.decode(record.headers),
-        certified=certificate_header.decode(record.headers),
+        certified=read_bounds(record.headers),
     )
 
 

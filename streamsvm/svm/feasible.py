@@ -15,6 +15,10 @@ MOST_MULTIPLES: Final = 2**50
 each stays exact in float64."""
 
 
+HALF: Final = 26
+"""Bits of the lower half of a multiple."""
+
+
 def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
     """Return multipliers none of which is greater than before, and whose sums over both labels are exactly equal.
 
@@ -30,16 +34,29 @@ def balanced(y: NDArray[np.int8], alpha: Float) -> Float:
     unit = _unit(greatest)
     multiples = np.floor(alpha / unit).astype(np.int64)
     positive = y > 0
-    sums = [sum(multiples[side].tolist()) for side in (positive, ~positive)]
+    sums = [_exact_sum(multiples[side]) for side in (positive, ~positive)]
     excess = abs(sums[0] - sums[1])
     heavier = np.flatnonzero(positive if sums[0] > sums[1] else ~positive)
-    for at in heavier[np.argsort(-multiples[heavier], kind="stable")]:
+    greatest_first = heavier[:0]
+    if excess:
+        first = int(np.argmax(multiples[heavier]))
+        greatest_first = heavier[first : first + 1]
+        # Most often the greatest one has room for everything: then the others need no order.
+        if int(multiples[heavier[first]]) < excess:
+            greatest_first = heavier[np.argsort(-multiples[heavier], kind="stable")]
+    for at in greatest_first:
         taken = min(excess, int(multiples[at]))
         multiples[at] -= taken
         excess -= taken
         if not excess:
             break
     return np.asarray(multiples * unit, dtype=np.float64)
+
+
+def _exact_sum(multiples: NDArray[np.int64]) -> int:
+    """Return the sum of numbers below 2^52, which may be beyond 2^63, in two halves that are not."""
+    high = multiples >> HALF
+    return (int(high.sum()) << HALF) + int((multiples - (high << HALF)).sum())
 
 
 def _unit(greatest: float) -> float:

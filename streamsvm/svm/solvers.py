@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from streamsvm.plugs import Table
+from streamsvm.sockets import Choices
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
 from streamsvm.svm.block.workers import ALONE, Workers
 from streamsvm.svm.objective import optimality_of
@@ -76,5 +76,5 @@ class StdaSolver(CheckedSolver):
         )
 
 
-SOLVERS: Final[Table[Callable[[], Solver]]] = Table("svm.solver", {"stda": StdaSolver})
+SOLVERS: Final[Choices[Callable[[], Solver]]] = Choices("svm.solver", {"stda": StdaSolver})
 """What makes each solver, by its name in the configuration."""

@@ -12,11 +12,12 @@ from typing import Protocol
 import msgspec
 from pydantic import ValidationError
 
-from streamsvm.certificate.certifying import Certifier
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.structure import Learned
 from streamsvm.errors import StateError
 from streamsvm.learning import naming
+from streamsvm.learning.certifying import Certifier
+from streamsvm.learning.certifying import certifier as certifier_for
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import CutFact, Made, Origin, make, version_of
 from streamsvm.learning.tuning import Tuning, tune
@@ -286,7 +287,7 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
     partitions = [part.partition for part in version.lineage.cut]
     if made is not None:
         model, fit = made.trained.model, made.trained.fit
-    return Certifier(model, fit, partitions, config.points.numpy_dtype, keep, as_learned=made is not None)
+    return certifier_for(model, fit, partitions, config.points.numpy_dtype, keep, as_learned=made is not None)
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:

@@ -32,20 +32,20 @@ from typing import Any, Final
 import numpy as np
 from sklearn.linear_model import SGDClassifier
 
-from streamsvm.certificate.certifying import Certifier
+from streamsvm.branches.bounds.certificate.certifying import Certifier
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
-from streamsvm.model.certified import percent
 from streamsvm.model.fit import Fit
+from streamsvm.model.gap import percent
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points, Position
 from tests.benchmarks import coreset
 from tests.benchmarks.coreset import ORDERS, Case
 from tests.benchmarks.paper_a import fit, objective
 from tests.benchmarks.summaries import learned
+from tests.branches.bounds.certificate.hostile import case, violations, violations_of_reads, wild
 from tests.branches.bounds.learned import violations as violations_of_learned
-from tests.certificate.hostile import case, violations, violations_of_reads, wild
 from tests.streams import rows_of
 
 BATCH: Final = 1_000

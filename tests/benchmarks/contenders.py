@@ -36,6 +36,7 @@ from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig, InputConfig, OutputConfig, Settings, TrainingConfig
 from consumers.trainer.components import Components
+from consumers.trainer.gauges import Turns
 from consumers.trainer.trainer import Trainer
 from streamsvm.config import CoresetConfig, PointsConfig, SvmConfig
 from streamsvm.ingest.decoder import PointDecoder, encode
@@ -238,6 +239,21 @@ class _StartingGun(Health):
         super().beat()
         if self.watch is None:
             self.watch = Stopwatch()
+
+
+class NotedTurns(Turns):
+    """Turns whose lengths are kept; those before the last start of a life are not."""
+
+    lengths: Final[list[float]] = []
+
+    def __init__(self, now: float) -> None:
+        super().__init__(now)
+        self.lengths.clear()
+
+    def next(self, now: float) -> None:
+        """Note how long the turn took that ended."""
+        self.lengths.append(now - self._began)
+        super().next(now)
 
 
 class _FinishingLine(Metrics):

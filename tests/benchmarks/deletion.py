@@ -10,7 +10,8 @@ nearest the margin of the model of everything, which are the ones that matter. A
 - `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
 - `seconds`, `retrain_seconds`: making those buckets again, and recording everything again;
 - `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the
-  model that has them, by `streamsvm.certificate.deletion.reach`, and how far they are, in parts of their length.
+  model that has them, by `reach` of `streamsvm.branches.bounds.certificate.deletion`, and how far they are, in parts of
+  their length.
 
 Gaps are to a proven lower bound of the objective over the rows that are left.
 """
@@ -27,10 +28,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from streamsvm.branches.bounds.certificate.deletion import reach, rescaled
 from streamsvm.branches.history.names import Node
 from streamsvm.branches.history.recorder import Recorder, missing_parents, parent_of
 from streamsvm.branches.history.stretches import Piece, archived, cut_of
-from streamsvm.certificate.deletion import reach, rescaled
 from streamsvm.checkpoint.records import encode_bucket
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.structure import Bucket

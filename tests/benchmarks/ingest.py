@@ -4,9 +4,13 @@ Ours is the trainer as it is deployed, from the first turn of its loop until the
 validation, coreset, training in a second thread on the same core, transactions and checkpoints, at default settings: a
 version falls due with every leaf, and one is trained at a time while the loop goes on. Records are dealt out in turn
 over the partitions, in blocks of a producer's batch. Beside it the loops of `ingest_peers`, which run in an environment
-of their own (`--peers PYTHON`), on the same points, single-point JSON records in one partition. Contenders take turns;
-the broker has the other core. Processor time is that of the consumer's whole process, the client's threads among them:
-on a machine that others use it tells more than the wall.
+of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over the same topics: the same records, formats and
+partitions. Contenders take turns; the broker has the other core. Processor time is that of the consumer's whole
+process, the client's threads among them: on a machine that others use it tells more than the wall. `events` are raw
+events by README's example of `[features]`, whatever `--dimension` says.
+
+Of our loop each row has the longest turn and the 99th percentile of turns, over all runs, and how /healthz was answered
+meanwhile, asked five times a second from the broker's core. `tests.benchmarks.turns` does that for a minute at a time.
 
 Avro's schemas come from a stand-in, asked once a run. Decoding alone is timed in this process, without a broker.
 """
@@ -23,8 +27,9 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -35,27 +40,51 @@ from confluent_kafka import Producer
 from threadpoolctl import threadpool_limits
 
 from consumers.host.runtime import configure_logging, spare_the_collector
-from consumers.settings import CheckpointConfig, InputConfig, LogConfig, OutputConfig, Settings
+from consumers.host.web.server import HttpServer
+from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogConfig, OutputConfig, Settings
+from consumers.trainer import observer
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import PointsConfig
+from streamsvm.config import PointsConfig, points_of, recipe_from
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
-from tests.benchmarks.contenders import _FinishingLine, _StartingGun
+from tests.benchmarks.contenders import NotedTurns, _FinishingLine, _StartingGun
 from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
-from tests.brokers.jvm import JvmBroker
+from tests.brokers.jvm import JvmBroker, free_ports
 
 ROOT = Path(__file__).parents[2]
+HERE: Final = Path(__file__).parent
 PEERS: Final = ("bare", "decode", "sgd", "river", "quix")
+OF_JSON_ONLY: Final = frozenset({"river", "quix"})
 LENGTH: Final[Mapping[str, Fraction]] = {
     "arrow-4096": Fraction(8),
     "river": Fraction(1, 10),
     "quix": Fraction(1, 10),
 }
 """Points of a contender's stream over those of the others', so that none is done in a blink, and none takes minutes."""
-FORMATS: Final[Mapping[str, int]] = {"json": 1, "json-array": 256, "arrow-256": 256, "arrow-4096": 4096, "avro": 256}
+FORMATS: Final[Mapping[str, int]] = {
+    "json": 1,
+    "json-array": 256,
+    "arrow-256": 256,
+    "arrow-4096": 4096,
+    "avro": 256,
+    "events": 1,
+}
 """Rows a record."""
+FEATURES: Final[Mapping[str, Any]] = {
+    "amount": {"as": "number", "log1p": True},
+    "country": {"field": "card.country", "as": "category", "values": ["DE", "FR"], "missing": "indicator"},
+    "merchant": {"as": "hash", "bits": 6},
+    "ts": {"as": "time", "parts": ["hour", "weekday"], "zone": "Europe/Berlin"},
+}
+"""README's example."""
+EVENTS: Final[Mapping[str, Any]] = {"label": {"field": "is_fraud", "negative": [False], "positive": [True]}}
+EVENTS_MADE: Final = 64_000
+"""Events that are made; a longer stream repeats them."""
+PROBE_EVERY_S: Final = 0.2
+LATE_S: Final = 1.0
+"""When an answer of /healthz is late: Kubernetes waits so long for a probe by default."""
 LEAF_ROWS: Final = 2_000
 SHARES: Final = 10
 """Streams of the slow loops are whole parts of the others' streams."""
@@ -75,6 +104,48 @@ def make(n: int, dimension: int) -> tuple[Any, Any]:
     y = np.where(random.random(n) < 1 / 3, 1, -1)
     X = random.normal(size=(n, dimension)) + 1.28 / np.sqrt(dimension) * y[:, None]
     return np.round(X, 4), y
+
+
+def make_events(n: int) -> list[bytes]:
+    """Return events of README's example: the fraudulent third are dearer, and more often of one of ten merchants."""
+    random = np.random.default_rng(7)
+    fraud, chance = random.random(n) < 1 / 3, random.random((n, 2))
+    amounts = np.round(random.exponential(np.where(fraud, 80.0, 40.0)), 2)
+    merchants = np.where(fraud & (chance[:, 0] < 0.5), random.integers(0, 10, n), random.integers(0, 2_000, n))
+    countries = random.choice(["DE", "FR", "US"], n)
+    times = np.datetime64("2026-01-01T00:00:00") + random.integers(0, 360 * 86_400, n)
+    return [
+        json.dumps(
+            {
+                "ts": f"{times[index]}Z",
+                "amount": amounts[index],
+                "card": {"country": countries[index]} if chance[index, 1] < 0.95 else {},
+                "merchant": f"m-{merchants[index]}",
+                "is_fraud": bool(fraud[index]),
+            }
+        ).encode()
+        for index in range(n)
+    ]
+
+
+def event_dimension() -> int:
+    """Return how many features README's example has."""
+    return int(points_of(recipe_from(FEATURES, EVENTS))["dimension"])
+
+
+def settings_of(format_: str, dimension: int) -> dict[str, Any]:
+    """Return the options that say what a record is."""
+    if format_ == "events":
+        return {"features": FEATURES, "events": EVENTS}
+    return {"points": PointsConfig(dimension=dimension)}
+
+
+def cases_of(
+    formats: Sequence[str], dimensions: Sequence[int], partitions: Sequence[int]
+) -> list[tuple[str, int, int]]:
+    """Return every format, dimension and number of partitions; events have one dimension."""
+    of = [(name, d) for name in formats for d in ([event_dimension()] if name == "events" else dimensions)]
+    return [(name, d, count) for count in partitions for name, d in of]
 
 
 def values_of(format_: str, X: Any, y: Any) -> Iterator[bytes]:
@@ -114,17 +185,21 @@ def topic_of(format_: str, dimension: int, partitions: int) -> str:
     return f"{format_}.{dimension}" if partitions == 1 else f"{format_}.{dimension}.{partitions}"
 
 
-def fill(connection: Connection, n: int, dimension: int, formats: Sequence[str], partitions: int) -> None:
-    """Make a topic for each format, lz4; a longer one repeats its points."""
-    X, y = make(n, dimension)
-    Cluster(connection).create([TopicSpec(topic_of(format_, dimension, partitions), partitions) for format_ in formats])
-    for format_ in formats:
+def fill(connection: Connection, n: int, cases: Sequence[tuple[str, int, int]]) -> None:
+    """Make a topic for each format, dimension and number of partitions, lz4; a longer one repeats its points."""
+    Cluster(connection).create([TopicSpec(topic_of(*case), case[-1]) for case in cases])
+    for format_, dimension, partitions in cases:
         producer = Producer(
             {**connection.options, "compression.type": "lz4", "linger.ms": 20, "queue.buffering.max.messages": 10**6}
         )
         length = LENGTH.get(format_, Fraction(1))
-        rows = slice(0, min(n, int(n * length)))
-        values = list(values_of(format_, X[rows], y[rows])) * max(1, int(length))
+        if format_ == "events":
+            made = make_events(min(n, EVENTS_MADE))
+            values = list(itertools.islice(itertools.cycle(made), int(n * length)))
+        else:
+            X, y = make(n, dimension)
+            rows = slice(0, min(n, int(n * length)))
+            values = list(values_of(format_, X[rows], y[rows])) * max(1, int(length))
         share = len(values) // partitions
         assert share * partitions == len(values), f"{len(values)} records do not divide over {partitions} partitions"
         block = next(size for size in (100, 50, 25, 20, 10, 8, 5, 4, 2, 1) if share % size == 0)
@@ -144,16 +219,20 @@ def fill(connection: Connection, n: int, dimension: int, formats: Sequence[str],
 # ---------------------------------------------------------------------------------------------------------------- ours
 
 
-def train(connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int) -> dict[str, Any]:
+def train(
+    connection: Connection, format_: str, n: int, dimension: int, partitions: int, run: int, port: int = 0
+) -> dict[str, Any]:
     """Run the trainer from the topic's beginning until the model of all points is published."""
+    vars(observer)["Turns"] = NotedTurns
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
             name=f"ingest-{run}",
             kafka={"bootstrap.servers": connection.servers},
             input=InputConfig(topic=topic_of(format_, dimension, partitions)),
-            points=PointsConfig(dimension=dimension),
             output=OutputConfig(models_topic=f"ingest-models-{os.getpid()}-{run}"),
             checkpoint=CheckpointConfig(directory=Path(directory)),
+            http=HttpConfig(port=port),
+            **settings_of(format_, dimension),
         )
         stop, health = threading.Event(), _StartingGun()
         metrics = _FinishingLine(n, health, stop)
@@ -163,7 +242,8 @@ def train(connection: Connection, format_: str, n: int, dimension: int, partitio
             components = Components(
                 cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, schemas=_Shelf()
             )
-            Trainer(settings, components).run()
+            with HttpServer(settings.http, health, metrics.registry):
+                Trainer(settings, components).run()
         finally:
             alarm.cancel()
     assert metrics.learned is not None
@@ -175,11 +255,11 @@ def train(connection: Connection, format_: str, n: int, dimension: int, partitio
         "learned_s": metrics.learned.wall_s,
         "loop_s": metrics.learned.loop_s,
         "versions": metrics.versions,
-        "longest_turn_s": metrics.registry.get_sample_value("streamsvm_loop_longest_turn_seconds"),
+        "turns_s": list(NotedTurns.lengths),
     }
 
 
-def serve(servers: str) -> None:
+def serve(servers: str, port: int) -> None:
     """Answer each line of `FORMAT N DIMENSION PARTITIONS` with a run."""
     configure_logging(LogConfig(level="error"))
     spare_the_collector()
@@ -188,7 +268,7 @@ def serve(servers: str) -> None:
     with threadpool_limits(1):
         for line in sys.stdin:
             format_, n, dimension, partitions = line.split()
-            told = train(connection, format_, int(n), int(dimension), int(partitions), next(runs))
+            told = train(connection, format_, int(n), int(dimension), int(partitions), next(runs), port)
             print(json.dumps(told), flush=True)
 
 
@@ -196,11 +276,13 @@ def serve(servers: str) -> None:
 
 
 def decoding(dimension: int, runs: int) -> dict[str, float]:
-    """Return CPU microseconds a point of decoding alone, least of the runs."""
+    """Return CPU microseconds a point of decoding alone, least of the runs, of each format of points."""
     n = 4096 * 10
     X, y = make(n, dimension)
     found = {}
     for format_, size in FORMATS.items():
+        if format_ == "events":
+            continue
         decoder = PointDecoder(PointsConfig(dimension=dimension), schemas=_Shelf())
         records = [
             Record("t", 0, offset, None, value, headers_of(format_), 1_700_000_000_000, 0)
@@ -239,6 +321,50 @@ class Child:
         return told
 
 
+class Probes:
+    """Asks /healthz again and again from a thread of its own, from the first answer on.
+
+    Parameters
+    ----------
+    port : int
+    """
+
+    def __init__(self, port: int) -> None:
+        self._address = f"http://127.0.0.1:{port}/healthz"
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._answers: list[tuple[float, bool]] = []
+
+    def __enter__(self) -> Probes:
+        """Begin."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(PROBE_EVERY_S):
+            began, answered = time.monotonic(), False
+            with suppress(OSError), urllib.request.urlopen(self._address, timeout=10.0):
+                answered = True
+            if answered or self._answers:
+                self._answers.append((time.monotonic() - began, answered))
+
+    @property
+    def found(self) -> dict[str, float | int]:
+        """How many there were, how many of them late or none, and the longest, up to the last that was answered."""
+        last = max((index for index, (_, answered) in enumerate(self._answers) if answered), default=-1)
+        counted = self._answers[: last + 1]  # then the server was closed
+        return {
+            "probes": len(counted),
+            "probes_late": sum(not answered or took > LATE_S for took, answered in counted),
+            "longest_probe_s": max((took for took, _ in counted), default=0.0),
+        }
+
+
 def child(stack: ExitStack, cores: int | str, command: Sequence[str]) -> Child:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     process = stack.enter_context(
@@ -266,47 +392,54 @@ def measure(
     broker_core: int,
 ) -> Iterator[list[dict[str, Any]]]:
     """Run every contender in turn; yield one row for each, dimension and partitions, anew after each round."""
-    laps: dict[tuple[str, int, int], list[dict[str, Any]]] = {}
+    laps: dict[tuple[str, str, int, int], list[dict[str, Any]]] = {}
     formats = [name for name in FORMATS if name in only]
+    cases = cases_of(formats, dimensions, partitions)
     os.sched_setaffinity(0, {broker_core})  # the broker inherits it
     with ExitStack() as stack:
         broker = JvmBroker()
         stack.callback(broker.stop)
         broker.start()
         connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-        for dimension in dimensions:
-            for count in partitions:
-                fill(connection, n, dimension, formats, count)
-            if peers and not ("json" in formats and 1 in partitions):
-                fill(connection, n, dimension, ["json"], 1)
-        ours = child(stack, core, [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers])
-        theirs = child(stack, core, [peers, "tests/benchmarks/ingest_peers.py", connection.servers]) if peers else None
-        names = [(name, count) for name in formats for count in partitions]
-        names += [(name, 1) for name in PEERS if theirs and name in only]
+        fill(connection, n, cases)
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "tests.benchmarks.ingest", "--serve", connection.servers, "--port", str(port)]
+        ours = child(stack, core, command)
+        loops = [peers, str(HERE / "ingest_peers.py"), connection.servers, avro.schema_of(1, many=True)]
+        theirs = child(stack, core, loops) if peers else None
         for turn in range(rounds + 1):
-            for dimension in dimensions:
-                for name, count in [*names[turn % len(names) :], *names[: turn % len(names)]]:
-                    points = int(n * LENGTH.get(name, Fraction(1)))
-                    if name in FORMATS:
-                        lap = ours.ask(name, points, dimension, count)
+            for format_, dimension, count in cases:
+                names = ["streamsvm", *(name for name in PEERS if theirs and name in only and reads(name, format_))]
+                for name in [*names[turn % len(names) :], *names[: turn % len(names)]]:
+                    points = int(n * LENGTH.get(format_, Fraction(1)) * LENGTH.get(name, Fraction(1)))
+                    if theirs is None or name == "streamsvm":
+                        with Probes(port) as probes:
+                            lap = ours.ask(format_, points, dimension, count)
+                        lap |= probes.found
                     else:
-                        assert theirs is not None
-                        lap = theirs.ask(name, f"json.{dimension}", points, dimension)
+                        topic = topic_of(format_, dimension, count)
+                        lap = theirs.ask(name, format_, FORMATS[format_], topic, count, points, dimension)
                     if "missing" in lap:
                         continue
                     assert lap["seen"] == points, f"{name} saw {lap['seen']} of {points} points"
                     if turn:  # the first round compiles, and fills caches
-                        laps.setdefault((name, dimension, count), []).append(lap | {"points": points})
+                        laps.setdefault((name, format_, dimension, count), []).append(lap | {"points": points})
             if turn:
-                yield [row(name, dimension, count, told) for (name, dimension, count), told in laps.items()]
+                yield [row(*case, told) for case, told in laps.items()]
 
 
-def row(name: str, dimension: int, partitions: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def reads(peer: str, format_: str) -> bool:
+    """Tell whether a loop reads a format."""
+    return format_ == "json" or peer not in OF_JSON_ONLY
+
+
+def row(name: str, format_: str, dimension: int, partitions: int, laps: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a contender's runs over one topic."""
     speed = Interval.of([lap["points"] / lap["wall_s"] for lap in laps])
     cpu = Interval.of([lap["cpu_s"] / lap["points"] * 1e6 for lap in laps])
     found = {
-        "contender": "streamsvm" if name in FORMATS else name,
-        "format": name if name in FORMATS else "json",
+        "contender": name,
+        "format": format_,
         "partitions": partitions,
         "dimension": dimension,
         "rounds": len(laps),
@@ -316,12 +449,21 @@ def row(name: str, dimension: int, partitions: int, laps: Sequence[Mapping[str, 
         "greatest": round(speed.greatest),
         "cpu_us_per_point": round(cpu.median, 3),
     }
-    if name in FORMATS:
+    if name == "streamsvm":
         learned = Interval.of([lap["points"] / lap["learned_s"] for lap in laps])
         loop = Interval.of([lap["loop_s"] / lap["points"] * 1e6 for lap in laps])
         found |= {"learned_per_s": round(learned.median), "loop_us_per_point": round(loop.median, 3)}
         found["versions"] = sorted({lap["versions"] for lap in laps})
-        found["longest_turn_s"] = max(lap["longest_turn_s"] for lap in laps)
+        turns = np.concatenate([np.array(lap["turns_s"]) for lap in laps])
+        found |= {
+            "longest_turn_s": round(float(turns.max()), 4),
+            "p99_turn_s": round(float(np.quantile(turns, 0.99)), 4),
+        }
+        found |= {
+            "probes": sum(lap["probes"] for lap in laps),
+            "probes_late": sum(lap["probes_late"] for lap in laps),
+            "longest_probe_s": round(max(lap["longest_probe_s"] for lap in laps), 4),
+        }
     return found
 
 
@@ -332,41 +474,64 @@ def lines(
     load: float,
 ) -> Iterator[str]:
     """Yield the table as text; `before` has rows of an earlier run."""
-    peers = {(one["contender"], one["dimension"]): one for one in rows if one["contender"] != "streamsvm"}
+    peers = {(one["contender"], *_topic(one)): one for one in rows if one["contender"] != "streamsvm"}
     earlier = {_place(one): one["rate"] for one in before}
     yield f"From topic to model, {rows[0]['rounds']} rounds after one unmeasured, load average {load:.1f} at the start"
     points = " or ".join(f"{n:,}" for n in sorted({one["points"] for one in rows}, reverse=True))
     yield f"{points} points; thousand points/s: median (least-greatest); ours until the model of all is published"
     yield ""
     yield (
-        f"{'contender':<12}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} {'x sgd':>7} {'x river':>8} "
+        f"{'contender':<10} {'format':<11}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} {'x sgd':>7} {'x river':>8} "
         f"{'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} {'decode us':>10} {'versions':>9} "
-        f"{'turn ms':>8}"
+        f"{'turn ms':>8} {'p99 ms':>7} {'probe ms':>9} {'late':>5}"
     )
-    for one in sorted(rows, key=lambda one: (one["dimension"], one["contender"] != "streamsvm", one["partitions"])):
+    order = [name for name in (*FORMATS, "streamsvm", *PEERS)].index
+    for one in sorted(
+        rows,
+        key=lambda one: (one["dimension"], order(one["format"]), one["partitions"], order(one["contender"])),
+    ):
         ours, d = one["contender"] == "streamsvm", one["dimension"]
 
         def ratio(to: str, one: Mapping[str, Any] = one) -> str:
-            other = peers.get((to, one["dimension"]))
+            other = peers.get((to, *_topic(one)))
             return "-" if other is None else f"{one['rate'] / other['rate']:.2f}"
 
-        sgd, was = peers.get(("sgd", d)), earlier.get(_place(one))
+        sgd, was = peers.get(("sgd", *_topic(one))), earlier.get(_place(one))
         cpu = "-" if sgd is None else f"{sgd['cpu_us_per_point'] / one['cpu_us_per_point']:.2f}"
         interval = f"({one['least'] / 1e3:,.0f}-{one['greatest'] / 1e3:,.0f})"
-        alone = decode[d].get(one["format"]) if ours else None
+        alone = decode.get(d, {}).get(one["format"]) if ours else None
         learned = f"{one['learned_per_s'] / 1e3:,.0f}" if ours else "-"
         versions = "-".join(map(str, (one["versions"][0], one["versions"][-1]))) if ours else "-"
         turn = f"{one['longest_turn_s'] * 1e3:,.0f}" if ours else "-"
+        p99 = f"{one['p99_turn_s'] * 1e3:,.0f}" if ours else "-"
+        probe = f"{one['longest_probe_s'] * 1e3:,.0f}" if ours else "-"
         yield (
-            f"{one['format'] if ours else one['contender']:<12}{d:>3}{one['partitions']:>6} "
+            f"{one['contender']:<10} {one['format']:<11}{d:>3}{one['partitions']:>6} "
             f"{one['rate'] / 1e3:>11,.0f} {interval:>14} {'-' if was is None else f'{was / 1e3:,.0f}':>8} "
             f"{ratio('sgd'):>7} {ratio('river'):>8} {ratio('bare'):>7} {one['cpu_us_per_point']:>10.2f} {cpu:>10} "
-            f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8}"
+            f"{learned:>12} {'-' if alone is None else f'{alone:.3f}':>10} {versions:>9} {turn:>8} "
+            f"{p99:>7} {probe:>9} {one.get('probes_late', '-'):>5}"
         )
+
+
+def _topic(one: Mapping[str, Any]) -> tuple[Any, ...]:
+    return one["format"], one["dimension"], one["partitions"]
 
 
 def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(one[name] for name in ("contender", "format", "partitions", "points", "dimension"))
+
+
+def make_peers(folder: Path) -> None:
+    """Make the other loops' environment: the pinned packages that they need, and the frameworks if these can be had."""
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(HERE / "ingest_peers.txt")]
+    subprocess.run(install, check=True)
+    frameworks = [*install, "--requirement", str(HERE / "ingest_peers_frameworks.txt")]
+    if subprocess.run(frameworks, check=False).returncode:
+        print("river and quixstreams could not be installed; the others can be measured without them", file=sys.stderr)
+    print(f"--peers {python}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -374,21 +539,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ingest", description=__doc__.splitlines()[0])
     parser.add_argument("--points", type=int, default=2_560_000, help="points of a stream (default %(default)s)")
     parser.add_argument("--dimension", default="8,24", help="features a point, several with commas (%(default)s)")
-    parser.add_argument("--partitions", default="1,8,64", help="partitions of our input (default %(default)s)")
+    parser.add_argument("--partitions", default="1,16,64", help="partitions of the input (default %(default)s)")
     parser.add_argument(
         "--before", default="", metavar="FILE", help="JSON of an earlier run, for a column of its rates"
     )
     parser.add_argument("--only", default=",".join((*FORMATS, *PEERS)), help="contenders (%(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS_AT_LEAST, help="measured rounds (%(default)s)")
     parser.add_argument("--peers", default="", metavar="PYTHON", help="interpreter of the other loops' environment")
+    parser.add_argument("--make-peers", type=Path, metavar="DIR", help="make that environment in a folder, and end")
     parser.add_argument("--core", type=int, default=0, help="the consumers' core (%(default)s)")
     parser.add_argument("--broker-core", type=int, default=1, help="the broker's core (%(default)s)")
     parser.add_argument("--json", default="", metavar="FILE", help="also write JSON")
     parser.add_argument("--into", default="", metavar="FILE", help="also write the table")
     parser.add_argument("--serve", default="", metavar="SERVERS", help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, default=0, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.serve:
-        serve(options.serve)
+        serve(options.serve, options.port)
+        return
+    if options.make_peers is not None:
+        make_peers(options.make_peers)
         return
     load = os.getloadavg()[0]
     dimensions = [int(part) for part in options.dimension.split(",")]

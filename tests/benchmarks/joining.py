@@ -24,8 +24,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed, warm_up
+from streamsvm.joining.joiner import Joiner, warm_up
 from streamsvm.joining.log_time import ENOUGH
+from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, hashed
 from streamsvm.points import Position
 
 PORTION: Final = 4_000

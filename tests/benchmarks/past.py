@@ -23,7 +23,6 @@ from streamsvm.branches.history.cover import Range, Read, cover, without
 from streamsvm.branches.history.recorder import Recorder
 from streamsvm.branches.history.store import Store
 from streamsvm.branches.history.stretches import Piece, SpanPartition, archived, cut_of
-from streamsvm.certificate.bounds import balanced
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import warm_up
@@ -31,6 +30,7 @@ from streamsvm.learning.recipe import Made, make
 from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position, Rows
+from streamsvm.svm.feasible import balanced
 from streamsvm.svm.problem import Problem
 from streamsvm.svm.solvers import StdaSolver
 

@@ -177,9 +177,14 @@ class Watched:
         return swapped - asked, max(0.0, swapped - answered)
 
 
+def moves_of(connection: Connection, settings: Settings) -> Records:
+    """Return what makes the moves."""
+    return Records(Cluster(connection), settings, "benchmark@here", "", MADE)
+
+
 def move_about(connection: Connection, settings: Settings, newest: int, moves: int) -> list[tuple[str, float, float]]:
     """Pin an old version, roll back from it, unpin, again and again; each of another version than before."""
-    records = Records(Cluster(connection), settings, "benchmark@here", "", MADE)
+    records = moves_of(connection, settings)
     watched, found = Watched(connection, settings), list[tuple[str, float, float]]()
     with watched.reader:
         watched.reader.wait_ready(DEADLINE_S)
@@ -227,6 +232,7 @@ def measure(connection: Connection, versions: int, moves: int) -> dict[str, Any]
         "load_by_number_s": timed(
             lambda: load_version(connection, NAME, models_topic=topic, number=versions // 2), repeats=1
         ),
+        "pin_decided_by_number_s": timed(pin(moves_of(connection, settings), versions // 2)),
     }
     found = move_about(connection, settings, versions, moves)
     figures["moves"] = len(found)
@@ -248,6 +254,7 @@ def report(figures: dict[str, Any]) -> str:
             f"{ready['greatest']:.2f})",
             f"the newest 20 are listed after    {listed['median']:.2f} s",
             f"one is loaded by its number after {loaded['median']:.2f} s",
+            f"and is found for a pin after      {figures['pin_decided_by_number_s']['median']:.2f} s",
             f"{figures['moves']} moves reach a running subscriber, from the asking: p50 {asking['p50']:.3f} s, p95 "
             f"{asking['p95']:.3f} s, greatest {asking['greatest']:.3f} s",
             f"  from the answer to their commit: p50 {commit['p50']:.3f} s, p95 {commit['p95']:.3f} s, greatest "

@@ -1,7 +1,7 @@
 """Turns of the trainer's main loop while it reads at full rate and trains: `python -m tests.benchmarks.turns`.
 
-The daemon as it is deployed, a process of its own at default settings, reads arrays of JSON points from a real broker
-for `--seconds`; the topic is filled before it starts and should hold more than it can read. The length of every turn of
+The daemon as it is deployed, a process of its own at default settings, reads a topic of each `--format` from a real
+broker for `--seconds`; the topic is filled before it starts and should hold more than it can read. The length of every turn of
 its loop is noted, and /healthz is asked twenty times a second from outside. What waits for a turn is a stop, a new
 partition, and whoever asks whether the loop still turns. The daemon has one core, broker and probes the other.
 """
@@ -17,8 +17,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,37 +27,22 @@ import numpy as np
 from confluent_kafka import Producer
 
 from consumers.trainer import observer
-from consumers.trainer.gauges import Turns
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from tests.benchmarks.ingest import TIMEOUT_S, make, values_of
+from tests.benchmarks.contenders import NotedTurns
+from tests.benchmarks.ingest import FORMATS, LATE_S, TIMEOUT_S, headers_of, make, values_of
 from tests.brokers.jvm import JvmBroker, free_ports
 
 TOPIC: Final = "turns"
 NOTES: Final = "BENCHMARK_TURNS"
 """Variable that names the file into which the daemon writes the lengths of its turns, in seconds."""
-REPEATED: Final = 256_000
-"""Points that are encoded; the topic repeats them."""
+REPEATED: Final = 253_952
+"""Points that are encoded, whole records of each format; the topic repeats them."""
+POINTS: Final[Mapping[str, int]] = {"json": 16_000_000, "json-array": 100_000_000, "arrow-4096": 200_000_000}
+"""In the topic: more than is read in a minute."""
 PROBE_EVERY_S: Final = 0.05
-LATE_S: Final = 1.0
-"""When an answer of /healthz is late: Kubernetes waits so long for a probe by default."""
 PATIENCE_S: Final = 10.0
 LAG: Final = "streamsvm_input_lag_records"
 QUANTILES: Final = {"median": 0.5, "p99": 0.99, "p99.9": 0.999, "greatest": 1.0}
-
-
-class NotedTurns(Turns):
-    """Turns whose lengths are kept; those before the last start of a life are not."""
-
-    lengths: Final[list[float]] = []
-
-    def __init__(self, now: float) -> None:
-        super().__init__(now)
-        self.lengths.clear()
-
-    def next(self, now: float) -> None:
-        """Note how long the turn took that ended."""
-        self.lengths.append(now - self._began)
-        super().next(now)
 
 
 def daemon() -> None:
@@ -70,29 +56,31 @@ def daemon() -> None:
         np.save(os.environ[NOTES], np.array(NotedTurns.lengths))
 
 
-def fill(connection: Connection, points: int, dimension: int, partitions: int) -> None:
-    """Fill the topic with arrays of 256 points, dealt out over its partitions."""
+def fill(connection: Connection, format_: str, points: int, dimension: int, partitions: int) -> None:
+    """Fill the topic with records of a format, dealt out over its partitions."""
     Cluster(connection).create([TopicSpec(TOPIC, partitions)])
-    values = list(values_of("json-array", *make(REPEATED, dimension)))
+    values, headers = list(values_of(format_, *make(REPEATED, dimension))), list(headers_of(format_))
+    most = max(4_000, 100_000 // FORMATS[format_])
     options = {**connection.options, "compression.type": "lz4", "linger.ms": 20, "queue.buffering.max.messages": 10**6}
     producer = Producer(options)
-    for at in range(points // (REPEATED // len(values))):
-        while len(producer) > 4_000:
+    for at in range(points // FORMATS[format_]):
+        while len(producer) > most:
             producer.poll(0.1)
-        producer.produce(TOPIC, values[at % len(values)], partition=at % partitions)
+        producer.produce(TOPIC, values[at % len(values)], partition=at // 25 % partitions, headers=headers)
     assert producer.flush(TIMEOUT_S) == 0
     producer.close()
 
 
-def measure(seconds: float, points: int, dimension: int, partitions: int, core: int) -> dict[str, Any]:
+def measure(format_: str, seconds: float, points: int, dimension: int, partitions: int, core: int) -> dict[str, Any]:
     """Return what a run of so many seconds came to."""
     with tempfile.TemporaryDirectory() as directory:
         broker = JvmBroker()
         try:
             broker.start()
             connection = Connection(options={"bootstrap.servers": broker.bootstrap_servers})
-            fill(connection, points, dimension, partitions)
-            return _run(connection, Path(directory), seconds, dimension, partitions, core)
+            fill(connection, format_, points, dimension, partitions)
+            found = _run(connection, Path(directory), seconds, dimension, partitions, core)
+            return {"format": format_, **found}
         finally:
             broker.stop()
 
@@ -177,20 +165,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure each number of partitions, print a table, and write what was asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.turns", description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run (default %(default)s)")
-    parser.add_argument("--points", type=int, default=100_000_000, help="in the topic (%(default)s)")
+    parser.add_argument("--format", default="json,arrow-4096", help="several with commas (%(default)s)")
+    parser.add_argument("--points", type=int, help="in the topic; the default depends on the format")
     parser.add_argument("--dimension", type=int, default=8)
-    parser.add_argument("--partitions", default="1,8", help="several with commas (%(default)s)")
+    parser.add_argument("--partitions", default="1,16,64", help="several with commas (%(default)s)")
     parser.add_argument("--core", type=int, default=0, help="the daemon's core (%(default)s)")
     parser.add_argument("--broker-core", type=int, default=1, help="of broker and probes (%(default)s)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write JSON")
     options = parser.parse_args(arguments)
     rows = []
-    for count in map(int, options.partitions.split(",")):
+    for format_, count in product(options.format.split(","), map(int, options.partitions.split(","))):
         os.sched_setaffinity(0, {options.broker_core})
-        rows.append(measure(options.seconds, options.points, options.dimension, count, options.core))
+        points = options.points or POINTS[format_]
+        rows.append(measure(format_, options.seconds, points, options.dimension, count, options.core))
         one = rows[-1]
         print(
-            f"{count} partitions: {one['points']:,} points, {one['versions']} versions in {one['seconds']:.0f} s; "
+            f"{format_}, {count} partitions: {one['points']:,} points, {one['versions']} versions in {one['seconds']:.0f} s; "
             f"{one['turns']:,} turns, ms: {one['turn_ms']}; {one['probes']} probes, ms: {one['probe_ms']}, "
             f"{one['probes_failed']} failed, {one['probes_late']} late"
             + ("" if one["records_left"] else "; the topic ended before the run: ask for more --points"),

@@ -361,6 +361,31 @@ def test_partitions_are_told_apart() -> None:
     assert [(part.partition, part.offset.tolist()) for part in rows] == [(1, [9]), (3, [5, 6])]
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    values=st.lists(GOOD, min_size=1, max_size=8) | st.lists(SOME, min_size=1, max_size=8),
+    partitions=st.lists(st.integers(0, 3), min_size=8, max_size=8),
+    labeled=st.booleans(),
+)
+def test_partitions_are_decoded_together_as_each_alone(
+    values: list[bytes | None], partitions: list[int], labeled: bool
+) -> None:
+    """Which records of other partitions came in the same poll, and in which order, decides nothing."""
+    records = [Raw(value, at, partition, at, at) for at, (value, partition) in enumerate(zip(values, partitions))]  # noqa: B905
+    together = PointDecoder(CONFIG, labeled=labeled).decode(records)
+    alone = [
+        PointDecoder(CONFIG, labeled=labeled).decode([one for one in records if one.partition == partition])
+        for partition in sorted({one.partition for one in records})
+    ]
+    assert together.rejected == [bad for one in alone for bad in one.rejected]
+    assert together.ids == [id_ for one in alone for id_ in one.ids]
+    for rows, expected in zip(together.rows, (one.rows[0] for one in alone), strict=True):
+        assert rows.partition == expected.partition
+        for field in ("offset", "row", "last", "time_ms", "accepted", "leader_epoch"):
+            np.testing.assert_array_equal(getattr(rows, field), getattr(expected, field), strict=True)
+        assert rows.points.take(rows.accepted).sha256() == expected.points.take(expected.accepted).sha256()
+
+
 def test_float64_keeps_what_float32_cannot() -> None:
     """The wider dtype accepts larger features, up to what can be squared."""
     config = PointsConfig(dimension=1, dtype="float64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import socket
@@ -16,9 +17,10 @@ import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from consumers.cli.app import app
-from consumers.help_texts import Commands, by_use
+from consumers.cli.app import COMMANDS, app, commands
+from consumers.help_texts import Command, Commands
 from consumers.host.exit_codes import EXIT_UNFORESEEN
+from consumers.on_demand import OptionsOnDemand
 from consumers.options import fields, flag, sections, variable
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
@@ -150,7 +152,8 @@ def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: p
     if complete := getattr(command.callback, "complete", None):
         made = Commands(add_completion=False)
         made.command()(complete())
-        command.params = get_command(made).params
+        whole = get_command(made)
+        command.params, command.help = whole.params, whole.help
     texts = [command.help, *(getattr(param, "help", None) for param in command.params)]
     texts += [one.help.splitlines()[0] for one in getattr(command, "commands", {}).values()]
     printed = "".join(shown.stdout.split())
@@ -167,7 +170,13 @@ def command_of(words: tuple[str, ...]) -> Any:
     return command
 
 
-TAKE_SETTINGS = [words for words in commands_of(get_command(app)) if hasattr(command_of(words).callback, "complete")]
+def takes_settings(command: Any) -> bool:
+    """Tell whether a command has options that come from the settings."""
+    complete = getattr(command.callback, "complete", None)
+    return complete is not None and hasattr(complete(), "seldom")
+
+
+TAKE_SETTINGS = [words for words in commands_of(get_command(app)) if takes_settings(command_of(words))]
 
 
 @pytest.mark.parametrize("words", TAKE_SETTINGS, ids=" ".join)
@@ -191,7 +200,15 @@ def test_commands_are_listed_as_one_meets_them() -> None:
     """A newcomer's first are at the top, and none is missing from the order."""
     listed = get_command(app).list_commands(None)  # type: ignore[attr-defined]
     assert listed[:4] == ["demo", "train", "score", "features"]
-    assert tuple(listed) == by_use()
+    assert listed == [command.name for command in commands() if not command.group]
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.cls is OptionsOnDemand], ids=lambda one: one.name)
+def test_the_list_says_what_a_command_says_itself(command: Command) -> None:
+    """The table has the first paragraph of each command's help, as lists do not load the command."""
+    whole = inspect.getdoc(command.run.complete())  # type: ignore[union-attr]
+    assert whole is not None
+    assert command.run.__doc__ == " ".join(whole.split("\n\n")[0].split())
 
 
 @pytest.mark.parametrize("command", [["replay"], ["dead-letters"], ["verify"], ["model", "pin"]])

@@ -23,7 +23,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from consumers.cli.app import _class_weight as app_class_weight
+from consumers.cli.evaluate import _class_weight as class_weight_of
 from consumers.evaluate import (
     EvaluationReport,
     EvaluationRow,
@@ -425,9 +425,9 @@ def test_class_weights_count_in_every_method(arrays: Arrays, source: Source, wei
 @pytest.mark.parametrize("text", ["balanced", "2,3"])
 def test_class_weights_are_read_from_the_command_line(text: str) -> None:
     """Two numbers, or balanced; anything else is refused before the file is read."""
-    assert app_class_weight(text) == (text if text == "balanced" else (2.0, 3.0))
+    assert class_weight_of(text) == (text if text == "balanced" else (2.0, 3.0))
     with pytest.raises(ConfigurationError, match="neither balanced nor two numbers"):
-        app_class_weight("1,2,3")
+        class_weight_of("1,2,3")
     with pytest.raises(ConfigurationError, match="above 0"):
         replace(PLAN, class_weight=(1.0, -1.0)).check()
 

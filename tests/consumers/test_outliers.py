@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from consumers.models.show import describe
 from consumers.settings import Settings
 from consumers.trainer.outliers import OutlierLog
 from consumers.verify.verify import verify
@@ -18,13 +16,10 @@ from streamsvm.coreset.outliers import Outlier, Tally
 from streamsvm.errors import StateError
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, TopicSpec
-from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Position
-from streamsvm.registry.loading import load_record
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.test_verify import objective
-from tests.consumers.trainers import encoded, produce, records, run_until, settings_for, versions
-from tests.streams import DIMENSION, gaussian
+from tests.consumers.trainers import produce, records, run_until, settings_for, versions
+from tests.streams import DIMENSION
 
 FAR = encode([1e30] * DIMENSION, 1, 1.0)
 
@@ -73,35 +68,6 @@ def test_another_bound_begins_anew(settings: Settings, connection: Connection) -
     assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1
     assert newest.model.scaler.scale.max() < 10.0
     assert verify(Cluster(connection), settings).clean
-
-
-def test_what_is_proven_is_proven_of_the_rows_that_came(
-    settings: Settings, connection: Connection, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """In a first leaf and later: header, log, `model show`, `verify --certificate`; each says how many were bounded."""
-    rows = gaussian(160)
-    rows.X[[7, 90, 91, 130], 0] *= 300.0
-    produce(connection, settings.input.topic, encoded(rows))
-    run_until(settings, connection, 160)
-    (number,) = {version.number for version in versions(connection, settings)[-1:]}
-    loaded, _ = load_record(connection, "m", models_topic=settings.output.models_topic)
-    version, header = loaded.version, loaded.certified
-    assert isinstance(version.model.machine, LinearMachine)
-    came = objective(version, rows, version.model.machine)
-    report = verify(Cluster(connection), settings, number=number, keep=1_000)
-    assert report.clean
-    certificate = report.rows[-1].certificate
-    assert header is not None
-    assert certificate is not None
-    assert header.bounded == certificate.bounded == 4
-    assert header.upper >= came * (1 - 1e-12)
-    assert certificate.objective == pytest.approx(came, rel=1e-9)
-    assert header.lower <= certificate.objective
-    told = "all 160 rows as they came (of these 4 were bounded when learned)"
-    with (console := Console(width=400)).capture() as shown:
-        console.print(describe(loaded))
-    for text in (str(header), str(certificate), shown.get(), capsys.readouterr().out):
-        assert told in text
 
 
 def outlier(excess: float, feature: int | None = 3) -> Outlier:

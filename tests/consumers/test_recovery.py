@@ -401,8 +401,11 @@ def test_a_stop_while_it_compiles_takes_nothing_over(
 
 
 def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first start compiles for half a minute in one call: readiness says so meanwhile, and a quick start never."""
-    told = threading.Event()
+    """A first start compiles for half a minute in one call: readiness says so meanwhile, and the log how far it is.
+
+    A quick start says neither.
+    """
+    told, progress = threading.Event(), threading.Semaphore(0)
 
     class Told(Health):
         def require(self, condition: str, why: str) -> None:
@@ -413,9 +416,17 @@ def test_compiling_is_said_while_the_first_part_runs(monkeypatch: pytest.MonkeyP
     def compile_it(_: object, say: Callable[[str], None], **named: object) -> None:
         say("the first part")
         assert told.wait(30.0)
+        for _ in range(3):
+            assert progress.acquire(timeout=30.0)
+
+    def note(event: str, **said: object) -> None:
+        assert (event, said["what"]) == ("compiling", "the first part")
+        progress.release()
 
     health, config = Told(stuck_after_s=60.0), ModelConfig(points=PointsConfig(dimension=2))
     monkeypatch.setattr(consumers.trainer.warming, "LONG_COMPILE_S", 0.01)
+    monkeypatch.setattr(consumers.trainer.warming, "PROGRESS_EVERY_S", 0.01)
+    monkeypatch.setattr(consumers.trainer.warming.log, "info", note)
     monkeypatch.setattr(kernels, "prepare", compile_it)
     consumers.trainer.warming.WarmUp(config, health, threading.Event(), Clock()).run()
     assert "compiling" in health.ready()[1]["waiting_for"]["start"]

@@ -14,7 +14,7 @@ from consumers.host.exit_codes import EXIT_RETRYABLE, exit_code
 from consumers.host.runtime import Health
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import CheckpointConfig
-from consumers.trainer.checkpointing import LOOK_INTERVAL_S, Saver
+from consumers.trainer.checkpointing import LOOK_INTERVAL_S, STEPS_S, Saver
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.errors import DirectoryTaken, TransientError
@@ -62,6 +62,33 @@ def saving(tmp_path: Path) -> Iterator[Saving]:
     made = Saving(tmp_path / "held")
     yield made
     made.checkpoints.close()
+
+
+def test_a_checkpoint_may_take_several_turns(saving: Saving, tmp_path: Path) -> None:
+    """No turn works long on it; none is due meanwhile, and nothing is on the disk before the last step."""
+    step_s = STEPS_S / 2
+
+    def passing() -> float:
+        saving.time_s += step_s / 2  # looked at twice a step
+        return saving.time_s
+
+    names = {file.name for file in (tmp_path / "held").iterdir()}
+    saving.saver = Saver(
+        CheckpointConfig(directory=tmp_path / "held", interval_s=30.0),
+        saving.checkpoints,
+        saving.metrics,
+        saving.health,
+        passing,
+        lambda: datetime.now(UTC),
+    )
+    saving.saver.begin(snapshot(2))
+    assert not saving.saver.go_on()
+    assert {file.name for file in (tmp_path / "held").iterdir()} == names
+    assert saving.saver.saving
+    while not saving.saver.go_on():
+        pass
+    assert not saving.saver.saving
+    assert len({file.name for file in (tmp_path / "held").iterdir()} - names) == 1
 
 
 def test_a_removed_directory_is_said_at_once_and_a_checkpoint_is_due(saving: Saving, tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from streamsvm.checkpoint import format as checkpoint
-from streamsvm.delivery import Delivery, Pipeline
+from streamsvm.delivery import reading
 from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.delivery.machine import Delivery
+from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
 from streamsvm.learning import cutting
 from streamsvm.learning.cutting import Cut, LearnerState
@@ -89,6 +91,33 @@ def test_every_cut_waits_for_the_training_before_it() -> None:
     assert list(held.learn()) == []
     held.settled()
     assert kinds(list(held.learn())) == ["CutTaken", "Learned"]
+
+
+@pytest.mark.parametrize("span", [1, 5, 8, 100])
+def test_learning_may_be_left_off_after_any_step(span: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop that looks at the clock after each step, of any length, takes the same cuts and holds the same."""
+    plain, short = pipeline(every_cut=False), pipeline(every_cut=False)
+    taken: dict[str, list[object]] = {"plain": [], "short": []}
+    for held in (plain, short):
+        held.assign({})
+        held.offer(stream(3 * CUT_ROWS + 5))
+    taken["plain"] = [event.cut.positions for event in plain.learn() if isinstance(event, CutTaken)]
+    monkeypatch.setattr(reading, "SPAN_ROWS", span)
+    while (step := next(short.learn(), None)) is not None:
+        taken["short"] += [step.cut.positions] if isinstance(step, CutTaken) else []
+        assert not isinstance(step, Learned) or len(step.rows) <= span
+    assert taken["short"] == taken["plain"]
+    assert len(taken["plain"]) == 3
+    assert checkpoint.encode(short.snapshot(1, {})) == checkpoint.encode(plain.snapshot(1, {}))
+
+
+def test_a_step_takes_fewer_of_wide_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a step costs grows with the features, so that they are bounded, too."""
+    monkeypatch.setattr(reading, "SPAN_FEATURES", 3 * small_config().points.dimension)
+    held = pipeline()
+    held.assign({})
+    held.offer(stream(7))
+    assert [len(event.rows) for event in held.learn() if isinstance(event, Learned)] == [3, 3, 1]
 
 
 def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:

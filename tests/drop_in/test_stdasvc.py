@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from streamsvm import STDASVC, CoresetSVC
 from streamsvm.drop_in import base, stdasvc
+from streamsvm.drop_in.threads import Threads, number_of
 
 KERNELS = [{"kernel": "linear"}, {"kernel": "rbf", "gamma": 0.1}, {"kernel": "poly", "gamma": 0.1, "coef0": 1.0}]
 TIGHT = 1e-10
@@ -343,12 +344,12 @@ def test_threads_share_the_work(kernel, monkeypatch: pytest.MonkeyPatch) -> None
     options = {"kernel": kernel, "gamma": 0.2, "coef0": 1.0, "tol": 1e-4}
     one = STDASVC(**options).fit(X, y)
     asked = []
-    run = base.Threads.run
-    monkeypatch.setattr(base.Threads, "run", lambda self, parts: (asked.append(len(parts)), run(self, parts))[1])
+    run = Threads.run
+    monkeypatch.setattr(Threads, "run", lambda self, parts: (asked.append(len(parts)), run(self, parts))[1])
     for threads in (2, 3, -1):
         asked.clear()
         many = STDASVC(threads=threads, **options).fit(X, y)
-        assert max(asked) == base.number_of(threads)
+        assert max(asked) == number_of(threads)
         np.testing.assert_allclose(many.dual_coef_, one.dual_coef_, rtol=0, atol=1e-4 if kernel == "poly" else 0)
         assert STDASVC(threads=threads, **options).fit(X, y).dual_coef_.tobytes() == many.dual_coef_.tobytes()
 

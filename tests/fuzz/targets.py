@@ -42,7 +42,7 @@ from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
 from streamsvm.config import PointsConfig, PointsFormat, points_of
-from streamsvm.delivery import Part
+from streamsvm.delivery.settlement import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.features.columns import columns_of
 from streamsvm.features.recipe import Cross, Envelope
@@ -60,10 +60,11 @@ from streamsvm.ingest.label_records import LabelDecoder
 from streamsvm.ingest.scored import scores_of
 from streamsvm.kafka import Record
 from streamsvm.kafka.attempts import Stamp
-from streamsvm.model import certified, deciles_header, skill_header
+from streamsvm.model import deciles_header, skill_header
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import decode_alias, decode_head, decode_owner, decode_retired
 from streamsvm.model.version import version_number
+from streamsvm.model.version_bounds import read_bounds
 from streamsvm.registry.anchoring import _offset
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
@@ -593,7 +594,7 @@ def _version_headers(case: bytes) -> str:
     assert all(one is None or -1 <= one < INT64 - 1 for one in (number, incarnation, parent, *links))
     published = _published_at(record)
     assert published is None or places.time_of(published) is None or math.isfinite(published)
-    found = [skill_header.decode(headers), certified.decode(headers), deciles_header.decode(headers), Stamp.of(headers)]
+    found = [skill_header.decode(headers), read_bounds(headers), deciles_header.decode(headers), Stamp.of(headers)]
     return "accepted" if any(one is not None for one in (number, incarnation, parent, published, *found)) else "refused"
 
 

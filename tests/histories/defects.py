@@ -18,7 +18,7 @@ import numpy as np
 
 import consumers.trainer.observer
 import consumers.trainer.session
-import streamsvm.delivery
+import streamsvm.delivery.machine
 import streamsvm.kafka.client
 import streamsvm.kafka.outbox
 import streamsvm.kafka.producing
@@ -131,7 +131,7 @@ def never_renews() -> None:
 
 def forgets_its_parent() -> None:
     """The first version of a process names no parent."""
-    sound = streamsvm.delivery.Delivery.parent
+    sound = streamsvm.delivery.machine.Delivery.parent
     own: list[bool] = []
 
     def parent(self: Any) -> str | None:
@@ -139,7 +139,7 @@ def forgets_its_parent() -> None:
         found: str | None = sound.fget(self) if len(own) > 1 else None  # type: ignore[attr-defined]
         return found
 
-    streamsvm.delivery.Delivery.parent = property(parent)  # type: ignore[assignment,method-assign]
+    streamsvm.delivery.machine.Delivery.parent = property(parent)  # type: ignore[assignment,method-assign]
 
 
 def looks_by_the_clock_only() -> None:

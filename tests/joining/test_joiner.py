@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.errors import ConfigurationError
-from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, Letter, hashed
+from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import ENOUGH
+from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, Letter, hashed
 from streamsvm.points import Position
 from tests.joining.reference import Feature, Joined, Label, Told, join
 

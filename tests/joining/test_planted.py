@@ -15,8 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from streamsvm.joining import log_time
-from streamsvm.joining.joiner import Joiner, JoinRules, JoinState, LabelRows, Letter
+from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import Decided
+from streamsvm.joining.rows import JoinRules, JoinState, LabelRows, Letter
 from streamsvm.points import Position, Rows
 from tests.joining.reference import Feature, Joined, Label, join
 from tests.joining.test_joiner import (

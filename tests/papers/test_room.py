@@ -18,9 +18,11 @@ from streamsvm.kafka import Cluster, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.memories import STRUCTURES
 from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
-from streamsvm.papers.plug import PLUG
-from streamsvm.plugs import Table, plugs
+from streamsvm.papers import combinations
+from streamsvm.papers.plug import PLUGS
 from streamsvm.points import Position
+from streamsvm.sockets import Choices, plugged, rooms
+from streamsvm.supports import SOCKET, Combinations
 from streamsvm.svm.solvers import SOLVERS
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, run_until, settings_for, versions
@@ -39,10 +41,11 @@ TABLES = {
 
 def test_the_plug_fits_the_sockets_of_the_trunk() -> None:
     """Each of its names is in a table of the trunk, and what it stands for is there."""
-    assert PLUG in plugs()
-    assert PLUG.adds.keys() <= TABLES.keys()
-    for socket, added in PLUG.adds.items():
-        for name in added:
+    assert "papers" in rooms()
+    assert PLUGS.keys() <= TABLES.keys() | {"descriptions", SOCKET}
+    assert combinations.ROWS in plugged(SOCKET, Combinations)
+    for socket in PLUGS.keys() & TABLES.keys():
+        for name in PLUGS[socket]:
             assert callable(TABLES[socket][name]) or socket == "sizes of coreset.structure"
     assert SIZES["counter"].points(2, 8, 5) > 8
 
@@ -58,7 +61,7 @@ def test_an_option_has_the_choices_of_its_table(option: str) -> None:
 
 def test_a_table_knows_no_other_name() -> None:
     """And finds its own without any room."""
-    table = Table("no such socket", {"a": 1})
+    table = Choices("no such socket", {"a": 1})
     assert dict(table) == {"a": 1}
     with pytest.raises(KeyError):
         table["b"]

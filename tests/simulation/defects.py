@@ -27,7 +27,9 @@ from consumers.trainer.startup import Startup
 from consumers.trainer.trainer import Trainer
 from streamsvm.checkpoint import directory as checkpoint
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.delivery import Candidate, Delivery, Present, publication
+from streamsvm.delivery import publication
+from streamsvm.delivery.decision import Candidate, Present
+from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import StateError
 from streamsvm.kafka import Message, OutcomeUnknown, Record
 from streamsvm.learning.cutting import LearnerState

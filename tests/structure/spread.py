@@ -94,7 +94,8 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "late_labels": (
         "streamsvm/joining/__init__.py", "streamsvm/joining/joiner.py", "streamsvm/joining/kernels.py",
-        "streamsvm/joining/log_time.py", "streamsvm/ingest/label_records.py", "streamsvm/checkpoint/parts/join*.py",
+        "streamsvm/joining/log_time.py", "streamsvm/joining/read_log.py", "streamsvm/joining/rows.py",
+        "streamsvm/ingest/label_records.py", "streamsvm/checkpoint/parts/join*.py",
         "streamsvm/model/parts/labels_log.py", "consumers/streams/joined_source.py",
         "consumers/trainer/joined_intake.py",
     ),

@@ -17,7 +17,8 @@ APART: Final = {BRANCHES, "papers", "drop_in"}
 """Folders that are no trunk: what has one of these names on its path below the top-level folder."""
 BESIDE: Final = (
     "consumers/evaluate/*", "consumers/replay/*", "consumers/demo/*", "consumers/sizing/*", "consumers/cli/sizing.py",
-    "consumers/cli/file_options.py", "streamsvm/ingest/files/*", "streamsvm/datasets/*",
+    "consumers/cli/file_*.py", "consumers/cli/evaluate.py", "consumers/cli/replay.py", "consumers/cli/demo.py",
+    "consumers/cli/score.py", "consumers/cli/verify.py", "streamsvm/ingest/files/*", "streamsvm/datasets/*",
     "consumers/page/*", "consumers/cli/top.py", "consumers/host/web/*",
     "consumers/scorer/*", "streamsvm/ingest/score*.py", "consumers/streams/score_settlement.py",
     "streamsvm/ingest/avro*.py", "streamsvm/ingest/framed.py", "streamsvm/ingest/schemas.py",

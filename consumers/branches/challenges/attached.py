@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from consumers.branches.challenges.challenges import Challenges, ShadowGate
+from consumers.branches.challenges.challenges import Challenges
+from consumers.branches.challenges.shadow_gate import ShadowGate
 from consumers.trainer.attachment import Attachment, Making, Part
 from consumers.trainer.gatekeeping import Gatekeeper
-from streamsvm.delivery import Delivery
+from streamsvm.delivery.machine import Delivery
 from streamsvm.model.version import Version
 
 

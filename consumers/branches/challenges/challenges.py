@@ -22,22 +22,22 @@ to be compared with becomes current as without challenges, and ends a challenge 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
-import numpy as np
 import structlog
 
+from consumers.branches.challenges.deciding import FIGURES, figures_of, paired, rule_of, unpaired
 from consumers.branches.challenges.following import Follower
 from consumers.branches.challenges.reading import Logs, Ranges, logs_of
 from consumers.branches.challenges.settings import ChallengeOptions
+from consumers.branches.challenges.shadow_gate import ShadowGate
 from consumers.metrics import Metrics
 from consumers.settings import Settings
-from consumers.trainer.gatekeeping import CurrentVersion, Gatekeeper, present_of
+from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
 from consumers.trainer.stream_quality import QualityWatch
 from streamsvm.branches.challenges.betting import alpha_of, spent_before
@@ -54,14 +54,11 @@ from streamsvm.branches.challenges.record import (
     encode_challenge,
 )
 from streamsvm.branches.challenges.rule import GAIN, Compared, Rule, compare, labels_needed
-from streamsvm.branches.challenges.served import Served
 from streamsvm.errors import InvalidMessage, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import Cluster, Message, OffsetOutOfRange, PublishRefused, Recreated
-from streamsvm.learning.cutting import Cut
 from streamsvm.model import trail
-from streamsvm.model.pointers import Alias, Gate, Head, current_key, encode_alias
+from streamsvm.model.pointers import Alias, current_key, encode_alias
 from streamsvm.model.version import Version, version_key
-from streamsvm.points import Rows
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
@@ -73,79 +70,7 @@ PORTION: Final = 1_000
 """Most records of each log that are read in a turn of the loop, some milliseconds of work."""
 LEAST_TO_WARN: Final = 100
 """Labels after which the champion's figure says whether there can be enough."""
-TIMES: Final = 101
-"""Rows whose times tell how late it is: fewer than half of them may be strange."""
-FIGURES: Final = ("labels", "terms", "champion", "challenger", "difference", "low", "high", "evidence", "against")
-"""What the record of a challenge says of the look that it ended with, under the names of `Compared`."""
 OUTCOMES: Final[tuple[Outcome, ...]] = ("better", "worse", "undecided", "unlabeled", "passed", "void")
-
-
-class ShadowGate:
-    """The quality gate, after which a version that may be compared with the current one waits for a challenge.
-
-    Parameters
-    ----------
-    gate : Gatekeeper
-        The margin's; what it refuses challenges nobody.
-    head : Head or None
-        The newest at the start: it may wait.
-    metrics : Metrics
-    """
-
-    def __init__(self, gate: Gatekeeper, head: Head | None, metrics: Metrics) -> None:
-        self._gate, self._metrics = gate, metrics
-        self.waiting: Alias | None = None
-        """The newest version that waits for a challenge."""
-        self._times: deque[int] = deque(maxlen=TIMES)
-        if head is not None and head.gate is not None and head.gate.outcome == "waits":
-            self.waiting = head.alias
-
-    @property
-    def present(self) -> CurrentVersion | None:
-        """What is current."""
-        return self._gate.present
-
-    @property
-    def time_ms(self) -> int:
-        """The (lower) median of the times of the newest `TIMES` rows that were learned; -1 before any has a time.
-
-        A few records of a strange time, a day in the next century, neither end a challenge nor keep it from ending.
-        """
-        return int(np.sort(self._times)[(len(self._times) - 1) // 2]) if self._times else -1
-
-    def note(self, rows: Rows) -> None:
-        """Take in rows that were learned."""
-        newest = rows.time_ms[-TIMES:]
-        self._times.extend(newest[newest >= 0].tolist())
-        self._gate.note(rows)
-
-    def judge(self, version: Version, cut: Cut) -> Gate | None:
-        """Return the margin's verdict; of a version that passes it and can be compared, that it waits."""
-        said, present = self._gate.judge(version, cut), self.present
-        if said is None or said.holds_back or present is None or not _comparable(version, present.version):
-            return said
-        return msgspec.structs.replace(said, outcome="waits")
-
-    def published(self, version: Version, gate: Gate | None, alias: Alias) -> None:
-        """Note a version that waits; any other is the margin's."""
-        if gate is not None and gate.outcome == "waits":
-            self.waiting = alias
-            self._metrics.increase("streamsvm_gate_verdicts", outcome="waits")
-        else:
-            self._gate.published(version, gate, alias)
-
-    def promoted(self, version: Version, alias: Alias) -> None:
-        """Note that a version became current after it was published."""
-        self._gate.promoted(version, alias)
-
-
-def _comparable(version: Version, present: Version | None) -> bool:
-    return (
-        present is not None
-        and version.model.dimension == present.model.dimension
-        and version.labels == present.labels
-        and version.recipe == present.recipe
-    )
 
 
 class Challenges:
@@ -608,28 +533,6 @@ class Challenges:
         for end, value in (("low", compared.low), ("mean", compared.difference), ("high", compared.high)):
             if value is not None:
                 metrics.put("streamsvm_challenge_difference", value, end=end)
-
-
-def rule_of(challenge: Challenge) -> Rule:
-    """Return the rule that a challenge is decided by."""
-    return Rule(figure=challenge.figure, labels=challenge.labels, costs=challenge.costs, alpha=challenge.alpha)
-
-
-def figures_of(compared: Compared) -> dict[str, Any]:
-    """Return what the record of a challenge says of the look that it ended with."""
-    return {name: getattr(compared, name) for name in FIGURES}
-
-
-def paired(found: Served, challenge: Challenge) -> Served:
-    """Return the rows that this champion was served for, with this challenger in its shadow."""
-    versions, shadows = found.column("version"), found.column("shadow_version")
-    return found.where((versions == challenge.champion.number) & (shadows == challenge.challenger.number))
-
-
-def unpaired(found: Served, challenge: Challenge) -> int:
-    """Return how many rows one of the two has scored without the other: they count for nothing."""
-    by_champion = found.column("version") == challenge.champion.number
-    return int(np.count_nonzero(by_champion != (found.column("shadow_version") == challenge.challenger.number)))
 
 
 def _spans(ranges: Mapping[int, tuple[int, int]]) -> tuple[Span, ...]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from consumers.branches.challenges.challenges import FIGURES, figures_of, paired, rule_of, unpaired
+from consumers.branches.challenges.deciding import FIGURES, figures_of, paired, rule_of, unpaired
 from consumers.branches.challenges.reading import Logs, Ranges, join_ranges
 from consumers.settings import Settings
 from consumers.verify.judging import Judge

@@ -15,7 +15,6 @@ from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 if TYPE_CHECKING:
     from consumers.branches.challenges.reading import Reading
     from consumers.branches.challenges.table import Skills
-    from consumers.models.catalogue import Catalogue
     from consumers.settings import Settings, Start
     from streamsvm.kafka import Cluster
 
@@ -57,7 +56,7 @@ def served_command(
 
 def _skills(cluster: Cluster, settings: Settings, reading: Reading) -> Skills:
     """Return what is known of the versions that served; nothing of those whose records cannot be read."""
-    from consumers.models.catalogue import read_catalogue, read_names
+    from consumers.models.catalogue import holds_all, read_catalogue, read_names
     from streamsvm.errors import StreamsvmError
 
     numbers = {int(one) for name in ("version", "shadow_version") for one in reading.served.column(name) if one}
@@ -65,15 +64,11 @@ def _skills(cluster: Cluster, settings: Settings, reading: Reading) -> Skills:
         return {}
     try:
         names = read_names(cluster, settings)
-        found = read_catalogue(cluster, settings, names, lambda known: _reaches(known, min(numbers)))
+        found = read_catalogue(cluster, settings, names, holds_all(numbers))
     except StreamsvmError as error:  # the figures of what was served need no version
         typer.echo(printable(f"the versions are not shown: {error.what}"), err=True)
         return {}
     return {number: entry.skill for number, entry in found.entries.items()}
-
-
-def _reaches(known: Catalogue, number: int) -> bool:
-    return bool(known.entries) and min(known.entries) <= number
 
 
 SERVED: Final = Command(name="served", run=served_command, cls=OptionsOnDemand, after="model")

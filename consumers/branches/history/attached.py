@@ -14,7 +14,7 @@ from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
 from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.delivery import Begin, Present, Resume
+from streamsvm.delivery.decision import Begin, Present, Resume
 from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
 from streamsvm.model.left_out import LeftOut, left_out_key, masked

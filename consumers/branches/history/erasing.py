@@ -36,7 +36,7 @@ from streamsvm.checkpoint.disk import Disk, FileSystem
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import Delivery
+from streamsvm.delivery.machine import Delivery
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, SchemaRegistry
 from streamsvm.learning.learner import Learner

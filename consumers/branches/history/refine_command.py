@@ -45,7 +45,7 @@ def refine_command(
     from consumers.models.moving import whoever
     from consumers.settings import ModelName
     from streamsvm.branches.history.refined_part import Refined
-    from streamsvm.model.certified import learned_text, percent
+    from streamsvm.model.gap import learned_text, percent
 
     try:
         TypeAdapter(ModelName).validate_python(as_)

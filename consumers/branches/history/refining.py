@@ -26,14 +26,14 @@ from consumers.verify.replayed import Replayed
 from consumers.verify.verifier import verifiers_of
 from streamsvm.branches.history.refined_part import Refined
 from streamsvm.build import build
-from streamsvm.certificate.certifying import Certificate, Certifier
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.publication import Publication
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection
+from streamsvm.learning.certifying import Certificate, Certifier
 from streamsvm.learning.recipe import Made, Origin, remade, version_of
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.certified import gap_of, percent
+from streamsvm.model.gap import gap_of, percent
 from streamsvm.model.machine import LinearMachine
 from streamsvm.model.version import Version, positions
 from streamsvm.registry.loading import Loaded

@@ -8,7 +8,7 @@ from consumers.host.untrusted_text import moment
 from consumers.models.show import ShownFacts
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.refined_part import Refined
-from streamsvm.model.certified import learned_text
+from streamsvm.model.gap import learned_text
 from streamsvm.model.version import Version
 
 

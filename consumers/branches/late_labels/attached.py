@@ -17,7 +17,7 @@ from consumers.trainer.topic_watch import Surveyor
 from streamsvm.branches.late_labels.joining import Joining, joining_of
 from streamsvm.branches.late_labels.lineage import LabelsOrigin
 from streamsvm.branches.late_labels.present import LabelsPresent
-from streamsvm.delivery import Begin, Present, Resume
+from streamsvm.delivery.decision import Begin, Present, Resume
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import TopicInfo
 from streamsvm.learning.recipe import Origin

@@ -35,8 +35,9 @@ from streamsvm.delivery.reading import Ends
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing
 from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.ingest.label_records import WATERMARK_HEADER
-from streamsvm.joining.joiner import COUNTED, Joiner, Letter
+from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH, Ahead
+from streamsvm.joining.rows import COUNTED, Letter
 from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
 from streamsvm.points import Position, Positions
 from streamsvm.sections import section
@@ -198,7 +199,7 @@ class JoinedIntake(OneProcess):
         ------
         LogGap
         """
-        if self._surveyor.turn(self.merged("labels"), self.reading("labels")):
+        if self._surveyor.turn(lambda: (self.merged("labels"), self.reading("labels"))):
             self._refuse_added("labels")
 
     def confirm(self) -> None:

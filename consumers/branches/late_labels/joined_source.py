@@ -15,7 +15,8 @@ import numpy as np
 from streamsvm.config import LabelRule, ModelConfig
 from streamsvm.ingest.decoder import PointDecoder, RejectedRecord, Rejection
 from streamsvm.ingest.label_records import LabelDecoder, is_watermark, key_of
-from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, JoinState, LabelRows, Letter, codes_of, hashed
+from streamsvm.joining.joiner import Joiner
+from streamsvm.joining.rows import FeatureRows, JoinRules, JoinState, LabelRows, Letter, codes_of, hashed
 from streamsvm.kafka import Batch, Cluster, Record
 from streamsvm.points import Points, Position, Positions, Rows
 

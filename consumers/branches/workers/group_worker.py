@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
@@ -32,8 +30,10 @@ from consumers.branches.workers.coresets_topic import (
     read_partition,
     tell_faults,
 )
+from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Owned
 from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
+from consumers.host.clock import Clock
 from consumers.host.runtime import Health, schemas_of
 from consumers.metrics import Metrics
 from consumers.settings import Settings
@@ -42,8 +42,9 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity, identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
-from consumers.trainer import kernels
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
+from consumers.trainer.pacing import LEARN_S
+from consumers.trainer.warming import WarmUp
 from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
@@ -58,7 +59,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.training import limited
 from streamsvm.model.comparison import configuration_differences
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.worker")
@@ -70,59 +71,6 @@ SHOW_EVERY_S: Final = 5.0
 """Between two commits of group offsets, for observers."""
 NEVER: Final = 1 << 62
 """Leaves after which a cut falls due in a worker: cuts are the trainer's."""
-
-
-class NewestRows:
-    """The newest rows of a partition before its position.
-
-    Parameters
-    ----------
-    most : int
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._parts = deque[Rows]()
-
-    def add(self, rows: Rows) -> None:
-        """Take in rows that were learned; what is kept is all of their arrays, until newer ones came."""
-        if not len(rows):
-            return
-        self._parts.append(rows)
-        held = sum(map(len, self._parts))
-        while held - len(self._parts[0]) >= self._most:
-            held -= len(self._parts.popleft())
-
-    def rows(self) -> Rows | None:
-        """Return them, in the order of the log."""
-        if not self._parts:
-            return None
-        whole = Rows.union(list(self._parts))
-        return whole.slice(max(0, len(whole) - self._most), len(whole))
-
-
-@dataclass(slots=True)
-class _Owned:
-    """A partition that is learned."""
-
-    opening: Opening
-    writer: PartitionWriter
-    newest: NewestRows
-    published: Position
-    published_at: float
-    published_rows: int
-    rows: int
-    begun: PartitionState | None
-    read_to: int | None = None
-
-
-@dataclass(slots=True)
-class _Awaited:
-    """A partition that is owned and not learned yet."""
-
-    why: str = "it was not looked at yet"
-    look_at: float = -math.inf
-    follow: int | None = field(default=None)
 
 
 class GroupWorker:
@@ -158,8 +106,8 @@ class GroupWorker:
         self._cluster, self._metrics, self._health, self._stop = cluster, metrics, health, stop
         self._enough, self._monotonic = enough, monotonic
         self._config = settings.models()
-        self._owned: dict[int, _Owned] = {}
-        self._awaited: dict[int, _Awaited] = {}
+        self._owned: dict[int, Owned] = {}
+        self._awaited: dict[int, Awaited] = {}
         self._follows: dict[int, int] = {}
         self._incarnation: Opening | None = None
         self._reading: Reading | None = None
@@ -210,7 +158,7 @@ class GroupWorker:
         coresets, letters = self._made(coresets_topic(settings)), self._made(settings.input.dead_letters)
         check_topic(coresets, len(source.partitions), cluster.max_message_bytes)
         # Before the group is joined: nobody waits for partitions of a process that compiles.
-        kernels.prepare(self._config, registry=bool(settings.registry.url))
+        WarmUp(self._config, self._health, self._stop, Clock(), registry=bool(settings.registry.url)).run()
         self._schemas = stack.enter_context(schemas_of(settings))
         self._letters = DeadLetters(settings.name, source.name, settings.input.dead_letters, self._metrics)
         self._letters.fit(letters, cluster.max_message_bytes)
@@ -298,7 +246,7 @@ class GroupWorker:
         awaited = set(self._owned)
         self._drop(awaited)
         now = self._monotonic()
-        self._awaited |= {partition: _Awaited(gap.what, now + LOOK_AGAIN_S) for partition in awaited}
+        self._awaited |= {partition: Awaited(gap.what, now + LOOK_AGAIN_S) for partition in awaited}
 
     def _work(self) -> None:
         reading, intake = self._reading, self._intake
@@ -310,7 +258,7 @@ class GroupWorker:
         if intake.waits_for_schema:
             intake.hold()
             self._stop.wait(POLL_S)
-        else:
+        elif not reading.backlog:  # else the next turn goes on learning
             intake.release()
             intake.read(self._settings.input.batch_records, POLL_S)
         intake.poll_letters()
@@ -318,6 +266,7 @@ class GroupWorker:
     def _learn(self, reading: Reading) -> None:
         learner = reading.learner
         begun, sealed = self._monotonic(), learner.leaves_sealed
+        until = begun + LEARN_S
         for event in reading.learn():
             assert isinstance(event, Learned)
             accepted = int(event.rows.accepted.sum())
@@ -332,6 +281,8 @@ class GroupWorker:
                 self._metrics.observe("streamsvm_coreset_reduce_seconds", (now - begun) / leaves)
             begun, sealed = now, sealed + leaves
             crash_point("input.learned")
+            if now >= until:
+                return
 
     # -------------------------------------------------------------- ownership
 
@@ -347,7 +298,7 @@ class GroupWorker:
                 self._follows.pop(partition, None)
             self._drop(lost)
         new = owned - self._owned.keys() - self._awaited.keys()
-        self._awaited |= {partition: _Awaited() for partition in new}
+        self._awaited |= {partition: Awaited() for partition in new}
         if lost and not new:
             self._follower.assign(self._follows)
 
@@ -409,7 +360,7 @@ class GroupWorker:
                 if taken_back or (record.value not in (None, own.opening.encode()) and key >= own.opening.key):
                     log.info("reopened", partition=record.partition, key=(record.key or b"").decode())
                     self._drop({record.partition})
-                    self._awaited[record.partition] = _Awaited()
+                    self._awaited[record.partition] = Awaited()
 
     def _restore(self) -> None:
         """Take up partitions whose time to be looked at has come."""
@@ -417,7 +368,7 @@ class GroupWorker:
         due = [partition for partition, one in self._awaited.items() if one.look_at <= now]
         if not due:
             return
-        found: dict[int, _Owned] = {}
+        found: dict[int, Owned] = {}
         with self._cluster.keeping():
             for partition in due:
                 self._health.beat()
@@ -433,7 +384,7 @@ class GroupWorker:
             states = {p: state for p, state in self._states().items() if p not in over}
             for partition in over:
                 del self._owned[partition]
-                self._awaited[partition] = _Awaited("its trainer has begun anew in other partitions")
+                self._awaited[partition] = Awaited("its trainer has begun anew in other partitions")
             for partition, own in found.items():
                 if own.opening.incarnation < highest:
                     self._awaited[partition].look_at = now + LOOK_AGAIN_S
@@ -445,7 +396,7 @@ class GroupWorker:
             self._begin_reading(states)
         self._follower.assign(self._follows)
 
-    def _restored(self, partition: int) -> _Owned | None:
+    def _restored(self, partition: int) -> Owned | None:
         """Return a partition as the coresets topic has it; None if no trainer has opened it yet."""
         settings, begun = self._settings, self._monotonic()
         found, end = read_partition(self._cluster, settings, partition)
@@ -475,7 +426,7 @@ class GroupWorker:
             rows=rows,
             seconds=round(self._monotonic() - begun, 3),
         )
-        return _Owned(
+        return Owned(
             opening=opening,
             writer=PartitionWriter(opening, held),
             newest=newest,

@@ -53,6 +53,7 @@ from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.trainer import kernels
 from consumers.trainer.intake import Intake
+from consumers.trainer.pacing import LEARN_S
 from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.delivery.events import CaughtUp, Learned
 from streamsvm.delivery.reading import Reach, Reading
@@ -268,6 +269,8 @@ class Work:
             intake.hold()
             self._idle = True
             time.sleep(POLL_S)
+        elif reading.backlog:
+            self._idle = False  # the next turn goes on learning
         else:
             intake.release()
             self._idle = not intake.read(self._settings.input.batch_records, POLL_S)
@@ -277,6 +280,7 @@ class Work:
     def _learn(self, reading: Reading, intake: Intake) -> None:
         learner = reading.learner
         begun, sealed = time.monotonic(), learner.leaves_sealed
+        until = begun + LEARN_S
         for event in reading.learn():
             if isinstance(event, CaughtUp):
                 # The newest version's cut is reached here; others may still be behind it.
@@ -292,6 +296,8 @@ class Work:
             for _ in range(leaves):
                 self._metrics.observe("streamsvm_coreset_reduce_seconds", (now - begun) / leaves)
             begun, sealed = now, sealed + leaves
+            if now >= until:
+                return
         if not intake.waits_for_schema:
             reading.refuse_missing_end(intake.ends)
 

@@ -8,20 +8,18 @@ from typing import Final
 import numpy as np
 
 from streamsvm.branches.bounds import proving
+from streamsvm.branches.bounds.certified import Certified
+from streamsvm.branches.bounds.frames import Frame, distances, frame_of_rows
 from streamsvm.branches.bounds.totals import (
     BESIDE,
     EXPECTED,
     ChangedRows,
     Condensed,
-    Frame,
     Ledger,
     Totals,
-    distances,
-    frame_of_rows,
 )
 from streamsvm.coreset.accounting import Account, Accounting, AllRows, LeafAccount, LinearRule, differing
 from streamsvm.coreset.reducers.base import Pilot
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points

@@ -15,7 +15,7 @@ can add. Where that is more than the end of the audit's interval, that end is ta
 audit is of rows within their bounds, so that the most by which the losses of changed rows can differ is added to it
 (`totals.Changed`).
 
-Both hold in real arithmetic: every rounding is bounded and paid for, as in `streamsvm.certificate.bounds`. With eps =
+Both hold in real arithmetic: every rounding is bounded and paid for, as in `.certificate.bounds`. With eps =
 2^-53, sums of n terms of one sign are wrong by n eps of themselves, z by 4 eps, a decision by d + 12 of the sum of its
 terms' magnitudes.
 """
@@ -23,34 +23,34 @@ terms' magnitudes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.totals import FUDGE, Changed, Epoch, Ledger, seen_from
+from streamsvm.branches.bounds.certified import Certified
+from streamsvm.branches.bounds.dual_solving import near_optimum
+from streamsvm.branches.bounds.epochs import Epoch
+from streamsvm.branches.bounds.frames import FUDGE, seen_from
+from streamsvm.branches.bounds.proving_kernels import scaled_losses, signed_sums
+from streamsvm.branches.bounds.totals import Changed, Ledger
 from streamsvm.branches.bounds.totals_kernels import EPS
 from streamsvm.linalg import Float
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit, Fit
-from streamsvm.model.kernels import LinearKernel
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
 from streamsvm.svm.feasible import balanced
-from streamsvm.svm.problem import LARGEST_FEATURE, Problem
-from streamsvm.svm.solvers import StdaSolver
+from streamsvm.svm.problem import LARGEST_FEATURE
 
-TOLERANCE: Final = 1e-9
-"""KKT gap of the solution behind a lower bound; a rougher one bounds, too, but less."""
-MAX_ITERATIONS: Final = 1_000_000
 LARGEST_PENALTY: Final = 1e150
 LABELS: Final = np.array([-1, 1], np.int8)
 
 
 @dataclass(frozen=True, slots=True)
-class _Strata:
-    """The strata of one epoch over a version's features.
+class Strata:
+    """The strata of all epochs over a version's features.
 
     Attributes
     ----------
@@ -61,10 +61,10 @@ class _Strata:
     active : ndarray of shape (g,), bool
     error : ndarray of shape (d,)
         At most this is the sum over the strata of what is wrong with mass times Z.
-    relative : float
+    relative : ndarray of shape (g,)
         Of each mass.
-    excess : float or ndarray of shape (g,)
-        What rows that may have changed sides can add to the sum of hinges; of each stratum.
+    excess : ndarray of shape (g,)
+        What rows of each stratum that may have changed sides can add to the sum of hinges.
     """
 
     Z: Float
@@ -72,8 +72,55 @@ class _Strata:
     mass: Float
     active: NDArray[np.bool_]
     error: Float
-    relative: float
+    relative: Float
     excess: Float
+
+    @classmethod
+    def of(cls, epochs: Sequence[Epoch], scaler: Scaler, machine: LinearMachine) -> Strata:
+        """Return those of epochs, and what may have changed sides under a machine."""
+        epochs = [epoch for epoch in epochs if len(epoch.weight)]
+        if not epochs:
+            nothing = np.zeros(0)
+            return cls(
+                Z=np.zeros((0, len(scaler.mean))),
+                y=np.zeros(0, np.int8),
+                mass=nothing,
+                active=np.zeros(0, np.bool_),
+                error=np.zeros(len(scaler.mean)),
+                relative=nothing,
+                excess=nothing,
+            )
+        sizes = [len(epoch.weight) for epoch in epochs]
+        of = np.repeat(np.arange(len(epochs)), sizes)
+        begins = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        mass = np.concatenate([epoch.weight for epoch in epochs])
+        length = np.concatenate([epoch.length for epoch in epochs])
+        nearest = np.concatenate([epoch.nearest for epoch in epochs])
+        sums = np.concatenate([epoch.sums for epoch in epochs])
+        centre, inverse = np.stack([epoch.frame.scaling for epoch in epochs], axis=1)
+        there = inverse * scaler.scale
+        shift = (centre - scaler.mean) / scaler.scale
+        moved = sums / there[of]
+        relative = np.array([(epoch.rows + 8.0) * EPS for epoch in epochs])
+        # The rounding of each epoch's sums, and of what moves them to the version's features.
+        rounding = np.abs(shift) + (np.abs(centre) + np.abs(scaler.mean)) / scaler.scale
+        error = np.stack([epoch.error for epoch in epochs]) / there
+        error += 8.0 * EPS * np.add.reduceat(mass, begins)[:, None] * rounding
+        error += (8.0 * EPS + 2.0 * relative)[:, None] * np.add.reduceat(np.abs(moved), begins)
+        frames = [epoch.frame for epoch in epochs]
+        over = np.stack([scaler.mean, 1.0 / scaler.scale])
+        changes, lost = seen_from(frames, np.append(machine.coefficients, machine.intercept), over)
+        norm = np.array([frame.dual_norm(changes[at], lost[at]) for at, frame in enumerate(frames)])
+        excess = np.maximum(0.0, norm[of] - nearest) * length * (1.0 + 2.0 * relative[of])
+        return cls(
+            Z=shift[of] + moved / mass[:, None],
+            y=np.concatenate([epoch.label for epoch in epochs]),
+            mass=mass,
+            active=np.concatenate([epoch.active for epoch in epochs]),
+            error=np.einsum("ej->j", error) * FUDGE,
+            relative=relative[of],
+            excess=np.where(length > 0.0, excess, 0.0),
+        )
 
 
 def certified(
@@ -94,14 +141,11 @@ def certified(
     audit : Audit or None
         What is estimated of its objective.
     """
-    held = ledger.rows
+    changed = ledger.totals.changed
     with np.errstate(all="ignore"):
-        strata = [_over(epoch, scaler, machine) for epoch in ledger.totals.epochs]
-        upper = _upper(held, strata, scaler, machine, fit)
-        all_rows = _All.of(held, strata, scaler, fit)
-        lower = all_rows.value(all_rows.multipliers())
-        changed = ledger.totals.changed
-        most = math.inf if audit is None else audit.high + _moved(changed, scaler, machine, fit)
+        proof = proof_of(ledger, scaler, machine, fit, audit)
+        lower = proof.rows.value(proof.multipliers)
+    upper, most = proof.upper, proof.most
     kind: str = "proven"
     # Where a bound is met exactly, one may exceed the other by a rounding of F that both of them paid for.
     if lower <= most < upper:
@@ -113,10 +157,38 @@ def certified(
         upper=upper,
         kind="proven" if kind == "proven" else "estimated",
         rows=rows,
-        held=len(held),
-        strata=sum(len(one.y) for one in strata),
+        held=proof.rows.held,
+        strata=len(proof.strata.y),
         bounded=0 if changed is None else changed.rows,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What the bounds of a machine follow from.
+
+    Attributes
+    ----------
+    strata : Strata
+    rows : AllRows
+    multipliers : ndarray of shape (n,)
+    upper, most : float
+        The machine's objective by totals, and by the audit, at most; infinite where that says nothing.
+    """
+
+    strata: Strata
+    rows: AllRows
+    multipliers: Float
+    upper: float
+    most: float
+
+
+def proof_of(ledger: Ledger, scaler: Scaler, machine: LinearMachine, fit: Fit, audit: Audit | None) -> Proof:
+    """Return it; parameters are those of `certified`."""
+    strata = Strata.of(ledger.totals.epochs, scaler, machine)
+    rows, upper = AllRows.of(ledger.rows, strata, scaler, machine, fit)
+    most = math.inf if audit is None else audit.high + _moved(ledger.totals.changed, scaler, machine, fit)
+    return Proof(strata, rows, rows.multipliers(machine, min(upper, most)), upper, most)
 
 
 def _moved(changed: Changed | None, scaler: Scaler, machine: LinearMachine, fit: Fit) -> float:
@@ -129,62 +201,39 @@ def _moved(changed: Changed | None, scaler: Scaler, machine: LinearMachine, fit:
     return float(np.einsum("k,k->", _factors(LABELS, fit), of_label)) * FUDGE
 
 
-def _over(epoch: Epoch, scaler: Scaler, machine: LinearMachine) -> _Strata:
-    """Return the strata of an epoch over a version's features, and what may have changed sides under its machine."""
-    frame, mass = epoch.frame, epoch.weight
-    centre, inverse = frame.scaling
-    there = inverse * scaler.scale
-    shift = (centre - scaler.mean) / scaler.scale
-    Z = shift + epoch.sums / mass[:, None] / there
-    relative = (epoch.rows + 8.0) * EPS
-    rounding = 8.0 * EPS * float(mass.sum()) * (np.abs(shift) + (np.abs(centre) + np.abs(scaler.mean)) / scaler.scale)
-    moved = (8.0 * EPS + 2.0 * relative) * np.abs(epoch.sums / there).sum(axis=0)
-    over = np.stack([scaler.mean, 1.0 / scaler.scale])
-    change = seen_from(frame, np.append(machine.coefficients, machine.intercept), over)
-    excess = np.maximum(0.0, frame.dual_norm(*change) - epoch.nearest) * epoch.length * (1.0 + 2.0 * relative)
-    return _Strata(
-        Z=Z,
-        y=epoch.label,
-        mass=mass,
-        active=epoch.active,
-        error=(epoch.error / there + rounding + moved) * FUDGE,
-        relative=relative,
-        excess=np.where(epoch.length > 0.0, excess, 0.0),
-    )
-
-
 def _factors(y: NDArray[np.int8], fit: Fit) -> Float:
     """Return C k of each label, shape (n,)."""
     negative, positive = fit.class_weight
     return fit.C * np.where(y > 0, positive, negative)
 
 
-def _upper(held: Points, strata: list[_Strata], scaler: Scaler, machine: LinearMachine, fit: Fit) -> float:
-    """Return an upper bound of the machine's objective; infinite where there is none."""
+def _upper(hinges: float, n: int, strata: Strata, machine: LinearMachine, fit: Fit) -> float:
+    """Return an upper bound of the machine's objective; infinite where there is none.
+
+    Parameters
+    ----------
+    hinges : float
+        Sum of the weighted hinges of n held rows, rounded as sums are.
+    """
     w, b = machine.coefficients, machine.intercept
     d = len(w)
     whole = 0.5 * float(np.einsum("j,j->", w, w)) * (1.0 + (d + 4.0) * EPS)
-    Z = scaler.transform(held.X)
-    slack = 1.0 - held.y * (np.einsum("ij,j->i", Z, w) + b)
-    lost = (d + 12.0) * EPS * (np.einsum("ij,j->i", np.abs(Z), np.abs(w)) + abs(b) + 1.0)
-    hinge = np.maximum(0.0, slack + lost) * _factors(held.y, fit) * held.weight
-    total = float(hinge.sum()) * (1.0 + (len(hinge) + 16.0) * EPS)
-    for one in strata:
-        factor = _factors(one.y, fit)
-        slack = 1.0 - one.y * (np.einsum("ij,j->i", one.Z, w) + b)
-        size = np.einsum("ij,j->i", np.abs(one.Z), np.abs(w)) + abs(b) + 1.0
-        lost = ((d + 16.0) * EPS + 2.0 * one.relative) * size
-        linear = np.where(one.active, slack + lost * FUDGE, 0.0) * factor * one.mass
-        beside = float(factor.max()) * float(np.einsum("j,j->", one.error, np.abs(w)))
-        terms = float(linear.sum()) + 16.0 * len(linear) * EPS * float(np.abs(linear).sum())
-        total += terms + (beside + float((factor * one.excess).sum())) * FUDGE
+    total = hinges * (1.0 + (n + 16.0) * EPS)
+    factor = _factors(strata.y, fit)
+    slack = 1.0 - strata.y * (np.einsum("ij,j->i", strata.Z, w) + b)
+    size = np.einsum("ij,j->i", np.abs(strata.Z), np.abs(w)) + abs(b) + 1.0
+    lost = ((d + 16.0) * EPS + 2.0 * strata.relative) * size
+    linear = np.where(strata.active, slack + lost * FUDGE, 0.0) * factor * strata.mass
+    beside = float(factor.max(initial=0.0)) * float(np.einsum("j,j->", strata.error, np.abs(w)))
+    terms = float(linear.sum()) + 16.0 * len(linear) * EPS * float(np.abs(linear).sum())
+    total += terms + (beside + float((factor * strata.excess).sum())) * FUDGE
     # A few roundings of each of these sums are left.
-    bound = whole + total + (len(strata) + 16.0) * EPS * (whole + abs(total) * 4.0)
+    bound = whole + total + 32.0 * EPS * (whole + abs(total) * 4.0)
     return max(bound, whole) if math.isfinite(bound) else math.inf
 
 
 @dataclass(frozen=True, slots=True)
-class _All:
+class AllRows:
     """Held rows, then the strata's means, as the points of a problem.
 
     Attributes
@@ -209,53 +258,55 @@ class _All:
     error: Float
 
     @classmethod
-    def of(cls, held: Points, strata: list[_Strata], scaler: Scaler, fit: Fit) -> _All:
-        """Return those of held rows and strata."""
-        y = np.concatenate([held.y, *(one.y for one in strata)])
-        mass = np.concatenate([held.weight, *(one.mass for one in strata)])
+    def of(
+        cls, held: Points, strata: Strata, scaler: Scaler, machine: LinearMachine, fit: Fit
+    ) -> tuple[AllRows, float]:
+        """Return those of held rows and strata, and an upper bound of a machine's objective."""
+        n, d = held.X.shape
+        y, Z = np.concatenate([held.y, strata.y]), np.empty((n + len(strata.y), d))
+        upper = _factors(y, fit) * np.concatenate([held.weight, strata.mass])
+        w = np.ascontiguousarray(machine.coefficients)
+        hinges = scaled_losses(held.X, held.y, upper[:n], scaler.mean, scaler.scale, w, machine.intercept, Z[:n])
+        Z[n:] = strata.Z
         # Of a stratum, alpha over mass is at most C k.
-        error = np.zeros(len(scaler.mean))
-        for one in strata:
-            error += float(_factors(one.y, fit).max()) * one.error * (1.0 + 4.0 * one.relative)
-        return cls(
-            Z=np.concatenate([scaler.transform(held.X), *(one.Z for one in strata)]),
+        factor = float(_factors(strata.y, fit).max(initial=0.0))
+        own = cls(
+            Z=Z,
             y=y,
-            upper=_factors(y, fit) * mass,
-            relative=np.concatenate([np.zeros(len(held)), *(np.full(len(one.y), one.relative) for one in strata)]),
-            held=len(held),
-            error=error,
+            upper=upper,
+            relative=np.concatenate([np.zeros(n), strata.relative]),
+            held=n,
+            error=factor * strata.error * (1.0 + 4.0 * float(strata.relative.max(initial=0.0))),
         )
+        return own, _upper(float(hinges), n, strata, machine, fit)
 
-    def multipliers(self) -> Float:
-        """Return dual variables that meet their equation exactly; zeros where the problem can't be solved."""
+    def multipliers(self, machine: LinearMachine, goal: float) -> Float:
+        """Return dual variables that meet their equation exactly; zeros where the problem can't be solved.
+
+        Parameters
+        ----------
+        machine : LinearMachine
+            Where to begin.
+        goal : float
+            The upper bound that they are for: the nearer it is, the better they are.
+        """
         fits = (self.upper <= LARGEST_PENALTY).all() and (np.abs(self.Z) <= LARGEST_FEATURE).all()
         if not (fits and (self.upper > 0.0).all()) or abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
             return np.zeros(len(self.y))
-        problem = Problem(
-            Z=self.Z,
-            y=self.y,
-            upper=self.upper,
-            kernel=LinearKernel(),
-            tolerance=TOLERANCE,
-            max_iterations=MAX_ITERATIONS,
-        )
-        solution = StdaSolver().solve(problem)
-        assert solution.alpha is not None
-        alpha = np.maximum(np.minimum(solution.alpha, self.upper * (1.0 - 8.0 * EPS - 2.0 * self.relative)), 0.0)
+        alpha = near_optimum(self.Z, self.y, self.upper, machine, goal)
+        alpha = np.maximum(np.minimum(alpha, self.upper * (1.0 - 8.0 * EPS - 2.0 * self.relative)), 0.0)
         return balanced(self.y, alpha)
 
     def value(self, alpha: Float) -> float:
         """Return a lower bound of every machine's objective, by multipliers."""
-        d = self.Z.shape[1]
-        support = np.flatnonzero(alpha)
-        terms = (self.y[support] * alpha[support])[:, None] * self.Z[support]
-        kept = self.Z[: self.held]
-        own = 5.0 * EPS * np.einsum("i,ij->j", alpha[: self.held], np.abs(kept)) * (1.0 + self.held * EPS)
-        products = EPS * np.abs(terms).sum(axis=0)
-        error = (self.error + own + products) * FUDGE
-        square = 0.0
-        for j in range(d):
-            square += ((abs(math.fsum(terms[:, j].tolist())) + float(error[j])) * (1.0 + 4.0 * EPS)) ** 2
-        total = math.fsum(alpha.tolist())
-        value = float(total - 0.5 * square - (d + 8.0) * EPS * (total + square))
+        n, d = self.Z.shape
+        sums, size, total = np.empty((2, d)), np.empty((2, d)), np.empty(2)
+        signed_sums(self.Z, self.y, alpha, self.held, sums, size, total)
+        of_rows, of_all = size[0] * (1.0 + n * EPS), (size[0] + size[1]) * (1.0 + n * EPS)
+        compensated = 2.0 * (n * EPS) ** 2
+        own = 5.0 * EPS * of_rows + (EPS + compensated) * of_all
+        lengths = (np.abs(sums[0] + sums[1]) * (1.0 + 2.0 * EPS) + (self.error + own) * FUDGE) * (1.0 + 4.0 * EPS)
+        square = float(np.einsum("j,j->", lengths, lengths))
+        whole = float(total[0] + total[1]) * (1.0 - 2.0 * EPS - compensated)
+        value = whole - 0.5 * square - (d + 12.0) * EPS * (whole + square)
         return max(0.0, value)  # no objective is below 0; NaN: an overflow

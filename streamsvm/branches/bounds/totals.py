@@ -40,13 +40,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.totals_kernels import EPS, HALF_OCTAVES, STRATA, bins_of, condense, lengths, places
+from streamsvm.branches.bounds.epochs import Epoch, Mask, merged
+from streamsvm.branches.bounds.frames import FUDGE, Frame, frame_of, measured
+from streamsvm.branches.bounds.totals_kernels import EPS, STRATA, condense, places
 from streamsvm.coreset.accounting import Account, differing
 from streamsvm.coreset.reducers.base import Pilot
-from streamsvm.coreset.reducers.calibrated import smoothed_hessian
-from streamsvm.coreset.row_kernels import scale
-from streamsvm.coreset.screening_kernels import back_substituted
-from streamsvm.linalg import Float, factorise
+from streamsvm.linalg import Float
 from streamsvm.points import Points
 
 MOST_EPOCHS: Final = 24
@@ -58,83 +57,6 @@ BESIDE: Final = 0.2
 """Rows that are held beside a bucket, or a screened leaf, for the bounds alone, as a share of its points."""
 EXPECTED: Final = 0.7
 """Share of a screened leaf's rows beside that is expected to be used."""
-MOST_FEATURES: Final = 32
-"""Features up to which lengths are in the metric of the objective's curvature; beyond, that takes too long."""
-FUDGE: Final = 1.0 + 1e-9
-"""Above the rounding of what is computed from a matrix of few rows."""
-
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """Under what rows are condensed.
-
-    Attributes
-    ----------
-    scaling : ndarray of shape (2, d)
-        Centre and inverse scale: z = (x - centre) * inverse scale.
-    machine : ndarray of shape (d + 1,)
-        Coefficients over z, then the intercept.
-    factor : ndarray of shape (d + 1, d + 1), upper triangular, or (1, 1), float32
-        P; of one number, that multiple of the unit matrix.
-    """
-
-    scaling: Float
-    machine: Float
-    factor: NDArray[np.float32]
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """|w| and |b|, not rounded down."""
-        w = self.machine[:-1]
-        return float(np.sqrt(np.einsum("j,j->", w, w))) * FUDGE, abs(float(self.machine[-1]))
-
-    @property
-    def spread(self) -> float:
-        """Frobenius norm of the factor, not rounded down."""
-        wide = self.factor.astype(np.float64)
-        return float(np.sqrt(np.einsum("jc,jc->", wide, wide))) * FUDGE
-
-    def dense(self) -> Float:
-        """Return P as a matrix, shape (d + 1, d + 1)."""
-        if self.factor.shape == (1, 1) and len(self.machine) > 1:
-            return np.eye(len(self.machine)) * float(self.factor[0, 0])
-        return self.factor.astype(np.float64)
-
-    def dual_norm(self, change: Float, lost: Float) -> float:
-        """Return an upper bound of |v|* for every v that differs from a change, shape (d + 1,), by no more than `lost`.
-
-        Infinite where the factor has no inverse in float64.
-        """
-        return float(self.dual_norms(change[:, None], lost[:, None])[0][0])
-
-    def dual_norms(self, changes: Float, lost: Float) -> tuple[Float, Float]:
-        """Return the bounds of `dual_norm` for each column of shape (d + 1, k), and P^-1 of the columns, roughly."""
-        beside = np.sqrt(np.square(lost).sum(axis=0)) * FUDGE
-        if self.factor.shape == (1, 1) and len(self.machine) > 1:
-            p = float(self.factor[0, 0])
-            return (np.sqrt(np.square(changes).sum(axis=0)) * FUDGE + beside) * FUDGE / p, changes / p
-        P = self.factor.astype(np.float64)
-        nothing = np.full(changes.shape[1], np.inf)
-        if not (np.diag(P) > 0.0).all():
-            return nothing, changes
-        with np.errstate(all="ignore"):
-            transposed, size = np.ascontiguousarray(P.T), 2.0 * len(P) * EPS
-            found, inverse = back_substituted(transposed, changes), back_substituted(transposed, np.eye(len(P)))
-            # What the solution does not explain is small, but the inverse may be large: it is paid for.
-            rest = np.abs(changes - np.einsum("jc,ck->jk", P, found))
-            rest += size * (np.einsum("jc,ck->jk", np.abs(P), np.abs(found)) + np.abs(changes))
-            # |P^-1|: the computed inverse Q has P Q = 1 + R, so that the true one is Q (1 + R)^-1.
-            off = np.abs(np.einsum("jc,ck->jk", P, inverse) - np.eye(len(P)))
-            off += 2.0 * size * np.einsum("jc,ck->jk", np.abs(P), np.abs(inverse))
-            wrong = float(np.sqrt(np.square(off).sum())) * FUDGE
-            if not wrong < 0.5:
-                return nothing, changes
-            inverse_norm = float(np.sqrt(np.square(inverse).sum())) * FUDGE / (1.0 - wrong)
-            unexplained = np.sqrt(np.square(rest).sum(axis=0)) * FUDGE + beside
-            bound = (np.sqrt(np.square(found).sum(axis=0)) * FUDGE + inverse_norm * unexplained) * FUDGE
-        return np.where(np.isfinite(bound), bound, np.inf), found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,42 +96,6 @@ class Changed:
     def join(self, other: Changed) -> Changed:
         """Return what is known of these rows and others."""
         return Changed(rows=self.rows + other.rows, weight=self.weight + other.weight, moved=self.moved + other.moved)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Epoch:
-    """Rows that were condensed under one frame, by stratum; only strata with rows.
-
-    Attributes
-    ----------
-    frame : Frame
-    rows : int
-    stratum : ndarray of shape (g,), int64
-        (2 * (label is +1) + (slack > 0)) * HALF_OCTAVES + bin, ascending.
-    weight, length, nearest : ndarray of shape (g,)
-    sums : ndarray of shape (g, d)
-    error : ndarray of shape (d,)
-        At most this, in each feature, is the sum over the strata of how wrong `sums` are.
-    """
-
-    frame: Frame
-    rows: int
-    stratum: NDArray[np.int64]
-    weight: Float
-    length: Float
-    nearest: Float
-    sums: Float
-    error: Float
-
-    @property
-    def label(self) -> NDArray[np.int8]:
-        """Label of each stratum, -1 or +1."""
-        return np.where(self.stratum >= 2 * HALF_OCTAVES, 1, -1).astype(np.int8)
-
-    @property
-    def active(self) -> Mask:
-        """Whether the slacks of a stratum's rows were positive."""
-        return np.asarray((self.stratum // HALF_OCTAVES) % 2 == 1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -451,10 +337,10 @@ class Totals:
         left = self.own > 0.0
         left[at[at >= 0]] = False
         own = np.where(at >= 0, self.own[at], 0.0)
-        frame = _frame_of(points, pilot)
+        frame = frame_of(points, pilot)
         rows = Points.union([self.beside, points.take(left).reweighted(self.own[left])])
         with np.errstate(all="ignore"):  # rows as they came: up to the largest numbers that are accepted
-            margin, distance = _measured(rows, frame)
+            margin, distance = measured(rows, frame)
         stays = np.zeros(len(rows), np.bool_)
         stays[np.argsort(distance, kind="stable")[: int(BESIDE * len(kept))]] = True
         condensed = Condensed.begin(frame, points.X.dtype)
@@ -523,155 +409,3 @@ class Ledger:
 
 def _columns(points: Points) -> tuple[NDArray[Any], ...]:
     return points.X, points.y, points.weight
-
-
-def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:
-    """Return P: the inverse root of the objective's curvature under a machine, so that the mean length is 1.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d + 1)
-        Scaled features, then 1.
-    weight, margin : ndarray of shape (n,)
-    penalty : float
-    """
-    d = rows.shape[1] - 1
-    if 0 < d <= MOST_FEATURES:
-        hessian = smoothed_hessian(rows, weight, margin, penalty)
-        with np.errstate(all="ignore"):
-            if factorise(hessian):
-                whole = back_substituted(np.tril(hessian), np.eye(d + 1))
-                length = np.empty(len(rows))
-                lengths(rows, whole, length)
-                mean = float(np.einsum("i,i->", length, weight) / weight.sum())
-                factor: NDArray[np.float32] = (np.triu(whole) / mean).astype(np.float32)
-                if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
-                    return factor
-    return np.full((1, 1), 1.0 / np.sqrt(d + 1.0), np.float32)
-
-
-def _frame_of(points: Points, pilot: Pilot | None) -> Frame:
-    """Return the frame of a reduction; of one without a linear pilot, that of the machine that decides 0."""
-    d = points.dimension
-    if pilot is None or pilot.decisions is not None:
-        scaling = np.stack([np.zeros(d), np.ones(d)])
-        return Frame(scaling=scaling, machine=np.zeros(d + 1), factor=np.ones((1, 1), np.float32))
-    rows, margin = np.empty((len(points), d + 1)), np.empty(len(points))
-    scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
-    weight = points.class_weighted(pilot.class_weight).weight
-    return Frame(
-        scaling=np.stack([pilot.mean, 1.0 / pilot.scale]),
-        machine=np.append(pilot.coefficients, pilot.intercept),
-        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
-    )
-
-
-def _measured(points: Points, frame: Frame) -> tuple[Float, Float]:
-    """Return margins, and distances from the kink in lengths, roughly."""
-    rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
-    centre, inverse = frame.scaling
-    scale(points.X, points.y, centre, 1.0 / inverse, frame.machine[:-1], float(frame.machine[-1]), rows, margin)
-    return margin, distances(rows, margin, frame)
-
-
-def distances(rows: Float, margin: Float, frame: Frame) -> Float:
-    """Return how far from the kink rows (z, 1), shape (n, d + 1), are in lengths, roughly, shape (n,)."""
-    if frame.factor.shape == (1, 1) and rows.shape[1] > 1:
-        length = float(frame.factor[0, 0]) * np.sqrt(np.square(rows).sum(axis=1))
-    else:
-        length = np.empty(len(rows))
-        lengths(rows, frame.factor.astype(np.float64), length)
-    away = np.abs(1.0 - margin)
-    found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
-    return found
-
-
-def merged(older: Epoch, newer: Epoch) -> Epoch:
-    """Return one epoch of the rows of two, in the frame of the newer one."""
-    with np.errstate(all="ignore"):
-        return _merged(older, newer)
-
-
-def _merged(older: Epoch, newer: Epoch) -> Epoch:
-    old, new = older.frame, newer.frame
-    (centre, inverse), (to_centre, to_inverse) = old.scaling, new.scaling
-    ratio, shift = to_inverse / inverse, (centre - to_centre) * to_inverse
-    sums = older.sums * ratio + older.weight[:, None] * shift
-    moved = np.abs(older.sums).sum(axis=0) * ratio + float(older.weight.sum()) * np.abs(shift)
-    error = (
-        older.error * ratio + 8.0 * EPS * moved + (older.rows + 8.0) * EPS * float(older.weight.sum()) * np.abs(shift)
-    )
-    change, lost = seen_from(old, new.machine, new.scaling)
-    step, stretch = old.dual_norm(change, lost), _stretch(old, new)
-    nearest = (older.nearest - step) / stretch
-    nearest -= 1e-9 * np.abs(nearest)
-    length = older.length * stretch * FUDGE
-    square, place = np.empty(len(nearest)), np.empty(len(nearest), np.int64)
-    bins_of(nearest, square, square.view(np.int64), place)
-    stratum = (older.stratum // HALF_OCTAVES) * HALF_OCTAVES + place
-    joined, place = np.unique(np.concatenate([stratum, newer.stratum]), return_inverse=True)
-    place = place.reshape(-1)
-    weight, long, near = np.zeros(len(joined)), np.zeros(len(joined)), np.full(len(joined), np.inf)
-    whole = np.zeros((len(joined), len(to_centre)))
-    np.add.at(weight, place, np.concatenate([older.weight, newer.weight]))
-    np.add.at(long, place, np.concatenate([length, newer.length]))
-    np.minimum.at(near, place, np.nan_to_num(np.concatenate([nearest, newer.nearest]), nan=-np.inf, posinf=np.inf))
-    np.add.at(whole, place, np.concatenate([sums, newer.sums]))
-    # A stratum may take in some strata of the older epoch: as many more roundings of what is there.
-    size = np.abs(sums).sum(axis=0) + np.abs(newer.sums).sum(axis=0)
-    return Epoch(
-        frame=new,
-        rows=older.rows + newer.rows,
-        stratum=joined,
-        weight=weight,
-        length=long,
-        nearest=near,
-        sums=whole,
-        error=(error + newer.error + (len(older.stratum) + 1.0) * EPS * size) * FUDGE,
-    )
-
-
-def seen_from(frame: Frame, machine: Float, scaling: Float) -> tuple[Float, Float]:
-    """Return how a machine over other features z differs from a frame's, over the frame's, and what rounding may hide.
-
-    Parameters
-    ----------
-    frame : Frame
-    machine : ndarray of shape (d + 1,)
-    scaling : ndarray of shape (2, d)
-        Centre and inverse scale of the machine's features.
-    """
-    (centre, inverse), (own_centre, own_inverse) = frame.scaling, scaling
-    w = machine[:-1] * (own_inverse / inverse)
-    steps = machine[:-1] * ((centre - own_centre) * own_inverse)
-    b = machine[-1] + np.einsum("j->", steps)
-    there = np.append(w, b)
-    size = np.append(np.abs(w), abs(machine[-1]) + np.einsum("j->", np.abs(steps)))
-    return there - frame.machine, (len(w) + 8.0) * EPS * (size + np.abs(frame.machine))
-
-
-def _stretch(old: Frame, new: Frame) -> float:
-    """Return an upper bound of |v|* in the old frame for a change of |v|* = 1 in the new one."""
-    ratio = new.scaling[1] / old.scaling[1]
-    shift = (old.scaling[0] - new.scaling[0]) * new.scaling[1]
-    d = len(ratio)
-    if d > MOST_FEATURES:
-        norm = max(1.0, float(np.abs(ratio).max(initial=0.0))) + float(np.sqrt(np.square(shift).sum()))
-        return norm * FUDGE * float(new.factor[0, 0]) / float(old.factor[0, 0])
-    M = np.diag(np.append(ratio, 1.0))
-    M[d, :d] = shift
-    there = np.einsum("jk,kc->jc", M, new.dense())
-    # Column by column, with what rounding may hide in each.
-    lost = (d + 4.0) * EPS * np.einsum("jk,kc->jc", np.abs(M), np.abs(new.dense()))
-    bound, solved = old.dual_norms(there, lost)
-    if not np.isfinite(bound).all():
-        return float("inf")
-    length = np.sqrt(np.square(solved).sum(axis=0))
-    beside = float(np.sqrt(np.square(bound - length).sum()))
-    # The greatest singular value is at most the sixteenth root of the Frobenius norm of the eighth power of K'K.
-    size = float(length.max())
-    power = np.einsum("jk,jc->kc", solved, solved) / size**2
-    for _ in range(3):
-        power = np.einsum("jk,kc->jc", power, power)
-    norm = float(np.sqrt(np.square(power).sum()))
-    return float(size * norm ** (1.0 / 16.0) + beside) * FUDGE

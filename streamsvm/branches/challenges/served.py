@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.joining import log_time
-from streamsvm.joining.joiner import COUNTED, Absent, FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining.joiner import Joiner
+from streamsvm.joining.rows import COUNTED, Absent, FeatureRows, JoinRules, LabelRows, hashed
 from streamsvm.points import Position
 
 COLUMNS: Final = (
@@ -128,7 +129,7 @@ class Served:
     y : ndarray of shape (m,), int8
         -1 or +1.
     counts : mapping of str to int
-        `scores`, `labels`, `open` (scores that may still get a label), and `streamsvm.joining.joiner.COUNTED`.
+        `scores`, `labels`, `open` (scores that may still get a label), and `streamsvm.joining.rows.COUNTED`.
     """
 
     said: NDArray[np.float64]

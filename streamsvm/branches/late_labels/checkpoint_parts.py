@@ -14,7 +14,7 @@ from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedPoi
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.joining.joiner import JoinState, LogState
+from streamsvm.joining.rows import JoinState, LogState
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.points import Points, Position, Rows

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from streamsvm.checkpoint.snapshot import ReadAhead, Snapshot
-from streamsvm.joining.joiner import JoinState
+from streamsvm.joining.rows import JoinState
 from streamsvm.points import Position, Rows
 
 PART: Final = "join"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from streamsvm.branches.late_labels.joining import joining_of
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.delivery import Beside, Present
+from streamsvm.delivery.decision import Beside, Present
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.branches.bounds.totals import Changed, Condensed, Epoch, Frame, Ledger, Totals
+from streamsvm.branches.bounds.epochs import Epoch
+from streamsvm.branches.bounds.frames import Frame
+from streamsvm.branches.bounds.totals import Changed, Condensed, Ledger, Totals
 from streamsvm.branches.bounds.totals_kernels import STRATA
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.screening import Screened

@@ -8,16 +8,16 @@ from typing import Any, Literal
 
 import numpy as np
 
+from streamsvm.branches.bounds.certificate.bounds import Objective
+from streamsvm.branches.bounds.certified import Certified
 from streamsvm.branches.bounds.proving import certified
-from streamsvm.certificate.bounds import Objective
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import Made, make
-from streamsvm.model.certified import Certified
 from streamsvm.model.machine import LinearMachine
 from streamsvm.points import Points, Position
-from tests.certificate.hostile import Case
+from tests.branches.bounds.certificate.hostile import Case
 from tests.streams import rows_of, snapshot_of
 
 SIZES = (1, 3, 20, 60, 60, 150, 150, 400, 400, 900)

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streamsvm.branches.bounds.proving import _All, _over
-from streamsvm.branches.bounds.totals import Epoch
+from streamsvm.branches.bounds import proving
+from streamsvm.branches.bounds.epochs import Epoch
 from streamsvm.learning.recipe import Made
 from streamsvm.model.machine import LinearMachine
 from streamsvm.svm.feasible import MOST_MULTIPLES
@@ -32,9 +32,9 @@ def proof_of(made: Made) -> Plain | None:
     if claim is None or ledger is None or not isinstance(machine, LinearMachine):
         return None
     with np.errstate(all="ignore"):
-        strata = [_over(epoch, scaler, machine) for epoch in ledger.totals.epochs]
-        multipliers = _All.of(ledger.rows, strata, scaler, fit).multipliers()
-    if claim.gap is None or not multipliers.any() or not all(np.isfinite(one.excess).all() for one in strata):
+        found = proving.proof_of(ledger, scaler, machine, fit, made.audit)
+    multipliers = found.multipliers
+    if claim.gap is None or not multipliers.any() or not np.isfinite(found.strata.excess).all():
         return None
     unit = 2.0 ** (math.frexp(float(multipliers.max()))[1] - 1) / MOST_MULTIPLES
     return {

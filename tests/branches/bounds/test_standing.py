@@ -12,9 +12,12 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
+from streamsvm.branches.bounds import certified as header
 from streamsvm.branches.bounds import totals
+from streamsvm.branches.bounds.certified import Certified
+from streamsvm.branches.bounds.epochs import Epoch, merged
+from streamsvm.branches.bounds.frames import seen_from
 from streamsvm.branches.bounds.proving import certified
-from streamsvm.branches.bounds.totals import Epoch, merged
 from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.records import decode_bucket, decode_partition, encode_bucket, encode_partition
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
@@ -24,10 +27,9 @@ from streamsvm.learning.cutting import Cut
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.recipe import Made, make
-from streamsvm.model import certified as header
-from streamsvm.model.certified import Certified
 from streamsvm.model.fit import Audit
 from streamsvm.model.machine import LinearMachine
+from streamsvm.model.version_bounds import read_bounds
 from streamsvm.points import Points, Position
 from streamsvm.verification.differences import certificate_difference
 from tests.branches.bounds.learned import bounds, learned, stream, violations
@@ -316,7 +318,7 @@ def test_merged_epochs_bound_more_and_never_less() -> None:
     random = np.random.default_rng(1)
 
     def excess(epoch: Epoch, machine: Float, scaling: Float) -> float:
-        change, lost = totals.seen_from(epoch.frame, machine, scaling)
+        (change,), (lost,) = seen_from([epoch.frame], machine, scaling)
         return float((np.maximum(0.0, epoch.frame.dual_norm(change, lost) - epoch.nearest) * epoch.length).sum())
 
     for size in (1e-3, 1e-1, 1.0, 10.0):
@@ -367,24 +369,26 @@ def test_one_label_proves_nothing_and_says_so() -> None:
 def test_a_header_is_read_back_or_left() -> None:
     """What makes no sense is nothing, and no reader fails by it."""
     one = Certified(lower=10.0, upper=10.00002, kind="proven", rows=1_000, held=10, strata=3)
-    assert header.decode([(header.HEADER, header.encode(one).encode())]) == one
+    name, content = one.header()
+    assert read_bounds([(name, content.encode())]) == one
     assert str(one) == "proven within 2.0e-04 % of the best possible model over all 1,000 rows"
-    assert header.decode([]) is None
+    assert read_bounds([]) is None
     plain = msgspec.to_builtins(one)
     for wrong in ({"lower": 11.0}, {"kind": "sure"}, {"held": 2_000}, {"upper": None}, {"more": 1}, {"lower": -1.0}):
         content = msgspec.json.encode({**plain, **wrong})
-        assert header.decode([(header.HEADER, content)]) is None, wrong
-    assert header.decode([(header.HEADER, b"\xff")]) is None
-    assert header.decode([(header.HEADER, b" " * 10_000)]) is None
+        assert read_bounds([(header.HEADER, content)]) is None, wrong
+    assert read_bounds([(header.HEADER, b"\xff")]) is None
+    assert read_bounds([(header.HEADER, b" " * 10_000)]) is None
 
 
 def test_verify_names_a_header_that_differs() -> None:
     """One that claims more than the log gives, one that is gone, and one that should not be there."""
     one = Certified(lower=10.0, upper=10.5, kind="proven", rows=1_000, held=10, strata=3)
-    right = header.encode(one).encode()
-    assert certificate_difference(right, one) == ()
-    assert certificate_difference(None, None) == ()
-    for published, recomputed in ((right.replace(b"10.5", b"10.1"), one), (None, one), (right, None)):
+    right = (header.HEADER, one.header()[1].encode())
+    assert certificate_difference([right], one) == ()
+    assert certificate_difference([("other", b"")], None) == ()
+    wrong = (header.HEADER, right[1].replace(b"10.5", b"10.1"))
+    for published, recomputed in (([wrong], one), ([], one), ([right], None)):
         (said,) = certificate_difference(published, recomputed)
         assert header.HEADER in said
 

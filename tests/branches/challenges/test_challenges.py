@@ -19,8 +19,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from consumers.branches.challenges import challenges as challenges_module
-from consumers.branches.challenges.challenges import TIMES, Challenges, ShadowGate
+from consumers.branches.challenges.challenges import Challenges
 from consumers.branches.challenges.judging import challenges_in, spending_fault
+from consumers.branches.challenges.shadow_gate import TIMES, ShadowGate
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import ScoringConfig, Settings
 from consumers.verify.verify import verify

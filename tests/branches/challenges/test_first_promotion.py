@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from consumers.branches.challenges.challenges import ShadowGate
+from consumers.branches.challenges.shadow_gate import ShadowGate
 from consumers.metrics import TRAINER, Metrics
 from consumers.trainer.gatekeeping import MarginGate
 from streamsvm.learning.cutting import Cut

@@ -18,8 +18,9 @@ import numpy as np
 from streamsvm.config import ModelConfig
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.label_records import WATERMARK_HEADER, LabelDecoder, is_watermark, key_of
-from streamsvm.joining.joiner import FeatureRows, Joiner, JoinRules, LabelRows, hashed
+from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import CONFIRM, OF
+from streamsvm.joining.rows import FeatureRows, JoinRules, LabelRows, hashed
 from streamsvm.kafka import Record
 from streamsvm.points import Position, Rows
 from tests.joining import reference

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from consumers.branches.late_labels.joined_source import JoinedSource
-from streamsvm.joining.joiner import JoinState
+from streamsvm.joining.rows import JoinState
 from tests.faults.wrapping import wrap
 
 

@@ -17,7 +17,7 @@ from streamsvm.branches.workers.combiner import Combiner
 from streamsvm.branches.workers.handing import Sender
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
-from streamsvm.delivery import Pipeline
+from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import LogGap, StateError, TransientError
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position

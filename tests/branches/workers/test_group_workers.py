@@ -467,7 +467,7 @@ def test_the_short_flag_is_the_option() -> None:
 
 def test_newest_rows_are_the_last_ones() -> None:
     """Whatever batches they came in."""
-    from consumers.branches.workers.group_worker import NewestRows
+    from consumers.branches.workers.owned_partitions import NewestRows
 
     rows = streams.rows_of(gaussian(500, seed=1), 1)
     for batch in (1, 7, 100, 500):

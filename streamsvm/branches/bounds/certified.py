@@ -7,12 +7,14 @@ these bounds again, and can compare every byte.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR
 from fractions import Fraction
 from typing import Final, Literal
 
 import msgspec
+
+from streamsvm.model.gap import gap_of, percent, rounded, rows_text
+from streamsvm.model.version_bounds import Header
 
 HEADER: Final = "streamsvm.certificate"
 LARGEST_BYTES: Final = 512
@@ -56,6 +58,11 @@ class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return gap_of(self.upper, self.lower)
 
     @property
+    def proven(self) -> bool:
+        """Whether `upper` holds for certain."""
+        return self.kind == "proven"
+
+    @property
     def makes_sense(self) -> bool:
         """Whether the numbers can be what they say."""
         counts = self.held, self.strata, self.bounded
@@ -69,71 +76,36 @@ class Certified(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         rows, gap = rows_text(self.rows, self.bounded), self.gap
         if gap is None:
             return f"nothing is proven over {rows}: the lower bound is 0"
-        if self.kind == "proven":
+        if self.proven:
             return f"proven within {percent(gap)} of the best possible model over {rows}"
         return (
             f"within {percent(gap)} of the best possible model over {rows}, by an audit that is right 95 times in 100"
         )
 
+    def header(self) -> tuple[str, str]:
+        """Return name and content of the header: the same bounds give the same bytes."""
+        return HEADER, msgspec.json.encode(self, order="deterministic").decode()
 
-def gap_of(objective: float, bound: float) -> float | None:
-    """Return (objective - bound) / bound, not rounded down; None where the bound is 0 or the objective infinite."""
-    if not (bound > 0.0 and math.isfinite(objective)):
-        return None
-    exact = (Fraction(objective) - Fraction(bound)) / Fraction(bound)
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return None
-    return nearest if nearest >= exact else math.nextafter(nearest, math.inf)
+    def plain(self) -> dict[str, object]:
+        """Return everything as a plain JSON value."""
+        return {**msgspec.to_builtins(self), "gap": self.gap}
 
-
-def rows_text(rows: int, bounded: int) -> str:
-    """Return for people what bounds are of."""
-    every = "the one row" if rows == 1 else f"all {rows:,} rows"
-    if not bounded:
-        return every
-    return f"{every} as they came (of these {bounded:,} {'was' if bounded == 1 else 'were'} bounded when learned)"
+    def figures(self) -> str:
+        """Return both bounds for people, neither rounded to the side that says too much."""
+        upper = rounded(Fraction(self.upper), 9, ROUND_CEILING)
+        lower = rounded(Fraction(self.lower), 9, ROUND_FLOOR)
+        return f"its objective is at most {upper:.9g}, and that of no model is below {lower:.9g}"
 
 
-def learned_text(rows: int, bounded: int) -> str:
-    """Return for people what bounds of rows as they were learned are of."""
-    every = f"all {rows:,} rows"
-    if not bounded:
-        return every
-    return f"{every} as they were learned (of these {bounded:,} {'was' if bounded == 1 else 'were'} bounded)"
-
-
-def percent(gap: float) -> str:
-    """Return a gap for people: two digits, never rounded down."""
-    shown = rounded(100 * Fraction(gap), 2, ROUND_CEILING)
-    return f"{shown:.1e} %" if gap < 1e-5 else f"{shown:.2g} %"
-
-
-def rounded(value: Fraction, digits: int, rounding: str) -> float:
-    """Return what, shown with so many significant digits, is a number rounded in one direction."""
-    return float(Context(prec=digits, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator)))
-
-
-def bounds_text(certified: Certified) -> str:
-    """Return both bounds for people, neither rounded to the side that says too much."""
-    upper = rounded(Fraction(certified.upper), 9, ROUND_CEILING)
-    lower = rounded(Fraction(certified.lower), 9, ROUND_FLOOR)
-    return f"its objective is at most {upper:.9g}, and that of no model is below {lower:.9g}"
-
-
-def encode(certified: Certified) -> str:
-    """Return the header's content: the same bounds give the same bytes."""
-    return msgspec.json.encode(certified, order="deterministic").decode()
-
-
-def decode(headers: Iterable[tuple[str, bytes]]) -> Certified | None:
-    """Return what the headers of a version's record say; None if that is nothing, or nothing that makes sense."""
-    found = dict(headers).get(HEADER)
-    if found is None or len(found) > LARGEST_BYTES:
+def decode(content: bytes) -> Certified | None:
+    """Return what a header says; None if that is nothing that makes sense."""
+    if len(content) > LARGEST_BYTES:
         return None
     try:
-        read = msgspec.json.decode(found, type=Certified)
+        read = msgspec.json.decode(content, type=Certified)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return read if read.makes_sense else None
+
+
+PLUGGED: Final = Header(HEADER, decode)

@@ -12,14 +12,15 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.svm import SVC
 
-from streamsvm.certificate.bounds import Objective, balanced
-from streamsvm.certificate.certifying import Certificate
+from streamsvm.branches.bounds.certificate.bounds import Objective
+from streamsvm.branches.bounds.certificate.certifying import Certificate
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators.coresetsvc import CoresetSVC
-from streamsvm.model.certified import percent
+from streamsvm.model.gap import percent
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
-from tests.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
+from streamsvm.svm.feasible import balanced
+from tests.branches.bounds.certificate.hostile import Case, Float, case, violations, violations_of_reads, wild
 
 CASES = 60
 

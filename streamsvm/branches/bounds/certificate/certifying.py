@@ -17,23 +17,22 @@ from typing import Final
 
 import numpy as np
 
-from streamsvm.certificate.bounds import Bounds, Objective, bounds_of
-from streamsvm.certificate.kernels import STRATA
-from streamsvm.certificate.survey import MOST_OTHERS, Survey, joined
+from streamsvm.branches.bounds.certificate.bounds import Bounds, Objective, bounds_of
+from streamsvm.branches.bounds.certificate.kernels import STRATA
+from streamsvm.branches.bounds.certificate.survey import MOST_OTHERS, Survey, joined
 from streamsvm.coreset.accounting import differing
 from streamsvm.errors import ConfigurationError
-from streamsvm.model.certified import gap_of, percent, rounded, rows_text
+from streamsvm.learning.certifying import KEEP, Certifying
 from streamsvm.model.fit import Fit
+from streamsvm.model.gap import gap_of, percent, rounded, rows_text
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.version import LEAST_KEPT
 from streamsvm.points import Points
 from streamsvm.supports import CERTIFICATE, require
 
-KEEP: Final = 10_000
-"""Rows that are kept by default, in all partitions together at the end; while rows are read, up to twice as many in
-each, and from the second read on three times that: one survey for each of `STEPS`."""
 STEPS: Final = (1.0, 0.25, 0.0625)
-"""How far from the best machine so far towards the newest bound's the machines of a later look stand."""
+"""How far from the best machine so far towards the newest bound's the machines of a later look stand; one survey for
+each."""
 SUMS_BYTES: Final = 256 << 20
 """Bound on the memory of strata, unless those of the least number need more."""
 ENOUGH: Final = 1e-9
@@ -214,3 +213,6 @@ def _between(one: LinearMachine, other: LinearMachine, step: float) -> LinearMac
         one.coefficients + step * (other.coefficients - one.coefficients),
         one.intercept + step * (other.intercept - one.intercept),
     )
+
+
+CERTIFYING: Final = Certifying(Certifier)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from streamsvm.certificate.deletion import Reach, reach, rescaled
+from streamsvm.branches.bounds.certificate.deletion import Reach, reach, rescaled
 from streamsvm.model.machine import LinearMachine, Scaler
 from tests.streams import gaussian
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.certificate.bounds import EPS
+from streamsvm.branches.bounds.certificate.bounds import EPS
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.svm.feasible import balanced
 

@@ -1,0 +1,43 @@
+"""`streamsvm score`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from consumers.on_demand import with_settings
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
+
+
+@with_settings("scoring", "registry")
+def score(settings: Settings) -> None:
+    """Score a topic of unlabeled points with the current model, following every new version."""
+    from consumers.host.runtime import (
+        Health,
+        configure_logging,
+        connect,
+        log_start,
+        spare_the_collector,
+        stop_on_signals,
+    )
+
+    stop = stop_on_signals()  # before the imports that take seconds
+    from consumers.host.supervision import Supervision
+    from consumers.host.web.server import HttpServer
+    from consumers.metrics import SCORER, Metrics
+    from consumers.page.board import ScorerBoard
+    from consumers.page.site import site_of
+    from consumers.scorer.components import ScorerComponents
+    from consumers.scorer.scorer import Scorer
+
+    configure_logging(settings.log)
+    connection = connect(settings, "scorer")
+    metrics, health = Metrics(SCORER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    board = ScorerBoard()
+    site = site_of(settings, board, metrics, health)
+    spare_the_collector()
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
+        log_start(settings, http.url)
+        components = ScorerComponents(connection=connection, metrics=metrics, health=health, stop=stop, board=board)
+        Scorer(settings, components).run()

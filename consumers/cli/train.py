@@ -1,0 +1,55 @@
+"""`streamsvm train`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from consumers.on_demand import TRAINER_SECTIONS, with_settings
+
+if TYPE_CHECKING:
+    from consumers.settings import Settings
+
+
+@with_settings(*TRAINER_SECTIONS, flags="train_flags")
+def train(
+    settings: Settings,
+    reset: Annotated[
+        str,
+        typer.Option(
+            help="End the named incarnation and begin anew. A refusal to start prints the value to give here."
+        ),
+    ] = "",
+) -> None:
+    """Learn from a topic of labeled points and publish model versions, until stopped."""
+    from consumers.host.runtime import (
+        Health,
+        configure_logging,
+        connect,
+        log_start,
+        spare_the_collector,
+        stop_on_signals,
+    )
+
+    stop = stop_on_signals()  # before the imports that take seconds
+    from consumers.host.supervision import Supervision
+    from consumers.host.web.server import HttpServer
+    from consumers.metrics import TRAINER, Metrics
+    from consumers.page.board import TrainerBoard
+    from consumers.page.site import site_of
+    from consumers.trainer.components import Components
+    from consumers.trainer.trainer import Trainer
+    from streamsvm.kafka import Cluster
+
+    configure_logging(settings.log)
+    settings.models()
+    connection = connect(settings, "trainer")
+    metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)
+    board = TrainerBoard(settings, metrics)
+    site = site_of(settings, board, metrics, health)
+    spare_the_collector()
+    with HttpServer(settings.http, health, metrics.registry, site) as http, Supervision(health, stop), health.failing():
+        log_start(settings, http.url)
+        components = Components(cluster=Cluster(connection), metrics=metrics, health=health, stop=stop, board=board)
+        Trainer(settings, components, reset=reset).run()

@@ -1,0 +1,151 @@
+"""A start: the model is taken over, and a life is made of what was found."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from consumers.settings import Settings
+from consumers.streams.identity import TopicIdentity
+from consumers.streams.topics import written_places
+from consumers.trainer.attachment import Making
+from consumers.trainer.checkpointing import Saver
+from consumers.trainer.components import Components
+from consumers.trainer.intake import Intake
+from consumers.trainer.life import Life
+from consumers.trainer.publishing import VersionPublisher
+from consumers.trainer.retention import Keeper
+from consumers.trainer.session import STUCK_S
+from consumers.trainer.stream_quality import QualityWatch
+from consumers.trainer.taking_over import TakenOver, take_over
+from consumers.trainer.topic_watch import Surveyor
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.registry.signing import Signer
+
+
+def begin(
+    settings: Settings,
+    components: Components,
+    checkpoints: CheckpointDirectory,
+    stack: ExitStack,
+    *,
+    session: str,
+    reset: str,
+    signer: Signer | None,
+) -> Life:
+    """Start: refuse what must be refused, compile, take the model over, and open everything.
+
+    Parameters
+    ----------
+    settings : Settings
+    components : Components
+    checkpoints : CheckpointDirectory
+        Locked.
+    stack : ExitStack
+        What is opened is closed there.
+    session : str
+        Names this life in what it publishes.
+    reset : str
+        What `--reset` said.
+    signer : Signer or None
+
+    Raises
+    ------
+    Stopped
+        If told to stop before anything was taken over.
+    StreamsvmError
+        If it must not or cannot go on; then nothing was published.
+    """
+    clock, metrics, cluster = components.clock, components.metrics, components.cluster
+    saver = Saver(settings.checkpoint, checkpoints, metrics, components.health, clock.monotonic, clock.now)
+    taken = take_over(settings, components, checkpoints, stack, session=session, reset=reset)
+    started, delivery, pipeline, attachments = taken.started, taken.delivery, taken.pipeline, taken.attachments
+    # The checkpoint keeps the rules of time zones that it began with: everything below must be made with those.
+    settings = started.settings
+    config, topic = settings.models(), settings.input.topic
+    gate = attachments.gate(
+        components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
+    )
+    quality = QualityWatch(settings, cluster, started.current, gate, metrics, clock.monotonic)
+    worker = components.make_worker(components.train, config)
+    stack.callback(worker.close)
+    making = Making(
+        settings=settings,
+        topic_id=started.topic_id,
+        dead_letters=taken.dead_letters,
+        pipeline=pipeline,
+        quality=quality,
+        surveyor=_surveyor(taken, components, stack),
+        remedy=taken.remedy,
+    )
+    intake = attachments.source(making)
+    if intake is None:
+        intake = _intake(taken, components, stack)
+    return Life(
+        config=config,
+        topic_id=started.topic_id,
+        partitions=len(started.topic.partitions),
+        current=started.current,
+        delivery=delivery,
+        session=taken.session,
+        pipeline=pipeline,
+        intake=intake,
+        worker=worker,
+        quality=quality,
+        versions=VersionPublisher(
+            settings, taken.session, delivery, quality, clock.now, signer, attachments.origin, cluster=cluster
+        ),
+        keeper=Keeper(settings, cluster, metrics, clock.now),
+        saver=saver,
+        identity=TopicIdentity(
+            cluster,
+            topic,
+            started.topic_id,
+            {p: at.offset for p, at in pipeline.learner.positions.items()},
+            remedy=making.remedy,
+        ),
+        surveyor=making.surveyor,
+        standstill=components.make_standstill(
+            cluster.marks, written_places(settings), STUCK_S, clock.monotonic, metrics
+        ),
+        owner=components.make_owner_watch(
+            cluster, settings.output.aliases_topic, settings.name, delivery.check_owner, clock.monotonic
+        ),
+        sequence=started.sequence,
+        attachments=attachments,
+        parts=attachments.parts(making),
+    )
+
+
+def _surveyor(taken: TakenOver, components: Components, stack: ExitStack) -> Surveyor:
+    started, source = taken.started, taken.started.settings.input
+    watch = components.make_watch(components.cluster, source.topic)
+    stack.callback(watch.close)
+    # Partitions that came while nobody looked wait for the first check after reading again; it should not take an
+    # interval.
+    left_out = len(started.topic.partitions) > len(started.base)
+    monotonic = components.clock.monotonic
+    return Surveyor(source, started.topic_id, watch, monotonic, remedy=taken.remedy, at_once=left_out)
+
+
+def _intake(taken: TakenOver, components: Components, stack: ExitStack) -> Intake:
+    """Return what reads and decodes in this process."""
+    cluster, settings = components.cluster, taken.started.settings
+    config = settings.models()
+    outbox = cluster.outbox(patience_s=None)
+    stack.callback(outbox.close)
+    reader = cluster.input(settings.input.topic, settings.input.group or f"streamsvm-{settings.name}")
+    stack.callback(reader.close)
+    return Intake(
+        settings,
+        taken.pipeline,
+        reader=reader,
+        outbox=outbox,
+        dead_letters=taken.dead_letters,
+        decoder=PointDecoder(config.points, schemas=taken.schemas, recipe=config.features),
+        metrics=components.metrics,
+        health=components.health,
+        monotonic=components.clock.monotonic,
+        clock=components.clock.now,
+        passes_over=taken.attachments.passes_over(),
+    )

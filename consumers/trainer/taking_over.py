@@ -1,0 +1,150 @@
+"""The first half of a start: refuse what must be refused, compile, take the model over.
+
+From then on no other process publishes, and what was found is what a life goes on from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from consumers.host.runtime import Health, schemas_of
+from consumers.settings import Settings
+from consumers.streams.abandonable import heeding
+from consumers.streams.dead_letters import DeadLetters
+from consumers.streams.ports import Stop
+from consumers.trainer.attachment import Attachments, World
+from consumers.trainer.components import Components
+from consumers.trainer.session import Session
+from consumers.trainer.startup import Started, Startup
+from consumers.trainer.warming import warm_up
+from streamsvm.build import build
+from streamsvm.checkpoint.directory import CheckpointDirectory
+from streamsvm.delivery import Delivery
+from streamsvm.delivery.decision import reset_token
+from streamsvm.delivery.pipeline import Pipeline
+from streamsvm.ingest.schemas import Schemas
+from streamsvm.learning.training import limited
+
+START_LOOKS_S: Final = 5.0
+"""Between two looks of a start that waits for somebody else's transaction to end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TakenOver:
+    """A model that this process has taken over.
+
+    Attributes
+    ----------
+    started : Started
+        What the start found, and the settings as they go on.
+    delivery : Delivery
+    session : Session
+    pipeline : Pipeline
+    attachments : Attachments
+        Branches that are on.
+    dead_letters : DeadLetters
+        Of the input.
+    schemas : Schemas or None
+        Of a schema registry, if one is configured.
+    """
+
+    started: Started
+    delivery: Delivery
+    session: Session
+    pipeline: Pipeline
+    attachments: Attachments
+    dead_letters: DeadLetters
+    schemas: Schemas | None
+
+    @property
+    def remedy(self) -> str:
+        """What a person can do about a gap in the input."""
+        token = reset_token(self.started.settings.name, self.delivery.incarnation)
+        return (
+            f"Begin anew at the configured start (version numbers go on) with --reset {token}, or "
+            "set input.on_gap = reset to begin anew automatically."
+        )
+
+
+def take_over(
+    settings: Settings,
+    components: Components,
+    checkpoints: CheckpointDirectory,
+    stack: ExitStack,
+    *,
+    session: str,
+    reset: str,
+) -> TakenOver:
+    """Refuse what must be refused, compile, and take the model over; see `consumers.trainer.beginning.begin`."""
+    clock, metrics, cluster = components.clock, components.metrics, components.cluster
+    stack.enter_context(limited(settings.models().svm))  # for pilots too, whether or not a training runs beside them
+    topic, letters = settings.input.topic, settings.input.dead_letters
+    dead_letters = DeadLetters(settings.name, topic, letters, metrics, clock.monotonic)
+    delivery = Delivery(settings.name, session)
+    writer = _session(settings, components, delivery)
+    stack.callback(writer.close)
+    attachments = Attachments.of(
+        World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
+    )
+    startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, now=clock.now)
+    # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
+    heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
+    schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
+    # Between look and run: the predecessor goes on publishing while this process compiles.
+    warm_up(settings, components)
+    for attachment in attachments.all:
+        attachment.prepare()
+    started = startup.run()
+    return TakenOver(
+        started=started,
+        delivery=delivery,
+        session=writer,
+        pipeline=_pipeline(started, delivery, attachments),
+        attachments=attachments,
+        dead_letters=dead_letters,
+        schemas=schemas,
+    )
+
+
+def _session(settings: Settings, components: Components, delivery: Delivery) -> Session:
+    return Session(
+        settings,
+        components.cluster,
+        delivery,
+        metrics=components.metrics,
+        monotonic=components.clock.monotonic,
+        wait=components.stop.wait,
+        waiting=_waiting(components.health, components.stop),
+    )
+
+
+def _waiting(health: Health, stop: Stop) -> Callable[[str], bool]:
+    """Return what a start calls while it waits: it says why, waits a moment, and tells whether to go on waiting."""
+
+    def waits(why: str) -> bool:
+        health.beat()
+        health.require("publish", why)
+        return not stop.wait(START_LOOKS_S)
+
+    return waits
+
+
+def _pipeline(started: Started, delivery: Delivery, attachments: Attachments) -> Pipeline:
+    settings = started.settings
+    return Pipeline(
+        delivery,
+        started.learner,
+        settings.models(),
+        name=settings.name,
+        topic=settings.input.topic,
+        topic_id=started.topic_id,
+        base=started.base,
+        build=build(),
+        waits_for_training=settings.training.policy == "every",
+        waiting=started.waiting,
+        read_to=started.read_to,
+        waiting_rows=attachments.waiting(),
+    )

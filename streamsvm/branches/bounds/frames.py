@@ -1,0 +1,192 @@
+"""Under what rows are condensed: a machine, and a metric in which it is told how far from its kink a row is.
+
+See `streamsvm.branches.bounds.totals` for what follows from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamsvm.branches.bounds.proving_kernels import dual_lengths
+from streamsvm.branches.bounds.totals_kernels import EPS, lengths
+from streamsvm.coreset.reducers.base import Pilot
+from streamsvm.coreset.reducers.calibrated import smoothed_hessian
+from streamsvm.coreset.row_kernels import scale
+from streamsvm.coreset.screening_kernels import back_substituted
+from streamsvm.linalg import Float, factorise
+from streamsvm.points import Points
+
+MOST_FEATURES: Final = 32
+"""Features up to which lengths are in the metric of the objective's curvature; beyond, that takes too long."""
+FUDGE: Final = 1.0 + 1e-9
+"""Above the rounding of what is computed from a matrix of few rows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """Under what rows are condensed.
+
+    Attributes
+    ----------
+    scaling : ndarray of shape (2, d)
+        Centre and inverse scale: z = (x - centre) * inverse scale.
+    machine : ndarray of shape (d + 1,)
+        Coefficients over z, then the intercept.
+    factor : ndarray of shape (d + 1, d + 1), upper triangular, or (1, 1), float32
+        P; of one number, that multiple of the unit matrix.
+    """
+
+    scaling: Float
+    machine: Float
+    factor: NDArray[np.float32]
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """|w| and |b|, not rounded down."""
+        w = self.machine[:-1]
+        return float(np.sqrt(np.einsum("j,j->", w, w))) * FUDGE, abs(float(self.machine[-1]))
+
+    @property
+    def spread(self) -> float:
+        """Frobenius norm of the factor, not rounded down."""
+        wide = self.factor.astype(np.float64)
+        return float(np.sqrt(np.einsum("jc,jc->", wide, wide))) * FUDGE
+
+    def dense(self) -> Float:
+        """Return P as a matrix, shape (d + 1, d + 1)."""
+        if self.factor.shape == (1, 1) and len(self.machine) > 1:
+            return np.eye(len(self.machine)) * float(self.factor[0, 0])
+        return self.factor.astype(np.float64)
+
+    def dual_norm(self, change: Float, lost: Float) -> float:
+        """Return an upper bound of |v|* for every v that differs from a change, shape (d + 1,), by no more than `lost`.
+
+        Infinite where the factor has no inverse in float64.
+        """
+        return float(self.dual_norms(change[:, None], lost[:, None])[0][0])
+
+    def dual_norms(self, changes: Float, lost: Float) -> tuple[Float, Float]:
+        """Return the bounds of `dual_norm` for each column of shape (d + 1, k), and P^-1 of the columns, roughly."""
+        beside = np.sqrt(np.square(lost).sum(axis=0)) * FUDGE
+        if self.factor.shape == (1, 1) and len(self.machine) > 1:
+            p = float(self.factor[0, 0])
+            return (np.sqrt(np.square(changes).sum(axis=0)) * FUDGE + beside) * FUDGE / p, changes / p
+        found, bound = np.empty(changes.shape), np.empty(changes.shape[1])
+        dual_lengths(self.factor.astype(np.float64), np.ascontiguousarray(changes), lost, found, bound)
+        return bound, found
+
+
+def frame_of_rows(rows: Float, weight: Float, margin: Float, penalty: float) -> NDArray[np.float32]:
+    """Return P: the inverse root of the objective's curvature under a machine, so that the mean length is 1.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d + 1)
+        Scaled features, then 1.
+    weight, margin : ndarray of shape (n,)
+    penalty : float
+    """
+    d = rows.shape[1] - 1
+    if 0 < d <= MOST_FEATURES:
+        hessian = smoothed_hessian(rows, weight, margin, penalty)
+        with np.errstate(all="ignore"):
+            if factorise(hessian):
+                whole = back_substituted(np.tril(hessian), np.eye(d + 1))
+                length = np.empty(len(rows))
+                lengths(rows, whole, length)
+                mean = float(np.einsum("i,i->", length, weight) / weight.sum())
+                factor: NDArray[np.float32] = (np.triu(whole) / mean).astype(np.float32)
+                if np.isfinite(factor).all() and (np.diag(factor) > 0.0).all():
+                    return factor
+    return np.full((1, 1), 1.0 / np.sqrt(d + 1.0), np.float32)
+
+
+def frame_of(points: Points, pilot: Pilot | None) -> Frame:
+    """Return the frame of a reduction; of one without a linear pilot, that of the machine that decides 0."""
+    d = points.dimension
+    if pilot is None or pilot.decisions is not None:
+        scaling = np.stack([np.zeros(d), np.ones(d)])
+        return Frame(scaling=scaling, machine=np.zeros(d + 1), factor=np.ones((1, 1), np.float32))
+    rows, margin = np.empty((len(points), d + 1)), np.empty(len(points))
+    scale(points.X, points.y, pilot.mean, pilot.scale, pilot.coefficients, pilot.intercept, rows, margin)
+    weight = points.class_weighted(pilot.class_weight).weight
+    return Frame(
+        scaling=np.stack([pilot.mean, 1.0 / pilot.scale]),
+        machine=np.append(pilot.coefficients, pilot.intercept),
+        factor=frame_of_rows(rows, weight, margin, pilot.penalty),
+    )
+
+
+def measured(points: Points, frame: Frame) -> tuple[Float, Float]:
+    """Return margins, and distances from the kink in lengths, roughly."""
+    rows, margin = np.empty((len(points), points.dimension + 1)), np.empty(len(points))
+    centre, inverse = frame.scaling
+    scale(points.X, points.y, centre, 1.0 / inverse, frame.machine[:-1], float(frame.machine[-1]), rows, margin)
+    return margin, distances(rows, margin, frame)
+
+
+def distances(rows: Float, margin: Float, frame: Frame) -> Float:
+    """Return how far from the kink rows (z, 1), shape (n, d + 1), are in lengths, roughly, shape (n,)."""
+    if frame.factor.shape == (1, 1) and rows.shape[1] > 1:
+        length = float(frame.factor[0, 0]) * np.sqrt(np.square(rows).sum(axis=1))
+    else:
+        length = np.empty(len(rows))
+        lengths(rows, frame.factor.astype(np.float64), length)
+    away = np.abs(1.0 - margin)
+    found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
+    return found
+
+
+def seen_from(frames: Sequence[Frame], machine: Float, scaling: Float) -> tuple[Float, Float]:
+    """Return how a machine over other features differs from each frame's, over the frame's, and what rounding may hide.
+
+    Parameters
+    ----------
+    frames : sequence of Frame, m of them
+    machine : ndarray of shape (d + 1,)
+    scaling : ndarray of shape (2, d)
+        Centre and inverse scale of the machine's features.
+
+    Returns
+    -------
+    ndarray of shape (m, d + 1), twice
+    """
+    centre, inverse = np.stack([frame.scaling for frame in frames], axis=1)
+    there, own = np.stack([frame.machine for frame in frames]), machine[:-1]
+    w = own * (scaling[1] / inverse)
+    steps = own * ((centre - scaling[0]) * scaling[1])
+    b = machine[-1] + np.einsum("mj->m", steps)
+    size = np.column_stack([np.abs(w), abs(machine[-1]) + np.einsum("mj->m", np.abs(steps))])
+    return np.column_stack([w, b]) - there, (len(own) + 8.0) * EPS * (size + np.abs(there))
+
+
+def stretch(old: Frame, new: Frame) -> float:
+    """Return an upper bound of |v|* in the old frame for a change of |v|* = 1 in the new one."""
+    ratio = new.scaling[1] / old.scaling[1]
+    shift = (old.scaling[0] - new.scaling[0]) * new.scaling[1]
+    d = len(ratio)
+    if d > MOST_FEATURES:
+        norm = max(1.0, float(np.abs(ratio).max(initial=0.0))) + float(np.sqrt(np.square(shift).sum()))
+        return norm * FUDGE * float(new.factor[0, 0]) / float(old.factor[0, 0])
+    M = np.diag(np.append(ratio, 1.0))
+    M[d, :d] = shift
+    there = np.einsum("jk,kc->jc", M, new.dense())
+    # Column by column, with what rounding may hide in each.
+    lost = (d + 4.0) * EPS * np.einsum("jk,kc->jc", np.abs(M), np.abs(new.dense()))
+    bound, solved = old.dual_norms(there, lost)
+    if not np.isfinite(bound).all():
+        return float("inf")
+    length = np.sqrt(np.square(solved).sum(axis=0))
+    beside = float(np.sqrt(np.square(bound - length).sum()))
+    # The greatest singular value is at most the sixteenth root of the Frobenius norm of the eighth power of K'K.
+    size = float(length.max())
+    power = np.einsum("jk,jc->kc", solved, solved) / size**2
+    for _ in range(3):
+        power = np.einsum("jk,kc->jc", power, power)
+    norm = float(np.sqrt(np.square(power).sum()))
+    return float(size * norm ** (1.0 / 16.0) + beside) * FUDGE

@@ -1,0 +1,194 @@
+"""The configuration of a trainer that learns as a `CoresetSVC` does, and what it refuses in the estimator's words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+import numpy as np
+from pydantic import ValidationError
+
+from streamsvm.algorithms import one_of
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
+from streamsvm.features.recipe import Recipe
+from streamsvm.model.described import label_fault
+from streamsvm.supports import LABELS, require
+
+if TYPE_CHECKING:
+    from streamsvm.estimators.coresetsvc import CoresetSVC
+
+AUDIT_POINTS = 1_000
+"""Most points to which probabilities and thresholds are fitted; the default of `coreset.audit_points`."""
+
+PARAMETERS: Final = {"tolerance": "tol", "tune_alphas": "alphas", "tune_gammas": "gammas"}
+"""Parameters whose option has another name."""
+SECTION: Final = re.compile(r"\b(svm|coreset|points)\.(?=[A-Za-z])")
+"""Sections of the configuration before an option's name, which the estimator does not have."""
+SPELLED: Final = {"svm.cost": "cost", "svm.target": "target", "svm.multiclass": "multiclass", LABELS: "y"}
+"""Parameters by the names of the options in the table of combinations."""
+ALLOWED: Final = {
+    "memory_points": "a whole number, at least 16",
+    "alpha": "a number from 1e-30 to 1, or None",
+    "C": "a number from 1e-100 to 1e100, or None",
+    "kernel": "'linear' or 'rbf'",
+    "gamma": "'scale', 'auto' or a positive number",
+    "tol": "a number above 0, at most 1",
+    "class_weight": "a dict of positive numbers, 'balanced' or None",
+    "standardize": "True or False",
+    "probability": "'sigmoid', 'isotonic' or None",
+    "memory": "'all', 'window', 'decay' or 'adaptive'",
+    "window_points": "a whole number, at least 8, or None",
+    "half_life_points": "a whole number, at least 8, or None",
+    "structure": one_of("coreset.structure"),
+    "multiclass": "'one_vs_one', 'one_vs_rest' or None",
+    "reducer": one_of("coreset.reducer"),
+    "train_points": "a whole number, at least 2",
+    "clip_sd": "a number from 3 to 1e6, or None",
+    "max_leverage": "a number above 0, at most 1, or None",
+    "tune": "'auto' or None",
+    "alphas": "numbers from 1e-30 to 1",
+    "gammas": "positive numbers",
+    "seed": "a whole number, not negative",
+}
+"""What a parameter may be, where the message of the option's check is not for it."""
+
+
+def configuration_of(
+    estimator: CoresetSVC, dimension: int, dtype: Literal["float32", "float64"], recipe: Recipe | None
+) -> ModelConfig:
+    """Return the configuration of the trainer that would learn as an estimator does.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not allowed, under its own name; or does not go with another.
+    """
+    weights: Any = _class_weights(estimator)
+    goal = estimator.cost is not None or estimator.target is not None
+    require({"svm.cost": estimator.cost, "svm.target": estimator.target, LABELS: len(estimator.classes_)}, SPELLED)
+    # Machines that share a structure have pilots of their own, over all of their support vectors.
+    given = {"window_points": estimator.window_points, "half_life_points": estimator.half_life_points}
+    lengths: dict[str, Any] = {option: rows for option, rows in given.items() if rows is not None}
+    unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(estimator.classes_) > 2 else {}
+    try:
+        learned = None if recipe is None else _with_a_label_of(recipe, estimator.classes_.tolist())
+        own = {"dimension": dimension} if learned is None else points_of(learned)
+        return ModelConfig(
+            points=PointsConfig(dtype=dtype, **{**_labels(estimator), **own}),
+            features=learned,
+            coreset=CoresetConfig(
+                reducer=estimator.reducer,
+                memory=estimator.memory,
+                **lengths,
+                structure=estimator.structure if estimator.memory == "all" else None,
+                memory_points=estimator.memory_points,
+                max_partitions=1,
+                train_points=estimator.train_points,
+                clip_sd=estimator.clip_sd,
+                max_leverage=estimator.max_leverage,
+                **unscreened,
+                audit_points=min(AUDIT_POINTS, estimator.memory_points // 10)
+                if goal or estimator.probability is not None
+                else 0,
+            ),
+            svm=SvmConfig(
+                landmarks=None,  # no message has to have room for it
+                kernel=estimator.kernel,
+                gamma=estimator.gamma,
+                alpha=estimator.alpha,
+                C=estimator.C,
+                class_weight=weights or "none",
+                multiclass=estimator.multiclass,
+                standardize=estimator.standardize,
+                probability=estimator.probability,
+                cost=estimator.cost,
+                target=estimator.target,
+                tolerance=estimator.tol,
+                tune=estimator.tune,
+                tune_alphas=_numbers(estimator.alphas),
+                tune_gammas=_numbers(estimator.gammas),
+            ),
+            seed=estimator.seed,
+        )
+    except ValidationError as error:
+        raise ValueError("; ".join(dict.fromkeys(_said(estimator, one) for one in error.errors()))) from None
+
+
+def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: Recipe | None) -> None:
+    """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others.
+
+    Parameters
+    ----------
+    estimator : CoresetSVC
+    begun : ModelConfig
+        With which its stream began.
+    recipe : Recipe or None
+
+    Raises
+    ------
+    ValueError
+    """
+    config = configuration_of(estimator, begun.points.dimension, begun.points.dtype, recipe)
+    config = config.with_zone_rules_of(begun.canonical())  # newer rules are not a change
+    now, before = config.model_dump(), begun.model_dump()
+    changed = [
+        f"{name} from {before[part][name]!r} to {value!r}"
+        for part in ("points", "coreset", "svm")
+        for name, value in now[part].items()
+        if value != before[part][name]
+    ]
+    if now["features"] != before["features"]:
+        changed = ["features"]
+    if now["seed"] != before["seed"]:
+        changed.append(f"seed from {before['seed']} to {now['seed']}")
+    if changed:
+        raise ValueError(
+            f"a parameter was changed in mid-stream: {', '.join(changed)}. Set it back to go on with partial_fit, "
+            "or call fit with all rows"
+        )
+
+
+def _class_weights(estimator: CoresetSVC) -> Literal["balanced"] | tuple[float, ...] | None:
+    if not isinstance(estimator.class_weight, dict):
+        return estimator.class_weight
+    known = estimator.classes_.tolist()
+    for label in estimator.class_weight:
+        if label not in known:
+            raise ValueError(f"class_weight has the label {label!r}, which is not one of the classes {known}")
+    return tuple(float(estimator.class_weight.get(label, 1.0)) for label in estimator.classes_)
+
+
+def _said(estimator: CoresetSVC, error: Any) -> str:
+    """Return what the configuration refused, under the name that the estimator has for it, and what is allowed."""
+    place = [str(part) for part in error["loc"]]
+    name = PARAMETERS.get(place[0], place[0]) if place else ""
+    own = error["msg"].removeprefix("Value error, ").replace("labels of points.labels", "classes").removesuffix(".")
+    own = SECTION.sub("", own)
+    for option, parameter in PARAMETERS.items():
+        own = own.replace(option, parameter)
+    if error["type"] == "value_error" or name not in ALLOWED:
+        return f"{name}: {own}" if name else own
+    return f"{name} = {getattr(estimator, name)!r}: give {ALLOWED[name]}"
+
+
+def _labels(estimator: CoresetSVC) -> dict[str, Any]:
+    """Return the labels, if messages can have them; else -1 and 1 stand for them, or of more their numbers."""
+    labels = tuple(estimator.classes_.tolist())
+    if all(isinstance(label, bool | int | str) for label in labels) and not label_fault(labels):
+        return {"labels": labels}
+    return {"labels": tuple(range(len(labels)))} if len(labels) > 2 else {}
+
+
+def _with_a_label_of(recipe: Recipe, classes: list[Any]) -> Recipe:
+    """Return a recipe without its label where the classes are others: nothing then stands for them in an event."""
+    label = recipe.label
+    if label is None or classes == [label.negative[0], label.positive[0]]:
+        return recipe
+    return msgspec.structs.replace(recipe, label=None)
+
+
+def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:
+    """Return candidates as the configuration takes them, which refuses what is not a number."""
+    return () if values is None else tuple(float(one) if isinstance(one, np.number) else one for one in values)

@@ -22,8 +22,8 @@ from consumers.trainer.startup import Started, Startup
 from consumers.trainer.warming import warm_up
 from streamsvm.build import build
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.delivery import Delivery
 from streamsvm.delivery.decision import reset_token
+from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.learning.training import limited

@@ -54,7 +54,7 @@ def section_class(section: str) -> type[BaseModel]:
 
 def sections() -> list[str]:
     """Return every section, the empty one first."""
-    return ["", *(name for name in Settings.model_fields if name not in ("name", "seed", "kafka", "features"))]
+    return ["", *(name for name in Settings.model_fields if settings_section(name) is not None)]
 
 
 def flag(section: str, name: str) -> str:

@@ -9,15 +9,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias, TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel, Field, create_model
 
 from streamsvm.sections import Options, Section, extended
 from streamsvm.sockets import DAEMONS, plugged
 
 SOCKET: Final = "settings"
+PAGES: Final = "reference"
+"""The socket of pages of the configuration's reference."""
 Kind = TypeVar("Kind", bound=BaseModel)
 Whole: TypeAlias = Any
 """The `Settings`, whose class is made with what stands here, so that it has no name yet."""
+
+
+class ReadRecipe(BaseModel):
+    """How the records that are scored are read by a version's recipe. Here: as the version's trainer reads its own.
+
+    A branch overrides it in its mixin, which stands before this class.
+    """
+
+    def read_by(self, recipe: Struct | None) -> Struct | None:
+        """Return the recipe by which records are read; None where they are points."""
+        return recipe
 
 
 def _nothing(_: Whole) -> None:
@@ -68,6 +82,24 @@ class SettingsOptions(Options):
     uses: Callable[[Whole], Mapping[str, str]] = _no_values
     dead_letters: Callable[[Whole], tuple[str, ...]] = _no_topics
     short: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionPage:
+    """What the configuration's reference says of a section beside its options, at the socket `PAGES`.
+
+    Attributes
+    ----------
+    section : str
+    before : str
+        Text before the section.
+    decides : bool
+        Whether the options decide what a model is, though `ModelConfig` has them under another name.
+    """
+
+    section: str
+    before: str
+    decides: bool
 
 
 def settings_section(

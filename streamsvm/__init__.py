@@ -10,7 +10,6 @@ if TYPE_CHECKING:
         STDASVC,
         STDASVR,
         CoresetSVC,
-        EventVectorizer,
         STDALinearSVC,
         STDALinearSVR,
         STDAOneClassSVM,
@@ -23,7 +22,6 @@ __all__ = [
     "STDASVC",
     "STDASVR",
     "CoresetSVC",
-    "EventVectorizer",
     "ModelSubscriber",
     "STDALinearSVC",
     "STDALinearSVR",
@@ -39,13 +37,19 @@ _ESTIMATORS = (
     "STDASVC",
     "STDASVR",
     "CoresetSVC",
-    "EventVectorizer",
     "STDALinearSVC",
     "STDALinearSVR",
     "STDAOneClassSVM",
     "patch_sklearn",
     "unpatch_sklearn",
 )
+
+
+def _of_branches() -> set[str]:
+    """Return the names of the estimators that branches have."""
+    from streamsvm.sockets import choices
+
+    return {name for name, _ in choices("estimators")}
 
 
 def __getattr__(name: str) -> Any:
@@ -56,7 +60,11 @@ def __getattr__(name: str) -> Any:
     ImportError
         If the name is an estimator's or a patch's, and only the wheel `streamsvm-reader`, which has none, is installed.
     """
-    if name in _ESTIMATORS:
+    if name == "ModelSubscriber":
+        from streamsvm.registry.subscriber import ModelSubscriber
+
+        return ModelSubscriber
+    if name in _ESTIMATORS or (name[:1].isupper() and name in _of_branches()):
         if find_spec("streamsvm.estimators") is None:
             raise ImportError(
                 f"streamsvm.{name} is not part of streamsvm-reader, which follows and scores models only. "
@@ -65,8 +73,4 @@ def __getattr__(name: str) -> Any:
         from streamsvm import estimators
 
         return getattr(estimators, name)
-    if name == "ModelSubscriber":
-        from streamsvm.registry.subscriber import ModelSubscriber
-
-        return ModelSubscriber
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

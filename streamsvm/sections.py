@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, Self, TypeVar, cast
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from streamsvm.errors import ConfigurationError
@@ -94,6 +95,41 @@ class KernelSizes(Section):
         return None
 
 
+class RecipeOptions(BaseModel):
+    """What records become that are not points: what options say of their *recipe*. Here: records are points.
+
+    A branch overrides it in its mixins, which stand before this class: `ModelConfig` and the settings are made of both.
+    """
+
+    @property
+    def recipe(self) -> Struct | None:
+        """What records become; None where they are points."""
+        return None
+
+    def recipe_axes(self) -> dict[str, object]:
+        """Return what the table of combinations must know of the recipe, by option."""
+        return {}
+
+    def recipe_options(self) -> dict[str, Any]:
+        """Return the options with which other options have the same recipe."""
+        return {}
+
+    def begun_with(self, canonical: Mapping[str, Any]) -> Self:
+        """Return these options with what an incarnation began with of what the machine adds to a recipe.
+
+        Parameters
+        ----------
+        canonical : mapping
+            The canonical configuration that the incarnation began with.
+        """
+        del canonical
+        return self
+
+    def as_declared(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """Return the tables of a configuration file, without what follows from the recipe."""
+        return plain
+
+
 SectionType = TypeVar("SectionType", bound=Section)
 Holder = TypeVar("Holder", bound=BaseModel)
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -118,7 +154,7 @@ class Options:
     mixin : type
         Declares the options. Its rules hold before those of the trunk.
     after : str
-        The option behind which they stand where options are listed; of the trunk, or of a branch named before.
+        The option behind which they stand where options are listed, one of the trunk; empty: behind all others.
     """
 
     section: str
@@ -150,7 +186,7 @@ def extended(trunk: type[Holder], added: Iterable[Options]) -> type[Holder]:
     made: Any = create_model(trunk.__name__, __base__=bases, __module__=trunk.__module__, __doc__=trunk.__doc__)
     order = list(trunk.model_fields)
     for one in added:
-        place = order.index(one.after) + 1
+        place = order.index(one.after) + 1 if one.after else len(order)
         order[place:place] = one.mixin.model_fields
     in_order(made, order)
     return cast("type[Holder]", made)

@@ -101,31 +101,23 @@ def _listed(values: tuple[object, ...]) -> str:
 SOCKET: Final = "supports"
 """Of rows that branches add."""
 LABELS: Final = "points.labels"
-EVENTS: Final = "[events]"
 FEATURES: Final = "[features]"
 MORE_LABELS: Final = Term(LABELS, lambda value: value > 2, "more than two labels")
 TWO_LABELS: Final = Term(LABELS, lambda value: value == 2, "two labels")
 WINDOW_LENGTH: Final = "coreset.window_points or coreset.window_s"
 HALF_LIFE_LENGTH: Final = "coreset.half_life_points or coreset.half_life_s"
-FOLLOWING: Final = "an option of `[points]` that follows from `[features]`"
 ERASURE: Final = "erasure of rows"
 CERTIFICATE: Final = "a certificate"
 REASONS: Final = "reasons of a score"
 STRETCH: Final = "a version of a stretch of the past"
-GRAPH_OF_EVENTS: Final = "an ONNX graph of events"
-UNKNOWN_TO_ONNX: Final = "a hash, a time, a number with `parse`, or a field that is both text and number"
 FOREIGN_COLUMNS: Final = "`--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`"
 PHRASES: Final[Mapping[str, str]] = {
     LABELS: "{name} has {value} labels",
-    FOLLOWING: "points.{value} is given",
-    EVENTS: "{name} is given",
     FEATURES: "{name} is given",
     ERASURE: "{value}",
     CERTIFICATE: "a certificate was asked for",
     REASONS: "reasons of the scores of {value} were asked for",
     STRETCH: "{name} is of a stretch of the past",
-    GRAPH_OF_EVENTS: "a graph of events was asked for",
-    UNKNOWN_TO_ONNX: "{value}",
     FOREIGN_COLUMNS: "{value} is given",
 }
 """How the value of an axis of the trunk is written in an error, where it is not `name = value`."""
@@ -228,7 +220,7 @@ def _plain(value: object) -> str:
     return ""
 
 
-_EVENTS: Final = "Events, features and formats"
+_FORMATS: Final = "Events, features and formats"
 MACHINE: Final = "Kernel, solver and penalty"
 _GOAL: Final = "Thresholds, probabilities and tuning"
 _STRUCTURE: Final = "Structure and memory of the coreset"
@@ -258,23 +250,7 @@ REMOVE: Final = "Remove {feature}."
 
 def _events() -> Iterator[Row]:
     yield Row(
-        axis=_EVENTS,
-        feature=given(EVENTS),
-        without=missing(FEATURES),
-        why="the fields of an event become features by [features] only",
-        remedy="Declare the features of an event in [features].",
-        kind="nature",
-    )
-    yield Row(
-        axis=_EVENTS,
-        feature=given(FOLLOWING),
-        without=given(FEATURES),
-        why="it follows from [features], and is not the same",
-        remedy="Remove the option from [points].",
-        kind="nature",
-    )
-    yield Row(
-        axis=_EVENTS,
+        axis=_FORMATS,
         feature=equal("points.format", *OF_EVENTS_ONLY),
         without=missing(FEATURES),
         why="records of this format hold events",
@@ -282,7 +258,7 @@ def _events() -> Iterator[Row]:
         kind="nature",
     )
     yield Row(
-        axis=_EVENTS,
+        axis=_FORMATS,
         feature=equal("points.format", "avro", "protobuf"),
         without=missing("registry.url"),
         why="the schemas are in a schema registry",
@@ -603,22 +579,6 @@ def _reasons() -> Iterator[Row]:
 def _onnx() -> Iterator[Row]:
     yield Row(
         axis=_ONNX,
-        feature=given(GRAPH_OF_EVENTS),
-        without=missing(FEATURES),
-        why="the version learned points and not raw events",
-        remedy="Export it without events: the graph then takes the features as X.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_ONNX,
-        feature=given(GRAPH_OF_EVENTS),
-        without=given(UNKNOWN_TO_ONNX),
-        why="ONNX cannot evaluate these features",
-        remedy="Export it without events: the graph then takes the columns as X, which loaded.features(events) makes.",
-        kind="nature",
-    )
-    yield Row(
-        axis=_ONNX,
         feature=given("--events"),
         without=other("--format", "onnx"),
         why="the JSON always holds the features",
@@ -737,21 +697,6 @@ def _commands() -> Iterator[Row]:
             "nature",
         ),
         (
-            given("--unlabeled"),
-            missing("events.label"),
-            "the command must know which field is the label",
-            "Give --config with a file that has events.label.",
-            "nature",
-        ),
-        (
-            given("--events"),
-            other("events.envelope", "none"),
-            "a file's events are sent as they are",
-            "Remove events.envelope from the configuration of this command, and of the trainer that reads what is "
-            "sent.",
-            "not built",
-        ),
-        (
             equal("--record-format", "avro"),
             missing("registry.url"),
             "the schemas are in a schema registry",
@@ -764,13 +709,6 @@ def _commands() -> Iterator[Row]:
             "a record of several points cannot have an id as its key",
             _ONE_OF_TWO,
             "nature",
-        ),
-        (
-            equal("--format", "protobuf"),
-            other("--envelope", "none"),
-            "infer-topic reads Protobuf without an envelope only",
-            "Leave out --envelope.",
-            "not built",
         ),
     )
     for feature, without, why, remedy, kind in pairs:

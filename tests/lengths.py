@@ -298,7 +298,6 @@ REAL_ENOUGH: Final = (
 QUICK: Final = (
     "tests/codec/",
     "tests/delivery/",
-    "tests/features/",
     "tests/histories/test_checker.py",
     "tests/kafka/test_backoff.py",
     "tests/kafka/test_failures.py",
@@ -319,7 +318,6 @@ NOT_QUICK: Final = (
     "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
     "tests/codec/test_model.py",
     "tests/codec/test_onnx.py",
-    "tests/codec/test_onnx_events.py",
     "tests/codec/test_parts.py",
     "tests/codec/test_points.py::test_far_exponents_have_one_value",
     "tests/codec/test_schema_header.py",

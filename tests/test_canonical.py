@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from consumers.loader import load
-from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
+from streamsvm.config import ModelConfig
 from tests.plugged import of_branches
 
 DIMENSION: Final = 22
-FEATURES: Final = {"amount": "number", "paid": {"as": "time", "parts": ["hour"], "zone": "Europe/Berlin"}}
-LABEL: Final = {"label": {"field": "fraud", "negative": [False], "positive": [True]}}
-
-
-def of_events(features: dict[str, Any] = FEATURES) -> ModelConfig:
-    """Return the configuration of a trainer that learns events."""
-    recipe = recipe_from(features, LABEL)
-    return ModelConfig(points=PointsConfig(**points_of(recipe)), features=recipe)
 
 
 def of_points(**sections: Any) -> ModelConfig:
@@ -48,7 +40,6 @@ KINDS: Final = {
     "three labels, balanced": of_points(points={"labels": [1, 2, 3]}, svm={**RBF, "class_weight": [1, 2, 3]}),
     "costs": of_points(svm={"cost": [50, 1], "tune": "auto", "tune_scoring": "cost", "probability": "isotonic"}),
     "target": of_points(svm={"target": {"recall": 0.9}, "C": 1.0}),
-    "events": of_events(),
     **{name: of_points(**sections) for name, sections in OF_BRANCHES.items()},
 }
 MORE: Final = {name: more for found in of_branches("configurations", "MORE") for name, more in found.items()}
@@ -91,7 +82,7 @@ def test_every_option_is_in_it() -> None:
         assert plain[section].keys() == options - {"memory_points", "memory_bytes"}
     assert plain.keys() == ModelConfig.model_fields.keys()
     absent = {name for name, field in ModelConfig.model_fields.items() if field.default is None}
-    assert {name for name, value in plain.items() if value is None} == absent >= {"features"}
+    assert {name for name, value in plain.items() if value is None} == absent
 
 
 @pytest.mark.parametrize("kind", ["linear", "rbf", "three labels", *OF_BRANCHES])
@@ -143,26 +134,3 @@ def test_whatever_is_configured_is_the_same_when_it_is_read_back(
     again = read_back(config)
     assert again.canonical() == config.canonical()
     assert again.coreset.partition_points == config.coreset.partition_points
-
-
-def test_an_incarnation_keeps_the_rules_of_its_time_zones() -> None:
-    """A machine with newer zone data goes on with the rules that the incarnation began with."""
-    now = of_events()
-    begun = json.loads(json.dumps(now.canonical()))
-    begun["features"]["zones"]["Europe/Berlin"] = [[0, 3600]]
-    older = ModelConfig.of_canonical(begun)
-    assert older.sha256() != now.sha256()
-    assert now.with_zone_rules_of(begun).canonical() == begun
-    other = of_events({**FEATURES, "amount": {"as": "flag"}})
-    kept = other.with_zone_rules_of(begun)
-    assert kept.features is not None
-    assert kept.features.zones == ModelConfig.of_canonical(begun).features.zones
-    assert kept.sha256() not in (older.sha256(), other.sha256())
-
-
-def test_nothing_changes_where_zones_have_the_same_rules_or_there_are_none() -> None:
-    """Nor where an incarnation began with other zones, or without features."""
-    now = of_events()
-    for begun in (now, of_points(), of_events({"amount": "number"})):
-        assert now.with_zone_rules_of(begun.canonical()) is now
-    assert of_points().with_zone_rules_of(now.canonical()) == of_points()

@@ -25,6 +25,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS: list[set[str]] = [
     {
         "streamsvm.choices",
+        "streamsvm.field_paths",
         "streamsvm.algorithms",
         "streamsvm.supports",
         "streamsvm.errors",
@@ -44,7 +45,6 @@ LAYERS: list[set[str]] = [
         "streamsvm.vector_math",
         "streamsvm.memory",
         "streamsvm.named_parts",
-        "streamsvm.features",
     },
     {"streamsvm.model", "streamsvm.kafka"},
     {"streamsvm.config", "streamsvm.coreset", "streamsvm.svm", "streamsvm.registry", "streamsvm.joining"},
@@ -94,7 +94,6 @@ PURE = {
     "linalg",
     "vector_math",
     "memory",
-    "features",
     "coreset",
     "svm",
     "learning",
@@ -617,7 +616,7 @@ def test_the_choices_of_a_room_are_unknown_without_it(trunk: Path) -> None:
 def test_estimators_of_a_room_are_offered_by_the_package() -> None:
     """Those that the package lists, each loaded when it is asked for."""
     offered = set(dict(choices("estimators")))
-    assert set(estimators.__all__) - offered == {"CoresetSVC", "EventVectorizer"}
+    assert set(estimators.__all__) - offered == {"CoresetSVC"}
     assert set(streamsvm.__all__) == {*estimators.__all__, "ModelSubscriber", "__version__"}
     for name in estimators.__all__:
         assert getattr(streamsvm, name) is getattr(estimators, name)

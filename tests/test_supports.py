@@ -30,6 +30,7 @@ from consumers.loader import load
 from consumers.replay.replay import replay
 from consumers.settings import Settings, section_class
 from streamsvm import supports
+from streamsvm.branches.events.combinations import UNKNOWN_TO_ONNX
 from streamsvm.branches.history.built_part import Built
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
@@ -38,7 +39,6 @@ from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.model.reasons import Explainer
 from streamsvm.registry import onnx_copy
 from streamsvm.supports import (
-    UNKNOWN_TO_ONNX,
     Combinations,
     Row,
     Unsupported,
@@ -49,7 +49,7 @@ from streamsvm.supports import (
     without_effect,
 )
 from streamsvm.verification.recomputation import certifier_of
-from tests.features.recipes import payments
+from tests.branches.events.recipes import payments
 from tests.golden import model as golden
 
 ROOT: Final = Path(__file__).parent.parent

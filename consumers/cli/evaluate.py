@@ -144,7 +144,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
+    from consumers.cli.file_options import LeftOut, in_flags, rows_by_recipe, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
@@ -196,9 +196,9 @@ def evaluate_command(
     foreign |= {"dimension": dimension, "header": header}
     with in_flags(sys.argv[1:]), progress_bar() as step:
         on_incomplete = left_out if skip_incomplete else None
-        of_events = settings is not None and settings.features is not None
-        if settings is not None and of_events:
-            source = events_of(event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)
+        by_recipe = settings is not None and settings.recipe is not None
+        if settings is not None and by_recipe:
+            source = rows_by_recipe(event_file("--config", file, foreign), settings, format_, delimiter, on_incomplete)
         else:
             source = source_of(
                 file,
@@ -232,7 +232,7 @@ def evaluate_command(
             )
             found = evaluate_prequentially(source, order, step)
         else:
-            rejected = (lambda: left_out.rows) if of_events else (lambda: 0)
+            rejected = (lambda: left_out.rows) if by_recipe else (lambda: 0)
             report = evaluate(source, plan, step=step, rejected=rejected)
     if prequential:
         if as_json:

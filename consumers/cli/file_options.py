@@ -58,7 +58,7 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
     return open_source(file, columns=named, **options)
 
 
-def events_of(
+def rows_by_recipe(
     file: Path, settings: Settings, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
 ) -> Source:
     """Open a file of raw events by the features of a configuration, which has some.
@@ -68,12 +68,12 @@ def events_of(
     ConfigurationError
         If the file cannot be read.
     """
-    assert settings.features is not None
+    assert settings.recipe is not None
     assert settings.points is not None
-    return decoding_of(settings.features).source(
+    return decoding_of(settings.recipe).source(
         file,
         format_of(file, format_),
-        settings.features,
+        settings.recipe,
         delimiter=delimiter,
         on_incomplete=on_incomplete,
         dtype=settings.points.dtype,

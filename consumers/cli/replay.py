@@ -27,7 +27,6 @@ from consumers.cli.file_flags import (
 from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, with_settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
@@ -186,18 +185,15 @@ def _replay_events(
     from streamsvm.ingest.decoding import Markers, decoding_of
     from streamsvm.ingest.files.opening import format_of
 
-    recipe = settings.features
-    require({"--unlabeled": unlabeled, "events.label": None if recipe is None else recipe.label})
-    require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
+    recipe = settings.recipe
     with in_flags(sys.argv[1:]):
         markers: Markers = {}
-        events = decoding_of(recipe).rows_in(file, format_of(file, format_), recipe, delimiter, markers)
-        if unlabeled and recipe is not None and recipe.label is not None:
-            hidden = recipe.label.field[0]
-            events = ({name: value for name, value in event.items() if name != hidden} for event in events)
+        rows = decoding_of(recipe).rows_in(
+            file, format_of(file, format_), recipe, delimiter, markers, unlabeled=unlabeled
+        )
         known = prepare_topic(cluster, topic, create_partitions=create, partition=sending["partition"])
         with closing(cluster.outbox()) as outbox, progress_bar(sending["limit"], topic) as progress:
-            sent = replay_events(events, outbox, topic, progress=progress, partitions=len(known), **sending)
+            sent = replay_events(rows, outbox, topic, progress=progress, partitions=len(known), **sending)
     typer.echo(
         f"{sent.points:,} events in {sent.records:,} records to {topic}: {sent.bytes / 1e6:,.2f} MB "
         f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} events/s), all acknowledged"

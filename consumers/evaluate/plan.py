@@ -13,8 +13,8 @@ from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
-from streamsvm.features.columns import columns_of
 from streamsvm.ingest.files.source import Source
+from streamsvm.model.recipes import recipes_of
 from streamsvm.points import Points, label_codes
 from streamsvm.supports import require
 from streamsvm.svm.fit_probability import Method
@@ -123,8 +123,9 @@ class Plan:
 
     def fields(self, source: Source) -> dict[str, slice]:
         """Return the columns of each feature: several by a recipe, else one."""
-        if self.config is not None and self.config.features is not None:
-            return columns_of(self.config.features).places
+        recipe = None if self.config is None else self.config.recipe
+        if recipe is not None:
+            return dict(recipes_of(recipe).places(recipe))
         names = source.feature_names or [f"x[{column}]" for column in range(source.dimension)]
         return {name: slice(column, column + 1) for column, name in enumerate(names)}
 

@@ -39,10 +39,10 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
-from streamsvm.features.inference import RARE
 from streamsvm.ingest.files.source import Source
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
+from streamsvm.model.described import RARE
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.model.machine import LinearMachine, Model
 from streamsvm.model.threshold import Threshold, described

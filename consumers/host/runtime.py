@@ -106,7 +106,7 @@ def log_start(settings: Settings, url: str) -> None:
             why=CACHE_FAULT,
             remedy="every start compiles anew; set NUMBA_CACHE_DIR to a directory that this process may write to",
         )
-    of_features = settings.features is not None  # whose columns' names follow from them, and may be hundreds
+    of_features = settings.recipe is not None  # whose columns' names follow from them, and may be hundreds
     if writes_json(settings.log):
         effective = settings.masked()
         if of_features:

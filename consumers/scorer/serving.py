@@ -92,7 +92,7 @@ class Serving:
             schemas=self._schemas,
             passed=scoring.pass_fields,
             format_=scoring.format,
-            envelope=scoring.envelope,
+            recipe=scoring.read_by(loaded.version.recipe),
             reasons=scoring.reasons,
             beside=beside,
         )

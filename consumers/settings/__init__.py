@@ -14,7 +14,6 @@ from consumers.settings.whole import (
     dotted,
     section_class,
     section_defaults,
-    table_of,
 )
 
 __all__ = [
@@ -38,5 +37,4 @@ __all__ = [
     "dotted",
     "section_class",
     "section_defaults",
-    "table_of",
 ]

@@ -6,16 +6,15 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, field_validator
 
-from consumers.settings_sockets import open_to_branches
+from consumers.settings_sockets import ReadRecipe, open_to_branches
 from streamsvm.config import PointsFormat
-from streamsvm.features.paths import path_of
-from streamsvm.features.recipe import Envelope
+from streamsvm.field_paths import path_of
 from streamsvm.option_texts import split_names
 from streamsvm.sections import Section
 
 
 @open_to_branches("scoring")
-class ScoringConfig(Section):
+class ScoringConfig(ReadRecipe, Section):
     """Where unlabeled points come from, and where scores go."""
 
     topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
@@ -101,11 +100,6 @@ class ScoringConfig(Section):
         default="auto",
         description="Format of the records, as `points.format` for the trainer's. `auto` follows each record's header "
         "`content-type`, which the registry's own clients do not write.",
-    )
-    envelope: Envelope | None = Field(
-        default=None,
-        description="What stands around an event in its record, as `events.envelope` for the trainer's. Default: what "
-        "the version's trainer reads.",
     )
 
     @field_validator("pass_fields", mode="after")

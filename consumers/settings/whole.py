@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Self, get_args
 
-from pydantic import BaseModel, Field, InstanceOf, PlainSerializer, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from consumers.settings.input import InputConfig, RegistryConfig
@@ -16,22 +16,17 @@ from consumers.settings.training import CheckpointConfig, QualityConfig, Trainin
 from consumers.settings_sockets import added, open_to_branches
 from streamsvm.config import (
     CoresetConfig,
-    EventsConfig,
     ModelConfig,
     PointsConfig,
     SvmConfig,
-    points_of,
-    recipe_from,
     require_trainable,
 )
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.declaring import tables
-from streamsvm.features.recipe import Recipe
 from streamsvm.learning.memory_kinds import memory_kind
-from streamsvm.option_texts import named_directory, table_in_words
+from streamsvm.option_texts import named_directory
 from streamsvm.secrecy import MASK, is_secret
-from streamsvm.sections import Seed
-from streamsvm.supports import EVENTS, FEATURES, FOLLOWING, require
+from streamsvm.sections import RecipeOptions, Seed
+from streamsvm.supports import require
 
 ENVIRONMENT_PREFIX: Final = "STREAMSVM_"
 ModelName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
@@ -46,13 +41,8 @@ def dotted(options: Mapping[str, Any]) -> dict[str, Any]:
     return {str(name).lower().replace("_", "."): value for name, value in options.items()}
 
 
-def _as_declared(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe's features as a configuration file has them: without the rules of time zones."""
-    return tables(recipe)["features"]
-
-
 @open_to_branches("")
-class Settings(BaseSettings):
+class Settings(RecipeOptions, BaseSettings):
     """All options. Sources by precedence: command line, environment, secrets directory, TOML file, defaults."""
 
     model_config = SettingsConfigDict(
@@ -76,10 +66,6 @@ class Settings(BaseSettings):
         "for the dots).",
     )
     input: InputConfig = Field(default=InputConfig(), description="Where labeled points come from.")
-    features: Annotated[InstanceOf[Recipe], PlainSerializer(_as_declared)] | None = Field(
-        default=None, description="What the fields of raw events become."
-    )
-    events: EventsConfig = Field(default=EventsConfig(), description="Label, weight and id of raw events.")
     points: PointsConfig | None = Field(default=None, description="What a valid point is.")
     registry: RegistryConfig = Field(default=RegistryConfig(), description="Where the schemas of Avro points are.")
     coreset: CoresetConfig = Field(default=CoresetConfig(), description="How a stream is summarised.")
@@ -103,27 +89,6 @@ class Settings(BaseSettings):
     @classmethod
     def _named_as_librdkafka(cls, options: object) -> object:
         return DEFAULT_KAFKA | dotted(options) if isinstance(options, dict) else options
-
-    @model_validator(mode="before")
-    @classmethod
-    def _points_of_events(cls, given: Any) -> Any:
-        """Make the recipe of `features` and `events`, and the options of `points` that follow from it."""
-        if not isinstance(given, dict):
-            return given
-        features, events = given.get("features"), given.get("events") or {}
-        if not features:
-            if events != EventsConfig():
-                require({EVENTS: events, FEATURES: None})
-            return given
-        events = events.model_dump() if isinstance(events, EventsConfig) else events
-        recipe = features if isinstance(features, Recipe) else recipe_from(table_of(features), events)
-        points = given.get("points") or {}
-        plain = points.model_dump(exclude_unset=True) if isinstance(points, PointsConfig) else dict(points)
-        for option, value in points_of(recipe).items():
-            if option in plain and plain[option] != value:
-                require({FOLLOWING: option, FEATURES: features})
-            plain[option] = value
-        return {**given, "features": recipe, "points": plain}
 
     @model_validator(mode="after")
     def _checked_by_branches(self) -> Self:
@@ -178,27 +143,14 @@ class Settings(BaseSettings):
                 "Give the number of features of a point: dimension = N under [points] in the TOML file, "
                 "STREAMSVM_POINTS__DIMENSION=N, or --points-dimension N.",
             )
-        if self.features is not None and self.features.label is None and not self.labels_topic:
-            raise ConfigurationError(
-                "events.label is not given",
-                'Give the field of the label and its values: label = {field = "is_fraud", negative = [false], '
-                "positive = [true]} under [events] in the TOML file.",
-            )
         further: dict[str, Any] = {name: value for one in added() for name, value in one.models(self).items()}
         return ModelConfig(
             points=self.points,
             coreset=self.coreset,
             svm=self.svm,
             seed=self.seed,
-            features=self.features,
             **further,
         )
-
-    def with_zone_rules_of(self, canonical: Mapping[str, Any]) -> Self:
-        """Return these options with the rules of time zones that an incarnation began with; see `ModelConfig`."""
-        models = self.models()
-        kept = models.with_zone_rules_of(canonical)
-        return self if kept is models else self.model_copy(update={"features": kept.features})
 
     def masked(self) -> dict[str, Any]:
         """Return the effective configuration as a plain JSON value, secrets masked."""
@@ -221,14 +173,6 @@ class Settings(BaseSettings):
         if self.points is not None and self.points.classes == 2:  # where it is settled, and nobody could want it
             found.pop("coreset.class_screening", None)
         return found
-
-
-def table_of(features: object) -> Mapping[str, Any]:
-    """Return `[features]` as a table; the environment and the command line can only give it as JSON."""
-    features = table_in_words(features)
-    if not isinstance(features, Mapping):
-        raise ValueError("features is not a table: write [features] and a line for each feature, or give a JSON object")
-    return features
 
 
 def section_class(section: str) -> type[BaseModel] | None:

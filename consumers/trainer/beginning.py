@@ -142,7 +142,7 @@ def _intake(taken: TakenOver, components: Components, stack: ExitStack) -> Intak
         reader=reader,
         outbox=outbox,
         dead_letters=taken.dead_letters,
-        decoder=PointDecoder(config.points, schemas=taken.schemas, recipe=config.features),
+        decoder=PointDecoder(config.points, schemas=taken.schemas, recipe=config.recipe),
         metrics=components.metrics,
         health=components.health,
         monotonic=components.clock.monotonic,

@@ -58,7 +58,7 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
             assert callable(warm_up)
             warm_up(config)
     say("preparing the parsers of records")
-    decoder.warm_up(config.points, labeled=config.label_rule is None, registry=registry, recipe=config.features)
+    decoder.warm_up(config.points, labeled=config.label_rule is None, registry=registry, recipe=config.recipe)
 
 
 @dataclass(slots=True)

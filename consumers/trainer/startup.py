@@ -246,7 +246,7 @@ class Startup:
     def _candidates(self, present: Present) -> Iterator[Candidate]:
         for read in self._attachments.ordered(self._checkpoints.snapshots(), present):
             snapshot = self._attachments.candidate(read, present)
-            models = self._config.with_zone_rules_of(snapshot.configuration)
+            models = self._config.begun_with(snapshot.configuration)
             epochs = self._epochs_at(present, places(snapshot, present.head))
             yield Candidate(snapshot, epochs, models.canonical(), models.sha256())
 
@@ -303,7 +303,7 @@ class Startup:
         added = self._cluster.starts(topic.name, self._delivery.published_cut.keys() - snapshot.base.keys(), "earliest")
         grown = {partition: Position(first) for partition, first in added.items()} | dict(snapshot.base)
         base = dict(sorted(grown.items()))
-        settings = self._settings.with_zone_rules_of(snapshot.configuration)
+        settings = self._settings.begun_with(snapshot.configuration)
         if settings is not self._settings:
             log.info(
                 "older_zone_rules",

@@ -115,7 +115,7 @@ class InputSource(Source):
     ) -> None:
         super().__init__(recomputation.topic, timeout_s)
         self._without = without
-        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas, recipe=recomputation.config.features)
+        self._decoder = PointDecoder(recomputation.config.points, schemas=schemas, recipe=recomputation.config.recipe)
         self._input = cluster.input(self._topic, None)
         self._assigned: frozenset[int] = frozenset()
 

@@ -7,7 +7,6 @@ only decide when and where things happen, and may change between two starts.
 
 from streamsvm.choices import LabelKey
 from streamsvm.config.coreset import CoresetConfig
-from streamsvm.config.events import EventsConfig, points_of, recipe_from, rules_of_zone
 from streamsvm.config.model import LabelRule, ModelConfig
 from streamsvm.config.points import LARGEST_EXPANSION, Label, PointsConfig, PointsFormat
 from streamsvm.config.svm import SvmConfig, require_trainable, support_vector_bytes
@@ -26,7 +25,6 @@ __all__ = [
     "LARGEST_EXPANSION",
     "CoresetConfig",
     "Duration",
-    "EventsConfig",
     "Label",
     "LabelKey",
     "LabelRule",
@@ -38,10 +36,7 @@ __all__ = [
     "SvmConfig",
     "none_in_words",
     "one_target",
-    "points_of",
-    "recipe_from",
     "require_trainable",
-    "rules_of_zone",
     "split_at_commas",
     "support_vector_bytes",
     "table_in_words",

@@ -11,15 +11,12 @@ from pydantic import BeforeValidator, model_validator
 
 from streamsvm.choices import AbsentLabel, LabelKey
 from streamsvm.config.coreset import CoresetConfig
-from streamsvm.config.events import CanonicalRecipe, points_of
 from streamsvm.config.points import PointsConfig
 from streamsvm.config.svm import SvmConfig, require_trainable
-from streamsvm.features.declaring import tables
-from streamsvm.features.recipe import recipe_of
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.option_texts import none_in_words
-from streamsvm.sections import Section, Seed, open_to_branches, with_defaults
-from streamsvm.supports import FEATURES, FOLLOWING, LABELS, require, without_effect
+from streamsvm.sections import RecipeOptions, Section, Seed, open_to_branches, with_defaults
+from streamsvm.supports import FEATURES, LABELS, require, without_effect
 from streamsvm.toml_text import toml_key, toml_value
 
 _BUDGET: Final = {"coreset": {"memory_points", "memory_bytes"}}
@@ -60,14 +57,13 @@ class LabelRule(Protocol):
 
 
 @open_to_branches("")
-class ModelConfig(Section):
+class ModelConfig(RecipeOptions, Section):
     """Everything that, with the log and a cut, decides what a model is; hashed into every lineage."""
 
     points: PointsConfig
     coreset: CoresetConfig = CoresetConfig()
     svm: SvmConfig = SvmConfig()
     seed: Seed = 0
-    features: CanonicalRecipe | None = None
 
     @property
     def label_rule(self) -> LabelRule | None:
@@ -87,11 +83,8 @@ class ModelConfig(Section):
         return without_effect({**own, "coreset.totals": True})
 
     @model_validator(mode="after")
-    def _points_of_the_recipe(self) -> Self:
-        for option, value in {} if self.features is None else points_of(self.features).items():
-            if getattr(self.points, option) != value:
-                require({FOLLOWING: option, FEATURES: self.features})
-        require({"points.format": self.points.format, FEATURES: self.features})
+    def _records_of_the_recipe(self) -> Self:
+        require({"points.format": self.points.format, FEATURES: self.recipe})
         return self
 
     @model_validator(mode="after")
@@ -130,21 +123,6 @@ class ModelConfig(Section):
             raise ValueError(f"not the canonical configuration of this build: {'; '.join(different)}")
         return made
 
-    def with_zone_rules_of(self, canonical: Mapping[str, Any]) -> Self:
-        """Return this configuration with the rules of time zones that an incarnation began with.
-
-        They come from the machine's data, which changes. Nothing changes if the canonical configuration that the
-        incarnation began with names other zones.
-        """
-        recipe, begun = self.features, canonical.get("features")
-        if recipe is None or begun is None:
-            return self
-        zones = begun.get("zones", {})
-        if zones.keys() != recipe.zones.keys():
-            return self
-        kept = recipe_of({**recipe.plain(), "zones": zones})
-        return self if kept == recipe else self.model_copy(update={"features": kept})
-
     def sha256(self) -> str:
         """Hash the canonical value (keys sorted, no spaces; lower-case hexadecimal)."""
         return hashlib.sha256(json.dumps(self.canonical(), sort_keys=True, separators=(",", ":")).encode()).hexdigest()
@@ -163,10 +141,7 @@ class ModelConfig(Section):
         plain = self.model_dump(mode="json", exclude=_BUDGET, exclude_none=True)
         for section in ("coreset", "svm"):
             plain[section] |= dict.fromkeys(_without_value(getattr(self, section)), "none")
-        if self.features is not None:
-            for option in points_of(self.features):
-                del plain["points"][option]
-            plain |= tables(self.features)
+        plain = self.as_declared(plain)
         lines = [f"seed = {plain.pop('seed')}"]
         for table, options in plain.items():
             lines += ["", f"[{table}]", *(f"{toml_key(name)} = {toml_value(value)}" for name, value in options.items())]

@@ -1,7 +1,7 @@
 """scikit-learn's face of the same parts: estimators that train on all points, and one that holds a coreset of a stream.
 
-`CoresetSVC` trains on a coreset. What trains on all points is offered by a room (`streamsvm.sockets`), and is loaded
-when it is asked for.
+`CoresetSVC` trains on a coreset. What trains on all points is offered by a room, other estimators by a branch
+(`streamsvm.sockets`); they are loaded when they are asked for.
 
 From a CSV to a model, whatever the number of its rows, and on to a trainer that goes on with the same settings:
 
@@ -24,14 +24,12 @@ from __future__ import annotations
 from typing import Any
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
-from streamsvm.estimators.events import EventVectorizer
 from streamsvm.sockets import Choices
 
 __all__ = [
     "STDASVC",
     "STDASVR",
     "CoresetSVC",
-    "EventVectorizer",
     "STDALinearSVC",
     "STDALinearSVR",
     "STDAOneClassSVM",

@@ -11,8 +11,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from streamsvm.algorithms import one_of
-from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig, points_of
-from streamsvm.features.recipe import Recipe
+from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
+from streamsvm.ingest.decoding import decoding_of
 from streamsvm.model.described import label_fault
 from streamsvm.supports import LABELS, require
 
@@ -56,7 +56,7 @@ ALLOWED: Final = {
 
 
 def configuration_of(
-    estimator: CoresetSVC, dimension: int, dtype: Literal["float32", "float64"], recipe: Recipe | None
+    estimator: CoresetSVC, dimension: int, dtype: Literal["float32", "float64"], recipe: msgspec.Struct | None
 ) -> ModelConfig:
     """Return the configuration of the trainer that would learn as an estimator does.
 
@@ -74,10 +74,14 @@ def configuration_of(
     unscreened: dict[str, Any] = dict.fromkeys(CoresetConfig().kernel_choice()) if len(estimator.classes_) > 2 else {}
     try:
         learned = None if recipe is None else _with_a_label_of(recipe, estimator.classes_.tolist())
-        own = {"dimension": dimension} if learned is None else points_of(learned)
+        own: dict[str, Any] = {"dimension": dimension}
+        further: dict[str, Any] = {}
+        if learned is not None:
+            decoding = decoding_of(learned)
+            own, further = {**decoding.points_options(learned)}, {**decoding.model_options(learned)}
         return ModelConfig(
+            **further,
             points=PointsConfig(dtype=dtype, **{**_labels(estimator), **own}),
-            features=learned,
             coreset=CoresetConfig(
                 reducer=estimator.reducer,
                 memory=estimator.memory,
@@ -116,7 +120,7 @@ def configuration_of(
         raise ValueError("; ".join(dict.fromkeys(_said(estimator, one) for one in error.errors()))) from None
 
 
-def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: Recipe | None) -> None:
+def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: msgspec.Struct | None) -> None:
     """Refuse parameters that were changed in mid-stream: what was learned so far was learned with the others.
 
     Parameters
@@ -124,14 +128,14 @@ def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: Recipe | 
     estimator : CoresetSVC
     begun : ModelConfig
         With which its stream began.
-    recipe : Recipe or None
+    recipe : Struct or None
 
     Raises
     ------
     ValueError
     """
     config = configuration_of(estimator, begun.points.dimension, begun.points.dtype, recipe)
-    config = config.with_zone_rules_of(begun.canonical())  # newer rules are not a change
+    config = config.begun_with(begun.canonical())  # newer rules are not a change
     now, before = config.model_dump(), begun.model_dump()
     changed = [
         f"{name} from {before[part][name]!r} to {value!r}"
@@ -139,7 +143,7 @@ def check_unchanged(estimator: CoresetSVC, begun: ModelConfig, recipe: Recipe | 
         for name, value in now[part].items()
         if value != before[part][name]
     ]
-    if now["features"] != before["features"]:
+    if config.recipe != begun.recipe:
         changed = ["features"]
     if now["seed"] != before["seed"]:
         changed.append(f"seed from {before['seed']} to {now['seed']}")
@@ -181,12 +185,11 @@ def _labels(estimator: CoresetSVC) -> dict[str, Any]:
     return {"labels": tuple(range(len(labels)))} if len(labels) > 2 else {}
 
 
-def _with_a_label_of(recipe: Recipe, classes: list[Any]) -> Recipe:
+def _with_a_label_of(recipe: msgspec.Struct, classes: list[Any]) -> msgspec.Struct:
     """Return a recipe without its label where the classes are others: nothing then stands for them in an event."""
-    label = recipe.label
-    if label is None or classes == [label.negative[0], label.positive[0]]:
-        return recipe
-    return msgspec.structs.replace(recipe, label=None)
+    decoding = decoding_of(recipe)
+    labels = decoding.labels_of(recipe)
+    return recipe if labels is None or classes == [*labels] else decoding.without_labels(recipe)
 
 
 def _numbers(values: Sequence[Any] | None) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -24,12 +25,11 @@ from streamsvm.algorithms import ReducerName, StructureName
 from streamsvm.config import ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.configuration import SPELLED, check_unchanged, configuration_of
-from streamsvm.estimators.events import points_given, recipe_given
 from streamsvm.estimators.given_rows import GivenRows, check_sizes
 from streamsvm.estimators.inputs import altered, check_labels, check_some_weight, checked_weight
 from streamsvm.estimators.persistence import Plain
 from streamsvm.estimators.stream import Stream
-from streamsvm.features.recipe import Recipe
+from streamsvm.ingest.decoding import decoding_of
 from streamsvm.learning.certifying import KEEP, Certificate
 from streamsvm.learning.certifying import certifier as certifier_of
 from streamsvm.learning.memories import Horizon
@@ -201,7 +201,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         alphas: Sequence[float] | None = None,
         gammas: Sequence[float] | None = None,
         seed: int = 0,
-        features: Recipe | Mapping[str, Any] | str | Path | None = None,
+        features: msgspec.Struct | Mapping[str, Any] | str | Path | None = None,
     ) -> None:
         self.memory_points = memory_points
         self.alpha = alpha
@@ -293,7 +293,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             If the rows cannot be taken out exactly, or one of them is not held; nothing is changed then.
         """
         self._check_fitted()
-        recipe = None if self.features is None else recipe_given(self.features)
+        recipe = self._recipe()
         given = self._given(X, y, None, None, recipe, first=False)
         dtype = self._stream.config.points.numpy_dtype
         self._stream.forget(Points(given.features.astype(dtype), self._signed(given.labels), given.weight))
@@ -487,7 +487,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             certifier = certifier_of(machine.model, machine.fit, (0,), dtype, keep)
         except ConfigurationError as error:
             raise ValueError(str(error)) from None
-        recipe = None if self.features is None else recipe_given(self.features)
+        recipe = self._recipe()
         given = self._given(X, y, None, sample_weight, recipe, first=False)
         points = Points(given.features.astype(dtype), self._signed(given.labels), given.weight)
         while True:
@@ -509,14 +509,21 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not hasattr(self, name):
                 raise altered(self, name, "is missing")
 
+    def _recipe(self) -> msgspec.Struct | None:
+        """Return what the parameter `features` makes of rows; None where they are points."""
+        if self.features is None:
+            return None
+        recipe: msgspec.Struct = decoding_of(None).given(self.features)
+        return recipe
+
     def _given(
-        self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: Recipe | None, *, first: bool
+        self, X: Any, y: Any, classes: Any, sample_weight: Any, recipe: msgspec.Struct | None, *, first: bool
     ) -> GivenRows:
         check_labels(y)
         if recipe is None:
             features, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C", reset=first)
         else:
-            given = points_given(X, y, recipe)
+            given = decoding_of(recipe).points_given(X, y, recipe)
             features, y = given.X, given.y
             classes = given.classes if classes is None else classes
             sample_weight = given.weight if sample_weight is None else sample_weight
@@ -530,7 +537,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool) -> None:
         self._check_parts()
-        recipe = None if self.features is None else recipe_given(self.features)
+        recipe = self._recipe()
         features, labels, weight, _, classes = self._given(X, y, classes, sample_weight, recipe, first=first)
         if first and classes is None and not len(labels):
             return  # rows of weight 0 are ignored: the first row that counts will begin the stream
@@ -556,7 +563,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y: NDArray[np.int8] = ascending[np.searchsorted(self.classes_, labels, sorter=ascending)].astype(np.int8)
         return 2 * y - 1 if len(self.classes_) == 2 else y
 
-    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: Recipe | None) -> None:
+    def _begin(self, features: NDArray[Any], labels: NDArray[Any], classes: Any, recipe: msgspec.Struct | None) -> None:
         if classes is None:
             check_classification_targets(labels)
         check_labels(classes, "classes")
@@ -592,7 +599,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 _PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
 
 
-def _is_other_way_round(recipe: Recipe, classes: NDArray[Any]) -> bool:
+def _is_other_way_round(recipe: msgspec.Struct, classes: NDArray[Any]) -> bool:
     """Tell whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
-    label = recipe.label
-    return label is not None and classes.tolist() == [label.positive[0], label.negative[0]]
+    labels = decoding_of(recipe).labels_of(recipe)
+    return labels is not None and classes.tolist() == [*reversed(labels)]

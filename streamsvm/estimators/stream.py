@@ -78,7 +78,7 @@ class Stream:
 
     def __init__(self, config: ModelConfig, task: Task) -> None:
         self.config, self.task = config, task
-        self.columns = compiled(config.features)
+        self.columns = compiled(config.recipe)
         self.learner = Learner(config, {0: Position(0, 0)}, NO_CUT, task)
         self._made: Machines | None = None
         self._model: AnyModel | None = None

@@ -32,7 +32,7 @@ from streamsvm.ingest.blaming import blaming_the_record
 from streamsvm.ingest.bounds import ENTRY_BYTES, ROW_BYTES, refuse_expansion, refuse_size, too_many_rows
 from streamsvm.ingest.columns import RawRecord, Run, in_order, stretches
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER, format_of
-from streamsvm.ingest.decoding import DELETE, NO_ABSENCES, Absences, Field, RecordDecoder, decoding_of
+from streamsvm.ingest.decoding import DELETE, NO_ABSENCES, Absences, Field, RecordDecoder, decoding_of, rejected
 from streamsvm.ingest.framed import hinted, schema_header, schema_headers
 from streamsvm.ingest.json_rows import (
     CONTENT_TYPE,
@@ -66,6 +66,7 @@ __all__ = [
     "encode",
 ]
 
+_PLUGGED: Final = rejected()
 REASONS: Final[Mapping[str, str]] = {
     "empty_record": "the record has no value, or holds no row",
     "oversize_record": "the value is larger than points.max_record_bytes",
@@ -81,7 +82,6 @@ REASONS: Final[Mapping[str, str]] = {
     "an id at the beginning of the value names the schema",
     "framed": "JSON is expected, but the value begins with a zero byte and a schema id",
     "malformed_schema_id": "the header __value_schema_id holds neither a schema id nor a GUID",
-    "wrong_envelope": "the value does not have the envelope that events.envelope declares",
     "unknown_schema": "the schema registry has no schema with the value's id or GUID, or no registry is configured",
     "incompatible_schema": "the value's schema does not describe points, or could not be read safely",
     "wrong_type": "a field, or the row itself, has the wrong type",
@@ -97,6 +97,7 @@ REASONS: Final[Mapping[str, str]] = {
     "unmatched_label": "no row with the label's key was within labels.horizon before it, or labels.early after it",
     "unsupported_operation": "the row has an op field, and only plain points are supported",
     "undecodable": "the decoder failed on the record unexpectedly: a defect of streamsvm",
+    **{name: reason.meaning for name, reason in _PLUGGED.items()},
 }
 """Every reason for rejecting a row, with its meaning: the labels of the dead-letter metric."""
 
@@ -120,8 +121,6 @@ REMEDIES: Final[Mapping[str, str]] = {
     "protobuf. Records of a labels topic must be plain JSON, with the schema's id in no place or in a header.",
     "malformed_schema_id": "Fix the producer: the header is reserved for the schema's id as Confluent's serializers "
     "write it.",
-    "wrong_envelope": "Set events.envelope to what the producer writes, or fix the producer. With a scorer, "
-    "scoring.envelope overrules the version's.",
     "unknown_schema": "Check that registry.url names the registry that the producer uses, and that the schema still "
     "exists there.",
     "incompatible_schema": "Compare the schema with the one that `streamsvm replay --record-format avro` registers.",
@@ -146,6 +145,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "unsupported_operation": "Send plain points. `streamsvm forget` erases rows that were learned.",
     "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
     "it.",
+    **{name: reason.remedy for name, reason in _PLUGGED.items()},
 }
 """What to do about each reason."""
 
@@ -213,8 +213,6 @@ class PointDecoder:
         Source of schemas; without it every schema is unknown.
     recipe : object, optional
         What records become, if they are not points.
-    envelope : str, optional
-        What is around the content of a record. Default: what the recipe says.
 
     Raises
     ------
@@ -229,7 +227,6 @@ class PointDecoder:
         labeled: bool = True,
         schemas: Schemas | None = None,
         recipe: object | None = None,
-        envelope: str | None = None,
     ) -> None:
         self._config = config
         self._labeled = labeled
@@ -240,7 +237,7 @@ class PointDecoder:
         self._other: RecordDecoder | None = None
         if recipe is not None:
             plugged = decoding_of(recipe)
-            self._other = plugged.decoder(recipe, config, labeled=labeled, schemas=schemas, envelope=envelope)
+            self._other = plugged.decoder(recipe, config, labeled=labeled, schemas=schemas)
         self._codes = LabelCodes(config.labels)
 
     def decode(self, records: Sequence[RawRecord]) -> Decoded:

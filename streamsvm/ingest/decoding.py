@@ -11,14 +11,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.columns import RawRecord, Run
 from streamsvm.ingest.row_builder import RowsBuilder
 from streamsvm.ingest.schemas import Schemas
-from streamsvm.points import Points
 from streamsvm.sockets import plugged
 
 if TYPE_CHECKING:
@@ -93,32 +95,31 @@ class RecordDecoder(Protocol):
         ...
 
 
-class RowFault(Protocol):
-    """Why a row is rejected."""
+class RejectionReason(NamedTuple):
+    """Why a row is rejected: what it means, and what to do about it."""
 
-    @property
-    def reason(self) -> str:
-        """One of `streamsvm.ingest.decoder.REASONS`."""
-        ...
-
-    @property
-    def what(self) -> str:
-        """What happened, with the field."""
-        ...
+    meaning: str
+    remedy: str
 
 
-class RowsRead(Protocol):
-    """Parsed rows as points."""
+@dataclass(frozen=True, slots=True)
+class PointsGiven:
+    """Rows that an estimator is given, as points.
 
-    @property
-    def points(self) -> Points:
-        """Meaningless in rows that have a fault."""
-        ...
+    Attributes
+    ----------
+    X : ndarray of shape (n, d), float64
+    y : array-like of shape (n,)
+        As given, or read from the rows.
+    weight : ndarray of shape (n,), float64
+    classes : tuple or None
+        The negative and the positive label, where labels were read from the rows.
+    """
 
-    @property
-    def faults(self) -> Mapping[int, RowFault]:
-        """Why a row is rejected, by its index."""
-        ...
+    X: NDArray[np.floating[Any]]
+    y: Any
+    weight: NDArray[np.float64]
+    classes: tuple[Any, Any] | None
 
 
 class Decoding(ABC):
@@ -128,18 +129,19 @@ class Decoding(ABC):
     ----------
     passed_over : mapping of str to str
         Why a row is passed over, beside a deletion, with the meaning.
+    reasons : mapping of str to RejectionReason
+        Why a row is rejected, beside the reasons of the trunk.
     """
 
     passed_over: ClassVar[Mapping[str, str]]
+    reasons: ClassVar[Mapping[str, RejectionReason]]
 
     @abstractmethod
     def decodes(self, recipe: object) -> bool:
         """Tell whether a recipe is one of these."""
 
     @abstractmethod
-    def decoder(
-        self, recipe: Any, config: PointsConfig, *, labeled: bool, schemas: Schemas | None, envelope: str | None
-    ) -> RecordDecoder:
+    def decoder(self, recipe: Any, config: PointsConfig, *, labeled: bool, schemas: Schemas | None) -> RecordDecoder:
         """Return the decoder of a configuration; the parameters are those of `streamsvm.ingest.decoder.PointDecoder`.
 
         Raises
@@ -153,12 +155,63 @@ class Decoding(ABC):
         """Compile, or load from numba's file cache, what a decoder of a configuration runs."""
 
     @abstractmethod
-    def read(self, recipe: Any, config: PointsConfig, rows: Sequence[Mapping[str, Any]], *, labeled: bool) -> RowsRead:
-        """Return rows, mappings of JSON's types, as points."""
+    def given(self, features: Any) -> Any:
+        """Return the recipe that an estimator's parameter means.
+
+        Parameters
+        ----------
+        features : recipe, mapping, str or Path
+            A version's recipe, the table of a configuration, or the path of a configuration file.
+
+        Raises
+        ------
+        ValueError
+            If it is something else, or has no meaning; the message says which.
+        """
+
+    @abstractmethod
+    def points_given(self, rows: Any, y: Any, recipe: Any) -> PointsGiven:
+        """Return the rows that an estimator is given as points, as a trainer makes them.
+
+        Parameters
+        ----------
+        rows : sequence of mappings, or data frame
+        y : array-like of shape (n,) or None
+            None: the labels are read from the rows.
+        recipe : object
+
+        Raises
+        ------
+        ValueError
+            If there are no rows or no labels, or a trainer would reject a row; the message says which.
+        """
+
+    @abstractmethod
+    def labels_of(self, recipe: Any) -> tuple[Any, Any] | None:
+        """Return the negative and the positive label of a recipe; None if the rows have none."""
+
+    @abstractmethod
+    def without_labels(self, recipe: Any) -> Any:
+        """Return a recipe of rows without labels."""
+
+    @abstractmethod
+    def model_options(self, recipe: Any) -> Mapping[str, Any]:
+        """Return the options of `ModelConfig` that say a recipe."""
+
+    @abstractmethod
+    def points_options(self, recipe: Any) -> Mapping[str, Any]:
+        """Return the options of `PointsConfig` that follow from a recipe."""
 
     @abstractmethod
     def rows_in(
-        self, path: Path, format_: Format, recipe: Any, delimiter: str | None, markers: Markers
+        self,
+        path: Path,
+        format_: Format,
+        recipe: Any,
+        delimiter: str | None,
+        markers: Markers,
+        *,
+        unlabeled: bool,
     ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a file as they would be on a topic.
 
@@ -171,11 +224,13 @@ class Decoding(ABC):
             Between the cells of a CSV.
         markers : dict
             Is filled.
+        unlabeled : bool
+            Leave out the label.
 
         Raises
         ------
         ConfigurationError
-            If the file cannot be read.
+            If the file cannot be read, or its rows cannot be sent as they are.
         """
 
     @abstractmethod
@@ -220,3 +275,9 @@ def passed_over() -> Mapping[str, str]:
     others = [one.passed_over for one in plugged(SOCKET, Decoding)]  # type: ignore[type-abstract]
     own = {DELETE: "a row was deleted: what was learned of it stays learned"}
     return own | {reason: why for one in others for reason, why in one.items()}
+
+
+def rejected() -> Mapping[str, RejectionReason]:
+    """Return the reasons for rejecting a row that are plugged in."""
+    every = [one.reasons for one in plugged(SOCKET, Decoding)]  # type: ignore[type-abstract]
+    return {name: reason for reasons in every for name, reason in reasons.items()}

@@ -91,8 +91,8 @@ def values_of(value: bytes, most_rows: int, most_bytes: int) -> Any:
     return rows if many else rows[0]
 
 
-def event_of(value: bytes) -> dict[str, Any] | None:
-    """Return an event as most are, one object in plain JSON; None of a value that `values_of` has to look at."""
+def object_of(value: bytes) -> dict[str, Any] | None:
+    """Return a row as most are, one object in plain JSON; None of a value that `values_of` has to look at."""
     if nesting(value) > DEEPEST_NESTING or has_far_exponent(value):
         return None
     try:
@@ -108,8 +108,8 @@ def _refuse_costly(value: bytes, most_bytes: int) -> None:
         refuse_expansion(_decoded_bytes(value), most_bytes)
 
 
-def event_or_fault(row: Any) -> dict[str, Any] | InvalidPoint:
-    """Return a parsed value if it is an object, or a rejection; else why it is no event."""
+def object_or_fault(row: Any) -> dict[str, Any] | InvalidPoint:
+    """Return a parsed value if it is an object, or a rejection; else why it is not an object."""
     return row if isinstance(row, dict | InvalidPoint) else _no_object(row)
 
 

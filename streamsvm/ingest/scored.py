@@ -34,8 +34,7 @@ from streamsvm import places
 from streamsvm.choices import OF_EVENTS_ONLY
 from streamsvm.config import Label, PointsConfig, PointsFormat
 from streamsvm.errors import InvalidMessage
-from streamsvm.features.paths import path_of
-from streamsvm.features.recipe import Envelope
+from streamsvm.field_paths import path_of
 from streamsvm.ingest.decoder import NOTHING_UNREAD, PointDecoder, RawRecord, RejectedRecord, Rejection
 from streamsvm.ingest.decoding import NO_ABSENCES, Absences
 from streamsvm.ingest.schemas import Schemas
@@ -213,8 +212,8 @@ class BatchScorer:
         Fields of raw events that their scores repeat.
     format_ : PointsFormat
         Of the records.
-    envelope : Envelope, optional
-        What is around an event. Default: what the version's recipe says.
+    recipe : Struct, optional
+        By which records are read. Default: the version's.
     beside : Beside, optional
         What else is said of the same rows.
     reasons : int
@@ -240,7 +239,7 @@ class BatchScorer:
         schemas: Schemas | None = None,
         passed: Sequence[str] = (),
         format_: PointsFormat = "auto",
-        envelope: Envelope | None = None,
+        recipe: msgspec.Struct | None = None,
         beside: Beside | None = None,
         reasons: int = 0,
     ) -> None:
@@ -261,7 +260,7 @@ class BatchScorer:
         )
         if version.recipe is None and format_ in OF_EVENTS_ONLY:
             raise InvalidMessage(f"{version.key} has no recipe, and points cannot be read as {format_}")
-        self._decoder = PointDecoder(config, labeled=False, schemas=schemas, recipe=version.recipe, envelope=envelope)
+        self._decoder = PointDecoder(config, labeled=False, schemas=schemas, recipe=recipe or version.recipe)
 
     def score(self, records: Sequence[SourceRecord]) -> Scored:
         """Score a batch; records of one partition must be in the order of their offsets.

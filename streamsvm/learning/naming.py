@@ -124,8 +124,8 @@ def largest_bytes(config: ModelConfig) -> int:
     fixed += machines * probability_part.largest_bytes(config.svm.probability)
     fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0
-    if config.features is not None:
-        fixed += recipes_of(config.features).largest_bytes(config.features)
+    if config.recipe is not None:
+        fixed += recipes_of(config.recipe).largest_bytes(config.recipe)
     probes = count_of(points.dimension) * (points.dimension + 4 * machines) * NUMBER_BYTES
     described = (
         probes + points.dimension * 2 * NUMBER_BYTES + sum(len(name.encode()) * 2 + 3 for name in points.feature_names)

@@ -273,7 +273,7 @@ def version_of(made: Made, config: ModelConfig, origin: Origin) -> Version:
         lineage=lineage,
         audit=made.audit,
         machines=_machine_fits(made),
-        recipe=config.features,
+        recipe=config.recipe,
     )
 
 

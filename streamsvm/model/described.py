@@ -7,6 +7,8 @@ from typing import Final
 
 Label = bool | int | str
 """A label as it stands in the records."""
+RARE: Final = 0.1
+"""Share of the rarer label below which balanced class weights are proposed."""
 MOST_FEATURES: Final = 100_000
 MOST_LABELS: Final = 128
 """A point keeps the index of its class in a signed byte."""

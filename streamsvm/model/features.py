@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.errors import StreamsvmError
-from streamsvm.features.frames import column_names
 
 MOST_SHOWN: Final = 5
 """Names of features in a message."""
@@ -106,6 +105,17 @@ def _columns_of(X: Any, dimension: int, names: Sequence[str]) -> NDArray[np.floa
         return _array_of(np.asarray(X), dimension, names)
     _check_names(found, names, "column")
     return _stacked({name: X[name] for name in names}, dimension)
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """Return the names of a data frame's columns: of pandas or polars, or of a table of pyarrow; else None."""
+    if isinstance(X, np.ndarray):
+        return None if X.dtype.names is None else list(X.dtype.names)
+    for offered in ("column_names", "columns"):
+        found = getattr(X, offered, None)
+        if found is not None and not callable(found) and hasattr(X, "__getitem__"):
+            return list(found)
+    return None
 
 
 def _of_mapping(X: Mapping[Any, Any], dimension: int, names: Sequence[str]) -> NDArray[np.float64]:

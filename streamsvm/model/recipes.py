@@ -6,6 +6,7 @@ The trunk knows of a recipe no more than that it is a Struct: whoever is plugged
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from streamsvm.errors import ConfigurationError
@@ -63,6 +64,10 @@ class Recipes(ABC):
     @abstractmethod
     def fields(self, recipe: Any) -> list[str]:
         """Return for each feature the field that it is made of, as people write it."""
+
+    @abstractmethod
+    def places(self, recipe: Any) -> Mapping[str, slice]:
+        """Return the columns of what a recipe declares, by the names that people gave."""
 
     @abstractmethod
     def described(self, recipe: Any) -> str:

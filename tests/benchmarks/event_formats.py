@@ -26,8 +26,9 @@ from sklearn.feature_extraction import FeatureHasher
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
-from streamsvm.features.columns import columns_of
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning import learner as learning

@@ -29,7 +29,8 @@ from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-from streamsvm.config import ModelConfig, PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.learning import learner as learning
 from streamsvm.learning.learner import Learner

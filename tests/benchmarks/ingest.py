@@ -45,7 +45,8 @@ from consumers.settings import CheckpointConfig, HttpConfig, InputConfig, LogCon
 from consumers.trainer import observer
 from consumers.trainer.components import Components
 from consumers.trainer.trainer import Trainer
-from streamsvm.config import PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import PointDecoder, encode
 from streamsvm.kafka import Cluster, Connection, Record, TopicSpec

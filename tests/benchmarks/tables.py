@@ -34,12 +34,12 @@ from sklearn.svm import SVC
 
 from streamsvm import CoresetSVC
 from streamsvm.branches.events.event_files import events_in
-from streamsvm.config import recipe_from
+from streamsvm.branches.events.features.declaring import tables
+from streamsvm.branches.events.features.inference import Proposal, proposal
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import recipe_from
 from streamsvm.datasets import load_htru2
-from streamsvm.features.declaring import tables
-from streamsvm.features.inference import Proposal, proposal
-from streamsvm.features.paths import path_of
-from streamsvm.features.recipe import Recipe
+from streamsvm.field_paths import path_of
 
 Rows = Sequence[Mapping[str, Any]]
 ALPHA: Final = 1e-4

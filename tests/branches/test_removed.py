@@ -18,6 +18,7 @@ from tests.forked import ROOT
 REMOVABLE: Final = tuple(sorted({*branches(), *branches(DAEMONS)}))
 OPTIONS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "challenges": ("output.gate", {"output": {"gate": "shadow"}}),
+    "events": ("features", {"features": {"amount": "number"}}),
     "history": ("archive", {"archive": {"directory": "/nowhere"}}),
     "landmarks": ("coreset.landmarks", {"svm": {"kernel": "rbf"}, "coreset": {"landmarks": 64}}),
     "late_labels": ("labels", {"labels": {"topic": "labels"}}),

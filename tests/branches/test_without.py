@@ -12,26 +12,15 @@ from tests.forked import ROOT
 
 ALLOWED = {
     # Pages about the whole product: each row, each message.
-    "tests/test_supports.py": {"challenges", "history"},
+    "tests/test_supports.py": {"challenges", "history", "events"},
     "tests/interop/test_asyncapi.py": {"challenges", "history", "late_labels"},
     # Rows of the fault matrix that are about a branch.
     "tests/faults/test_challenges.py": {"challenges"},
     "tests/faults/test_group_workers.py": {"workers"},
-    "tests/faults/test_late_labels.py": {"late_labels", "history"},
-    # The half of raw events that stands in its branch is tested beside the half that does not.
-    "tests/codec/test_avro_scan.py": {"events"},
-    "tests/codec/test_event_scan.py": {"events"},
-    "tests/codec/test_json_fields.py": {"events"},
-    "tests/codec/test_logical_decimals.py": {"events"},
-    "tests/codec/test_protobuf.py": {"events"},
-    "tests/codec/test_recipe_message.py": {"events"},
-    "tests/codec/test_schema_header.py": {"events"},
+    "tests/faults/test_late_labels.py": {"late_labels", "history", "events"},
+    # Every format of a registry, and files of a trainer's rows, are of points and of raw events.
     "tests/consumers/test_evaluated_version.py": {"events"},
     "tests/consumers/test_formats.py": {"events"},
-    "tests/faults/test_hostile_records.py": {"events"},
-    "tests/features/test_inference.py": {"events"},
-    "tests/fuzz/test_fuzz.py": {"events"},
-    "tests/test_event_files.py": {"events"},
 }
 """Test files outside of `tests/branches` that need a branch; benchmarks are of the whole product."""
 
@@ -44,7 +33,7 @@ def test_the_trunks_tests_import_no_branch() -> None:
             if path.name.startswith("test_") and path.parts[1] not in ("branches", "benchmarks"):
                 found.setdefault(str(path), set()).add(branch)
     assert found == ALLOWED
-    assert not [name for name, needed in found.items() if name.startswith(TRUNK) and needed != {"events"}]
+    assert not [name for name in found if name.startswith(TRUNK)]
 
 
 def test_an_import_through_another_file_is_found(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from streamsvm.errors import TransientError
 from streamsvm.ingest import arrow, avro
+from streamsvm.ingest.decoder import Decoded
 from streamsvm.ingest.framed import SchemaKey
 
 ARROW = (("content-type", arrow.CONTENT_TYPE.encode()),)
@@ -91,3 +92,8 @@ def as_avro(X: NDArray[Any], y: Sequence[Any], w: Sequence[float] | None = None)
     weights = [None] * len(X) if w is None else [float(u) for u in w]
     rows = [{"x": x, "y": label, "w": u, "id": None} for x, label, u in zip(X.tolist(), y, weights, strict=True)]
     return avro.AvroWriter(POINTS, 2).encode(rows)
+
+
+def whys(found: Decoded) -> list[tuple[int, str, str]]:
+    """Return which records are rejected, and why."""
+    return [(bad.record.offset, one.reason, one.what) for bad in found.rejected for one in bad.rejections]

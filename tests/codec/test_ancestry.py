@@ -21,6 +21,7 @@ from streamsvm.model.pointers import (
     encode_retired,
     links_after,
 )
+from tests.golden import every_model
 from tests.golden import model as golden
 
 
@@ -105,7 +106,7 @@ def test_a_lineage_with_other_links_is_refused(links: tuple[tuple[int, str], ...
         codec.decode(codec.encode(replace(version, lineage=lineage)))
 
 
-@pytest.mark.parametrize("kind", golden.KINDS)
+@pytest.mark.parametrize("kind", every_model.KINDS)
 def test_a_place_is_read_from_every_kind_of_version(kind: str) -> None:
     """Parent first, then the links."""
     place = codec.place_of(golden.path_of(kind).read_bytes())

@@ -30,6 +30,7 @@ from streamsvm.model.pointers import Alias, Head, decode_alias, decode_head, enc
 from streamsvm.model.version import Lineage, PartitionCut, StreamSummary, Version
 from streamsvm.points import Points
 from streamsvm.registry import cloud_events as events
+from tests.golden import every_model
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
 from tests.schemas import model_schema
@@ -93,13 +94,13 @@ def test_a_version_may_have_no_audit() -> None:
     assert codec.encode(codec.decode(value)) == value
 
 
-@pytest.mark.parametrize("kind", golden.KINDS)
+@pytest.mark.parametrize("kind", every_model.KINDS)
 def test_golden_bytes(kind: str) -> None:
     """The kept bytes mean the version made by hand, and are what is written of it and of what was read."""
     value = golden.path_of(kind).read_bytes()
     read = codec.decode(value)
-    assert as_json(read) == as_json(golden.handmade(kind))
-    assert codec.encode(golden.handmade(kind)) == codec.encode(read)
+    assert as_json(read) == as_json(every_model.handmade(kind))
+    assert codec.encode(every_model.handmade(kind)) == codec.encode(read)
     if "rbf" in kind or "half" in kind:
         assert_equal_but_for_exponentials(codec.encode(read), value)
     else:
@@ -118,7 +119,7 @@ def assert_equal_but_for_exponentials(written: bytes, kept: bytes) -> None:
 
 def test_the_golden_versions_have_every_part() -> None:
     """And none has a part that this build passes over."""
-    values = [json.loads(golden.path_of(kind).read_bytes()) for kind in golden.KINDS]
+    values = [json.loads(golden.path_of(kind).read_bytes()) for kind in every_model.KINDS]
     assert {name for value in values for name in golden.parts_of(value)} == names()
 
 

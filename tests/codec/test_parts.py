@@ -14,6 +14,7 @@ from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model import message as codec
 from streamsvm.model.parts import every_part, names
 from streamsvm.named_parts import PASSED_OVER
+from tests.golden import every_model
 from tests.golden import model as golden
 from tests.golden.checkpoint import as_json
 from tests.schemas import model_schema
@@ -42,7 +43,7 @@ def with_parts(*more: Any, kind: str = "linear") -> Any:
 def each_part() -> Iterator[tuple[str, str]]:
     """Yield a kind of version and a part of it, every part once."""
     seen = set()
-    for kind in golden.KINDS:
+    for kind in every_model.KINDS:
         for name in golden.parts_of(value_of(kind)).keys() - seen:
             seen.add(name)
             yield kind, name
@@ -63,10 +64,10 @@ def test_the_parts_are_those_of_the_documentation() -> None:
     assert {name for _, name in EACH} == {part.name for part in every_part()} == names()
 
 
-@pytest.mark.parametrize("kind", golden.KINDS)
+@pytest.mark.parametrize("kind", every_model.KINDS)
 def test_parts_are_written_in_ascending_order(kind: str) -> None:
     """So the same version is the same bytes."""
-    names = [part["part"] for part in json.loads(codec.encode(golden.handmade(kind)))["parts"]]
+    names = [part["part"] for part in json.loads(codec.encode(every_model.handmade(kind)))["parts"]]
     assert names == sorted(set(names))
 
 
@@ -82,7 +83,7 @@ def test_an_unknown_part_is_refused_by_name(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", golden.KINDS)
+@pytest.mark.parametrize("kind", every_model.KINDS)
 def test_an_unknown_part_that_no_answer_depends_on_is_passed_over(kind: str) -> None:
     """First, between and last; the version is the same, and names them."""
     names = ("info_", "info_later", "info_zzz")
@@ -90,7 +91,7 @@ def test_an_unknown_part_that_no_answer_depends_on_is_passed_over(kind: str) -> 
     VALIDATOR.validate(value)
     found = decode(value)
     assert found.passed_over == names
-    assert as_json(replace(found, passed_over=())) == as_json(golden.handmade(kind))
+    assert as_json(replace(found, passed_over=())) == as_json(every_model.handmade(kind))
     assert codec.decode(golden.path_of(kind).read_bytes()).passed_over == ()
 
 
@@ -104,7 +105,7 @@ def test_a_part_that_is_there_twice_is_refused(kind: str, name: str) -> None:
         decode(value)
 
 
-@pytest.mark.parametrize("kind", golden.KINDS)
+@pytest.mark.parametrize("kind", every_model.KINDS)
 def test_parts_out_of_order_are_refused(kind: str) -> None:
     """Any two exchanged; the message names both."""
     for at in range(len(value_of(kind)["parts"]) - 1):

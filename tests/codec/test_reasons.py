@@ -17,9 +17,7 @@ from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.model.reasons import Reasons
 from streamsvm.model.version import Version
 from streamsvm.registry.loading import Loaded
-from tests.features.recipes import payment
 from tests.golden import model as golden
-from tests.interop.test_events import version as of_payments
 
 
 def scorer(version: Version, reasons: int = 0) -> BatchScorer:
@@ -86,23 +84,6 @@ def test_the_mean_row_is_the_baseline_and_has_no_reasons() -> None:
     x = version.model.scaler.mean + np.array([0.0, 0.0, 1.0, 0.0])
     (why,) = loaded(version).explain([dict(zip("abcd", x, strict=True))], 3)
     assert [one.field for one in why.fields] == ["c"]
-
-
-def test_columns_of_a_field_count_together() -> None:
-    """A category, a hash, a time and an indicator are one fact each; a cross is of two fields."""
-    version = of_payments()
-    event = payment(3)
-    (why,) = loaded(version).explain([event], 100)
-    names = {one.field for one in why.fields}
-    whole = {"amount", "risk", "customer.age", "items[0].price", "card.country", "channel", "merchant", "vip", "ts"}
-    assert names == whole | {"card.country x channel"}
-    assert why.rest == 0.0
-    (x,) = loaded(version).features([event])
-    assert total(why) == pytest.approx(loaded(version).score(event).score, rel=0, abs=1e-12 * summed(version, x))
-    country = next(one.adds for one in why.fields if one.field == "card.country")
-    columns = loaded(version).columns
-    assert columns is not None
-    assert country == pytest.approx(terms(version, x)[columns.places["country"]].sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize(

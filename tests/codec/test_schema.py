@@ -22,6 +22,7 @@ from streamsvm.model.machine import Model
 from streamsvm.model.parts import every_part
 from streamsvm.model.schemas import assembled, shown
 from tests.codec.test_probes import models
+from tests.golden import every_model
 from tests.golden import model as golden
 from tests.plugged import of_branches
 from tests.schemas import model_schema
@@ -64,7 +65,7 @@ def places() -> list[tuple[str, str]]:
     Of a list of like objects the first stands for all; an entry of a list of unlike ones is named with what it is.
     """
     found: dict[tuple[str, ...], tuple[str, str]] = {}
-    for kind in golden.KINDS:
+    for kind in every_model.KINDS:
         for path, inside in objects(golden_value(kind)):
             like = re.sub(r"\.\d+", ".0", path)
             said = [str(inside[name]) for name in ("kernel", "method", "as") if name in inside]

@@ -18,25 +18,26 @@ from typer.testing import CliRunner
 from consumers.cli.app import app
 from consumers.replay.replay import RecordFormat, replay
 from consumers.settings import RegistryConfig, Settings
-from streamsvm.config import PointsConfig, points_of, recipe_from
+from streamsvm.branches.events.features.inference import proposal
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.inference import proposal
 from streamsvm.ingest.avro import AvroWriter
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.kafka import Cluster, Message, Outbox, RegistryUnavailable, SchemaRegistry
 from streamsvm.learning.learner import Learner
 from streamsvm.points import Position
+from tests.branches.events.protobuf_payments import INSTALLED, message_of, payment_class
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_arrow_events import in_arrow
+from tests.branches.events.test_decoding import ROW
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, free_ports
 from tests.brokers.registry import Registry
-from tests.codec.protobuf_payments import INSTALLED, message_of, payment_class
 from tests.codec.rows import Raw
-from tests.codec.test_arrow_events import in_arrow
-from tests.codec.test_events import ROW
 from tests.consumers.trainers import Running, run_until, settings_for, topic, versions
 from tests.faults.hostile_registry import hostile_registry, text
-from tests.features.recipes import payment, payments
 from tests.streams import DIMENSION, gaussian, small_config
 
 FORMATS: tuple[RecordFormat, ...] = ("json-array", "arrow", "avro")

@@ -34,7 +34,8 @@ from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPL
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
-from tests.golden.model import KINDS, handmade, path_of
+from tests.golden.every_model import KINDS, handmade
+from tests.golden.model import path_of
 from tests.kafka.foreign import add_partitions, delete_records
 
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"

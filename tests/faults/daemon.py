@@ -30,7 +30,7 @@ def arguments(settings: Settings, connection: Connection, **more: Any) -> list[s
         "bootstrap-servers": connection.options["bootstrap.servers"],
         "input-topic": settings.input.topic,
         "input-batch-records": settings.input.batch_records,
-        "points-dimension": points.dimension if settings.features is None else None,
+        "points-dimension": points.dimension if settings.recipe is None else None,
         "coreset-leaf-rows": coreset.leaf_rows,
         "coreset-bucket-points": coreset.bucket_points,
         "coreset-audit-points": coreset.audit_points,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import replace
 from itertools import count
@@ -33,16 +32,13 @@ from streamsvm.model.pointers import (
 from streamsvm.model.probability import Isotonic, Sigmoid
 from streamsvm.model.version import PartitionCut
 from streamsvm.points import Position
-from tests.codec.protobuf_payments import INSTALLED, in_protobuf
 from tests.codec.rows import POINT, POINTS, Raw
-from tests.codec.test_arrow_events import in_arrow
 from tests.codec.test_bounds import FOURTH, bomb, with_version
-from tests.codec.test_events import ROW as PAYMENT
 from tests.codec.test_model import version_of
 from tests.codec.test_points import BAD
-from tests.features.recipes import payment
 from tests.fuzz.targets import CORPUS, GOLDEN, SHELF
-from tests.golden.model import KINDS, path_of
+from tests.golden.every_model import KINDS
+from tests.golden.model import path_of
 from tests.plugged import of_branches
 from tests.streams import DIMENSION, gaussian, rows_of
 
@@ -101,29 +97,6 @@ def avros() -> list[bytes]:
     ]
 
 
-def of_avro(index: int) -> dict[str, Any]:
-    """Return an event with every field that its schema has."""
-    return {"risk": None, "weight": None, **payment(index)}
-
-
-def changes() -> list[bytes]:
-    """Return changes as Debezium writes them, with and without Connect's envelope."""
-    found: list[Any] = [
-        {"before": None, "after": payment(index), "op": op, "source": {"table": "t"}}
-        for index, op in enumerate(("c", "u", "r"))
-    ]
-    found += [{"before": payment(1), "after": None, "op": "d"}, {"schema": None, "payload": found[0]}]
-    return [json.dumps(one).encode() for one in found]
-
-
-def cloud_events() -> list[bytes]:
-    """Return structured ones, with data as JSON and as bytes."""
-    base = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "paid"}
-    packed = base64.b64encode(json.dumps(payment(2)).encode()).decode()
-    found = [base | {"data": payment(1)}, base | {"data_base64": packed, "datacontenttype": "application/json"}]
-    return [json.dumps(one).encode() for one in found]
-
-
 def models() -> list[bytes]:
     """Return versions of each machine, with and without probabilities, and with every part."""
     scaler = Scaler(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
@@ -158,17 +131,6 @@ def corpora() -> dict[str, list[bytes]]:
     get = b"GET /metrics HTTP/1.1\r\nHost: localhost:9464\r\nAccept-Encoding: gzip\r\n\r\n"
     return {
         "json": [*GOOD * 6, *(value for value, _ in BAD if value and len(value) < 500)],
-        "event": [json.dumps(payment(index)).encode() for index in range(8)]
-        + [json.dumps([payment(index) | {"weight": 2, "id": index} for index in range(2)]).encode()],
-        "event-connect": [json.dumps({"schema": None, "payload": payment(index)}).encode() for index in range(3)],
-        "event-debezium": changes(),
-        "event-cloudevents": cloud_events(),
-        "event-arrow": [in_arrow([payment(index) | {"weight": 2} for index in some]) for some in ((0, 1, 2), (5, 6))],
-        "event-avro": [
-            *(AvroWriter(json.dumps(PAYMENT), 4).encode(of_avro(index)) for index in range(4)),
-            AvroWriter(json.dumps({"type": "array", "items": PAYMENT}), 5).encode([of_avro(8), of_avro(9)]),
-        ],
-        **({"event-protobuf": [in_protobuf(payment(index)) for index in range(4)]} if INSTALLED else {}),
         "arrow": arrows(),
         "avro": avros(),
         "model": models(),

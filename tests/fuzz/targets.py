@@ -6,7 +6,6 @@ A target's `look` returns a word for what became of each of a few cases, for the
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import io
 import json
@@ -18,10 +17,9 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import fastavro
 import msgspec
@@ -38,14 +36,11 @@ from consumers.page.past import _offset_of_parent
 from consumers.settings import HttpConfig
 from consumers.streams.score_settlement import positions_of
 from streamsvm import places
-from streamsvm.branches.events.event_records import EventRecords
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
-from streamsvm.config import PointsConfig, PointsFormat, points_of
+from streamsvm.config import PointsConfig
 from streamsvm.delivery.settlement import Part
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Cross, Envelope
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import (
     DEEPEST_NESTING,
@@ -68,12 +63,7 @@ from streamsvm.model.version_bounds import read_bounds
 from streamsvm.registry.anchoring import _offset
 from streamsvm.registry.loading import _published_at
 from streamsvm.verification.auditor import incarnation_in
-from tests.codec.protobuf_payments import FRAME as PROTOBUF_FRAME
-from tests.codec.protobuf_payments import INSTALLED, PROTOBUF, payment_class
 from tests.codec.rows import ARROW, AVRO, POINT, POINTS, InColumns, Raw, Shelf
-from tests.codec.test_events import ROW as PAYMENT
-from tests.features.recipes import payments
-from tests.features.reference import Rejected, columns
 from tests.fuzz.mutation import Mutator
 
 CORPUS: Final = Path(__file__).parent / "corpus"
@@ -115,15 +105,6 @@ def kept(name: str, *also: Path) -> Callable[[], Sequence[bytes]]:
 
 # ------------------------------------------------------------------------------------------------------------ records
 
-RECIPE: Final = payments()
-PLAIN_RECIPE: Final = RECIPE.plain()
-FLAT: Final = msgspec.structs.replace(
-    RECIPE,
-    features=tuple(one for one in RECIPE.features if isinstance(one, Cross) or all(type(s) is str for s in one.field)),
-)
-"""Without the field inside an array, which the compiled readers of events leave to others."""
-PLAIN_FLAT: Final = FLAT.plain()
-OF_EVENTS: Final = PointsConfig(**points_of(RECIPE), dtype="float64", max_rows_per_record=20)
 LABELED: Final = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=20)
 ODD_FIELDS: Final = [
     {"name": "x", "type": {"type": "array", "items": "float"}},
@@ -132,10 +113,7 @@ ODD_FIELDS: Final = [
     {"name": "w", "type": ["null", "float", "string"]},
 ]
 ODD: Final = {"type": "array", "items": {"type": "record", "name": "Odd", "fields": ODD_FIELDS}}
-ITEMS: Final = {"type": "array", "items": PAYMENT}
-SHELF: Final = Shelf(
-    {1: POINT, 2: POINTS} | {at: json.dumps(one) for at, one in enumerate((ODD, PAYMENT, ITEMS), 3)}, PROTOBUF
-)
+SHELF: Final = Shelf({1: POINT, 2: POINTS, 3: json.dumps(ODD)})
 
 
 MANY: Final = "first"
@@ -146,33 +124,20 @@ AGAIN_ONE_IN: Final = 4
 """Of the cases that are rejected, and that the reference is certain of, so many are looked at a second time."""
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way in for raw events: a format, and what is around an event."""
-
-    format: PointsFormat = "auto"
-    envelope: Envelope = "none"
-    flat: bool = False
+Decoders = Callable[[str, bool], PointDecoder]
+"""Returns a decoder of labeled rows or not; each place has one of its own, which has met other fields before."""
 
 
 @cache
-def _decoder(place: str, *, labeled: bool, way: Way | None) -> PointDecoder:
-    """Return a decoder; each place has one of its own, which has met other fields before."""
-    if way is not None:
-        recipe = FLAT if way.flat else RECIPE
-        config = PointsConfig(**points_of(recipe), dtype="float64", max_rows_per_record=20, format=way.format)
-        decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe, envelope=way.envelope)
-        if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
-            cast(EventRecords, decoder._other).few = 0
-        return decoder
+def _of_points(place: str, labeled: bool) -> PointDecoder:
     return PointDecoder(LABELED, labeled=labeled, schemas=SHELF)
 
 
 def _decoded(
-    records: Sequence[Raw], place: str, *, labeled: bool, way: Way | None = None
+    records: Sequence[Raw], place: str, decoders: Decoders, *, labeled: bool
 ) -> tuple[list[list[Row]], Decoded]:
     """Return what the decoder makes of each record, whose offsets are 0, 1, ..., and its answer."""
-    found = _decoder(place, labeled=labeled, way=way).decode(records)
+    found = decoders(place, labeled).decode(records)
     made: list[list[Row]] = [[] for _ in records]
     for rows in found.rows:
         points = rows.points
@@ -198,8 +163,8 @@ Where it is not, the record may be rejected; but what is accepted must be what t
 """
 
 
-def _records(
-    headers: tuple[tuple[str, bytes], ...], reference: Reference, *, way: Way | None = None
+def of_records(
+    headers: tuple[tuple[str, bytes], ...], reference: Reference, decoders: Decoders = _of_points
 ) -> Callable[[Sequence[bytes]], list[str]]:
     """Look at records: each comes out of every batch as it does alone, and as a reference says.
 
@@ -220,7 +185,7 @@ def _records(
     def together(values: Sequence[bytes], labeled: bool) -> list[str]:
         chosen = [*values, *NEIGHBOURS]
         many = [Raw(v, at, headers=headers) for at, v in enumerate(chosen)]
-        among, answer = _decoded(many, MANY, labeled=labeled, way=way)
+        among, answer = _decoded(many, MANY, decoders, labeled=labeled)
         for one in answer.rejected:  # each can be written as a dead letter
             deadletter.encode("topic", one, None, (), model="m")
             reasons = [bad.reason for bad in one.rejections]
@@ -236,11 +201,11 @@ def _records(
                 singles.append(at)
         again.reverse()
         records = [Raw(values[at], place, place % 2, headers=headers) for place, at in enumerate(again)]
-        others = _decoded(InColumns(records), OTHERS, labeled=labeled, way=way)[0] if again else []
+        others = _decoded(InColumns(records), OTHERS, decoders, labeled=labeled)[0] if again else []
         for at, other in zip(again, others, strict=True):
             assert other == among[at], f"{other} among some records, {among[at]} among others"
         for at in singles:
-            (alone,), _ = _decoded([Raw(values[at], headers=headers)], ALONE, labeled=labeled, way=way)
+            (alone,), _ = _decoded([Raw(values[at], headers=headers)], ALONE, decoders, labeled=labeled)
             assert alone == among[at], f"alone {alone}, among others {among[at]}"
         return ["accepted" if any(among[at]) else "rejected" for at in range(len(values))]
 
@@ -267,11 +232,11 @@ def point_of(row: Any, *, labeled: bool) -> Row:
     if not isinstance(row, dict) or not isinstance(row.get("x"), list) or row.get("op") is not None:
         return None
     x, weight, y, mark = row["x"], row.get("w", 1.0), row.get("y"), row.get("id")
-    if not all(_is_number(entry) for entry in (*x, weight)) or not all(map(_is_text, (*row, mark))):
+    if not all(is_number(entry) for entry in (*x, weight)) or not all(map(is_text, (*row, mark))):
         return None
     if not isinstance(y, bool | int | float | str | None) or isinstance(mark, bool | float | list | dict):
         return None
-    entries, u = tuple(map(_float, x)), _float(weight)
+    entries, u = tuple(map(as_float, x)), as_float(weight)
     if len(entries) != LABELED.dimension or not all(abs(entry) <= LARGEST for entry in entries):
         return None
     if not SMALLEST_WEIGHT <= u <= LARGEST_WEIGHT:
@@ -281,15 +246,18 @@ def point_of(row: Any, *, labeled: bool) -> Row:
     return entries, (int(y) if labeled else None), u
 
 
-def _is_number(entry: Any) -> bool:
+def is_number(entry: Any) -> bool:
+    """Tell whether a value is a number of JSON."""
     return isinstance(entry, int | float) and not isinstance(entry, bool)
 
 
-def _is_text(text: Any) -> bool:
+def is_text(text: Any) -> bool:
+    """Tell whether a value is something else than text with half of a surrogate pair."""
     return not isinstance(text, str) or not any("\ud800" <= one <= "\udfff" for one in text)
 
 
-def _float(number: float) -> float:
+def as_float(number: float) -> float:
+    """Return a number as float64, infinite beyond its range."""
     try:
         return float(number)
     except OverflowError:
@@ -298,9 +266,9 @@ def _float(number: float) -> float:
 
 def _json_rows(value: bytes, labeled: bool, _: list[Row]) -> tuple[list[Row] | None, bool]:
     """Return what Python's own parser makes of a record; not certain of what is no UTF-8 in a field that is ignored."""
-    if _depth(value) > DEEPEST_NESTING:
+    if depth(value) > DEEPEST_NESTING:
         return [None], True
-    parsed, certain = _loads(value)
+    parsed, certain = loads(value)
     if parsed is None:
         return None, True
     rows = parsed if isinstance(parsed, list) else [parsed]
@@ -308,7 +276,7 @@ def _json_rows(value: bytes, labeled: bool, _: list[Row]) -> tuple[list[Row] | N
     return ([None] if not rows or len(rows) > LABELED.max_rows_per_record else found), certain
 
 
-def _loads(value: bytes) -> tuple[Any, bool]:
+def loads(value: bytes) -> tuple[Any, bool]:
     """Parse JSON, or bytes that are JSON but for what stands in their texts; the latter is not certain."""
     with suppress(ValueError):
         return json.loads(value.decode()), True
@@ -317,7 +285,8 @@ def _loads(value: bytes) -> tuple[Any, bool]:
     return None, True
 
 
-def _depth(value: bytes) -> int:
+def depth(value: bytes) -> int:
+    """Return how deep JSON nests; 0 where it cannot nest too deep."""
     if value.count(b"[") + value.count(b"{") <= DEEPEST_NESTING:
         return 0
     deepest = depth = 0
@@ -325,151 +294,6 @@ def _depth(value: bytes) -> int:
         depth += (byte in b"[{") - (byte in b"]}")
         deepest = max(deepest, depth)
     return deepest
-
-
-def _event_rows(
-    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
-) -> tuple[list[Row] | None, bool]:
-    """Return what the second evaluation of the recipe makes of a record; ours where it agrees but for the last bits."""
-    if _depth(value) > DEEPEST_NESTING:
-        return [None], True
-    parsed, certain = _loads(value)
-    if parsed is None:
-        return None, True
-    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours, recipe), certain
-
-
-def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row], recipe: Any = PLAIN_RECIPE) -> list[Row]:
-    found = [_event_row(event, recipe, labeled=labeled) for event in events]
-    if not found or len(found) > OF_EVENTS.max_rows_per_record:
-        return [None]
-    if len(found) == len(ours):
-        found = [own if _same(own, other) else other for own, other in zip(ours, found, strict=True)]
-    return found
-
-
-def _around(opened: Callable[[Any], Any]) -> Reference:
-    """Return a reference for JSON with something around each event; `opened` gives the event, or None."""
-
-    def rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
-        if _depth(value) > DEEPEST_NESTING:
-            return [None], True
-        parsed, certain = _loads(value)
-        if parsed is None:
-            return [None], True
-        many = parsed if isinstance(parsed, list) else [parsed]
-        # What is not text anywhere in an envelope rejects the event, as it does in an event itself.
-        texts = [_is_text(json.dumps(one, ensure_ascii=False)) for one in many]
-        events = [opened(one) if good else None for one, good in zip(many, texts, strict=True)]
-        return _event_rows_of(events, labeled, ours), certain
-
-    return rows
-
-
-def _of_connect(row: Any) -> Any:
-    return row["payload"] if isinstance(row, dict) and sorted(row) == ["payload", "schema"] else None
-
-
-def _of_debezium(row: Any) -> Any:
-    found = row["payload"] if isinstance(row, dict) and sorted(row) == ["payload", "schema"] else row
-    known = isinstance(found, dict) and isinstance(found.get("op"), str) and found["op"] in ("c", "r", "u")
-    return found.get("after") if known else None
-
-
-def _of_cloud_events(row: Any) -> Any:
-    if not isinstance(row, dict) or str(row.get("specversion", "")).find("1.") != 0:
-        return None
-    kind = row.get("datacontenttype") or "application/json"
-    if not isinstance(kind, str):
-        return None
-    kind = kind.split(";")[0].strip().lower()
-    if row.get("data_base64") is None:
-        return row.get("data") if kind in ("application/json", "text/json") or kind.endswith("+json") else None
-    if kind not in ("application/json", "text/json") and not kind.endswith("+json"):
-        return None
-    try:
-        packed = base64.b64decode(row["data_base64"], validate=True)
-        return None if _depth(packed) > DEEPEST_NESTING else json.loads(packed.decode())
-    except (TypeError, ValueError):
-        return None
-
-
-def _events_of_arrow(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
-    """Return what pyarrow's own reader makes of a record that we accept something of; else ours stands."""
-    if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
-        return ours, True
-    names = pa.ipc.open_stream(value).schema.names
-    read = READ_OF_EVENTS | ({"is_fraud"} if labeled else {"id"})  # a column that nobody reads may be damaged
-    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in read])
-    try:
-        rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
-    except UnicodeDecodeError:  # a name in a struct that nobody reads: pyarrow makes a dictionary of all or nothing
-        return ours, True
-    return _event_rows_of([_as_json(row) for row in rows], labeled, ours), True
-
-
-READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"weight"})
-
-
-def _as_json(value: Any) -> Any:
-    """Return what a value of Arrow means as an event; what JSON has not is something that no feature takes."""
-    if isinstance(value, dict):
-        return {name: _as_json(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_as_json(one) for one in value]
-    if isinstance(value, datetime):
-        return value.isoformat().replace("+00:00", "Z")
-    return value if isinstance(value, bool | int | float | str | None) else [[]]
-
-
-def _events_of_avro(
-    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
-) -> tuple[list[Row] | None, bool]:
-    """Return what fastavro makes of a record."""
-    data = _avro_data(value)
-    return (None if data is None else _event_rows_of(data, labeled, ours, recipe)), True
-
-
-def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
-    """Return what Google's JSON makes of a message of the one schema, which begins with the indexes 1 and 0."""
-    if value[: len(PROTOBUF_FRAME)] != PROTOBUF_FRAME:
-        return [None], False
-    from google.protobuf import json_format
-
-    message = payment_class()()
-    try:
-        message.ParseFromString(value[len(PROTOBUF_FRAME) :])
-    except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
-        return [None], True
-    told = json_format.MessageToDict(
-        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    return _event_rows_of([told], labeled, ours), True
-
-
-def _event_row(event: Any, recipe: Any, *, labeled: bool) -> Row:
-    if not isinstance(event, dict) or not _is_text(json.dumps(event, ensure_ascii=False)):
-        return None
-    weight, mark, label = event.get("weight"), event.get("id"), event.get("is_fraud")
-    if weight is not None and not (_is_number(weight) and SMALLEST_WEIGHT <= _float(weight) <= LARGEST_WEIGHT):
-        return None
-    if labeled and not isinstance(label, bool):
-        return None
-    is_mark = isinstance(mark, str | None) or (isinstance(mark, int) and not isinstance(mark, bool))
-    if not labeled and not (is_mark and (not isinstance(mark, int) or abs(mark) < 1 << 63)):
-        return None
-    try:
-        made = columns(recipe, event)
-    except Rejected:
-        return None
-    return tuple(made.values()), (2 * bool(label) - 1 if labeled else None), 1.0 if weight is None else _float(weight)
-
-
-def _same(own: Row, other: Row) -> bool:
-    if own is None or other is None:
-        return own is other
-    close = all(math.isclose(x, z, rel_tol=1e-12, abs_tol=1e-12) for x, z in zip(own[0], other[0], strict=True))
-    return close and own[1:] == other[1:]
 
 
 def _arrow_rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
@@ -491,23 +315,26 @@ def _without_nulls(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _parsed(schema_id: int) -> Any:
-    text = SHELF.schema(schema_id)
+def _parsed(text: str | None) -> Any:
     return None if text is None else fastavro.parse_schema(json.loads(text))
 
 
 def _avro_rows(value: bytes, labeled: bool, _: list[Row]) -> tuple[list[Row] | None, bool]:
     """Return what fastavro makes of a record."""
-    data = _avro_data(value)
+    data = avro_data(value, SHELF)
     return (None if data is None else [point_of(_without_nulls(row), labeled=labeled) for row in data]), True
 
 
-def _avro_data(value: bytes) -> list[Any] | None:
-    if len(value) < FRAME.size or value[0] or _parsed(FRAME.unpack_from(value)[1]) is None:
+def avro_data(value: bytes, shelf: Shelf) -> list[Any] | None:
+    """Return what fastavro makes of a value that names a schema; None if it refuses it."""
+    if len(value) < FRAME.size or value[0]:
+        return None
+    schema = _parsed(shelf.schema(FRAME.unpack_from(value)[1]))
+    if schema is None:
         return None
     body = io.BytesIO(value[FRAME.size :])
     try:
-        datum: Any = fastavro.schemaless_reader(body, _parsed(FRAME.unpack_from(value)[1]), None)
+        datum: Any = fastavro.schemaless_reader(body, schema, None)
     except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
         return None
     rows = datum if isinstance(datum, list) else [datum]
@@ -765,36 +592,6 @@ JSON_WORDS: Final = tuple(
         "-1",
     )
 )
-EVENT_WORDS: Final = (
-    *JSON_WORDS,
-    b'"amount":1.5',
-    b'"risk":null',
-    b'"customer":{"age":40,"since":"2025-06-01"}',
-    b'"items":[{"price":10}]',
-    b'"card":{"country":"DE"}',
-    b'"channel":"web"',
-    b'"merchant":"a"',
-    b'"vip":true',
-    b'"ts":"2026-03-29T02:30:00"',
-    b'"ts":"2026-01-31T12:00:00.5+01:00"',
-    b'"is_fraud":false',
-    b'"weight":2',
-    b'"op":"c"',
-    b'"op":"d"',
-    b'"after":',
-    b'"before":null',
-    b'"payload":',
-    b'"schema":null',
-    b'"data":',
-    b'"data_base64":"e30="',
-    b'"specversion":"1.0"',
-    b'"datacontenttype":"text/plain"',
-    b"24:00",
-    b"-00-00",
-    b"1e100",
-    b"1e101",
-    b"9007199254740994",
-)
 MODEL_WORDS: Final = (
     *JSON_WORDS,
     b'"version":1',
@@ -891,35 +688,11 @@ BINARY_WORDS: Final = (
     b"\xfe\xff\xff\xff\x0f",
 )
 
-EVENT_BINARY_WORDS: Final = (
-    *BINARY_WORDS,
-    b"amount",
-    b"card",
-    b"country",
-    b"DE",
-    b"2026-01-31T12:00:00Z",
-    b"\x0a\0",
-    b"\0\0\0\0\0\0\xf8\x7f",
-)
 RECORDS: Final[dict[str, tuple[Sequence[bytes], Callable[[Sequence[bytes]], list[str]], Sequence[str]]]] = {
-    "json": (JSON_WORDS, _records((), _json_rows), ("one-1.json.point", "many-1.json.point")),
-    "event": (EVENT_WORDS, _records((), _event_rows, way=Way()), ()),
-    "event-flat": (EVENT_WORDS, _records((), partial(_event_rows, recipe=PLAIN_FLAT), way=Way(flat=True)), ()),
-    "event-connect": (EVENT_WORDS, _records((), _around(_of_connect), way=Way(envelope="connect")), ()),
-    "event-debezium": (EVENT_WORDS, _records((), _around(_of_debezium), way=Way(envelope="debezium")), ()),
-    "event-cloudevents": (EVENT_WORDS, _records((), _around(_of_cloud_events), way=Way(envelope="cloudevents")), ()),
-    "event-arrow": (EVENT_BINARY_WORDS, _records(ARROW, _events_of_arrow, way=Way()), ()),
-    "event-avro": (EVENT_BINARY_WORDS, _records((), _events_of_avro, way=Way("avro")), ()),
-    "event-avro-flat": (
-        EVENT_BINARY_WORDS,
-        _records((), partial(_events_of_avro, recipe=PLAIN_FLAT), way=Way("avro", flat=True)),
-        (),
-    ),
-    "arrow": (BINARY_WORDS, _records(ARROW, _arrow_rows), ("many-1.arrow.point", "many-1.arrow32.point")),
-    "avro": (BINARY_WORDS, _records(AVRO, _avro_rows), ("one-1.avro.point", "many-1.avro.point")),
+    "json": (JSON_WORDS, of_records((), _json_rows), ("one-1.json.point", "many-1.json.point")),
+    "arrow": (BINARY_WORDS, of_records(ARROW, _arrow_rows), ("many-1.arrow.point", "many-1.arrow32.point")),
+    "avro": (BINARY_WORDS, of_records(AVRO, _avro_rows), ("one-1.avro.point", "many-1.avro.point")),
 }
-if INSTALLED:
-    RECORDS["event-protobuf"] = (EVENT_BINARY_WORDS, _records((), _events_of_protobuf, way=Way("protobuf")), ())
 MESSAGES: Final = {
     "model": (MODEL_WORDS, _model),
     "alias": (MODEL_WORDS, plain_record(decode_alias)),

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from consumers.host.web import head, server
-from streamsvm.branches.events import arrow_events, envelopes
 from streamsvm.checkpoint import forms
 from streamsvm.ingest import arrow, arrow_stream, avro, json_rows
 from streamsvm.ingest import decoder as points
@@ -24,24 +23,17 @@ from tests.fuzz.every_target import TARGETS
 from tests.fuzz.running import MOST_KEPT, Found, run
 from tests.fuzz.seeds import corpora
 from tests.fuzz.targets import CORPUS, Target, _compare
+from tests.plugged import of_branches
 
 COUNTS = {
     "json": 4_000,
-    "event": 3_000,
     "arrow": 2_500,
     "avro": 2_500,
-    "event-connect": 2_000,
-    "event-debezium": 2_000,
-    "event-cloudevents": 2_000,
-    "event-arrow": 1_000,
-    "event-avro": 1_000,
-    "event-flat": 1_500,
-    "event-avro-flat": 1_500,
-    "event-protobuf": 1_000,
     "model": 3_000,
     "checkpoint": 2_000,
     "state-record": 2_000,
     "http": 2_000,
+    **{name: count for found in of_branches("fuzzed", "COUNTS") for name, count in found.items()},
 }
 OTHERS = 6_000
 
@@ -102,22 +94,6 @@ def avro_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points, "blaming_the_record", NoBlame)
 
 
-def nulls_for_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take what is null in a column for what stands in its place."""
-    monkeypatch.setattr(arrow_events, "_missing", lambda column: np.zeros(len(column), np.bool_))
-
-
-def deleted_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Learn the state before a deletion."""
-    sound = envelopes._debezium
-
-    def opened(row: Any) -> Any:
-        is_deletion = isinstance(row, dict) and row.get("op") == "d" and isinstance(row.get("before"), dict)
-        return row["before"] if is_deletion else sound(row)
-
-    monkeypatch.setitem(envelopes._OPENERS, "debezium", opened)  # type: ignore[arg-type]
-
-
 def unchecked_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the errors of base64 and of numpy pass."""
     monkeypatch.setattr(model_codec, "from_base64", lambda text, _: np.frombuffer(base64.b64decode(text), "<f8"))
@@ -147,8 +123,6 @@ DEFECTS: dict[str, tuple[str, Callable[[pytest.MonkeyPatch], None]]] = {
     "json-two-values": ("json", two_values),
     "arrow-errors": ("arrow", arrow_errors),
     "avro-errors": ("avro", avro_errors),
-    "arrow-nulls": ("event-arrow", nulls_for_zeros),
-    "debezium-deletions": ("event-debezium", deleted_rows),
     "model-numbers": ("model", unchecked_numbers),
     "checkpoint-lengths": ("checkpoint", unchecked_lengths),
     "http-methods": ("http", unbounded_methods),

@@ -14,7 +14,8 @@ from streamsvm.kafka import Record
 from streamsvm.model import message as codec
 from streamsvm.registry.loading import Loaded
 from streamsvm.supports import Unsupported
-from tests.golden.model import KINDS, parts_of, path_of
+from tests.golden.every_model import KINDS
+from tests.golden.model import parts_of, path_of
 from tests.interop.inputs import in_python
 
 FILE: Final = Path(__file__).parent / "answers.json"

@@ -1,8 +1,4 @@
-"""The golden model messages: versions made by hand that together have every field and every part, and their bytes.
-
-``python -m tests.golden.model`` writes the files that are missing. It never changes one: what was once released stays
-as it is.
-"""
+"""The golden model messages of the trunk: versions made by hand, and where their bytes are."""
 
 from __future__ import annotations
 
@@ -14,14 +10,11 @@ import msgspec
 import numpy as np
 
 from streamsvm.choices import Multiclass
-from streamsvm.features.columns import columns_of
-from streamsvm.features.recipe import Category, Constant, Cross, Flag, Hash, Label, Number, Recipe, Time
 from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.classes import ClassModel, KernelMachines, LinearMachines, machines_of
 from streamsvm.model.fit import Audit, Fit, MachineFit
 from streamsvm.model.kernels import RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model, Scaler
-from streamsvm.model.message import encode
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
@@ -39,28 +32,11 @@ KERNELS: Final = ("linear", "rbf")
 NAMES: Final = ("mean", "kurtosis µ", "dm")
 KINDS: Final = (
     *KERNELS,
-    *(f"{kernel}-{feature}" for feature in ("threshold", "events", "classes") for kernel in KERNELS),
+    *(f"{kernel}-{feature}" for feature in ("threshold", "classes") for kernel in KERNELS),
     "rbf-half",
-    "events-half",
     "linear-lineage",
 )
 """A version of each kernel, and one for each thing more that a version may have."""
-RECIPE: Final = Recipe(
-    features=(
-        Number(name="mean", field=("signal", "mean"), clip=(0.0, 250.0), log1p=True),
-        Category(name="mode", field=("mode",), values=("à", "b"), missing="indicator"),
-        Hash(name="beam", field=("beams", 0), bits=1, seed=3, missing=Constant("none")),
-        Time(name="seen", field=("seen",), parts=("hour", "age"), zone="Europe/Berlin", since=("first",)),
-        Flag(name="known", field=("known",)),
-        Cross(name="both", of=("beam", "known")),
-        Number(name="dm", field=("dm",), buckets=(10.0, 100.0), unit=2.0),
-    ),
-    zones={"Europe/Berlin": ((0, 3_600), (1_774_746_000, 7_200), (1_792_890_000, 3_600))},
-    label=Label(field=("pulsar",), negative=("no", "rather not"), positive=("yes",)),
-    weight=("weight",),
-    id=("id",),
-)
-"""A recipe with every kind of feature."""
 THRESHOLDS: Final = {
     "linear": Threshold(
         value=-1.0 / 3.0,
@@ -103,25 +79,22 @@ def parts_of(value: dict[str, Any]) -> dict[str, Any]:
 
 def handmade(kind: str = "linear") -> Version:
     """Return one of `KINDS`."""
-    if kind == "events-half":
-        return _in_half(handmade("rbf-events"))
     kernel, _, feature = kind.partition("-")
     version = _plain(kernel)
     match feature:
         case "threshold":
             return replace(version, model=replace(version.model, threshold=THRESHOLDS[kernel]))
-        case "events":
-            return _of_events(version, None if kernel == "linear" else THRESHOLDS[kernel])
         case "classes":
             return _of_classes(version, version.fit.gamma)
         case "half":
-            return _in_half(version)
+            return in_half(version)
         case "lineage":
             return replace(version, lineage=_whole(version))
     return version
 
 
-def _in_half(version: Version) -> Version:
+def in_half(version: Version) -> Version:
+    """Return a version with its support vectors in half precision."""
     assert isinstance(version.model, Model)
     assert isinstance(version.model.machine, KernelMachine)
     return replace(version, model=replace(version.model, machine=version.model.machine.halved()))
@@ -239,22 +212,6 @@ def _of_classes(version: Version, gamma: float | None) -> Version:
     )
 
 
-def _of_events(version: Version, threshold: Threshold | None) -> Version:
-    """Return a version of raw events with the same numbers, as far as they reach."""
-    names = columns_of(RECIPE).names
-    width = len(names)
-    machine = version.model.machine
-    if isinstance(machine, LinearMachine):
-        machine = LinearMachine(np.resize(machine.coefficients, width), machine.intercept)
-    else:
-        machine = replace(machine, support=np.resize(machine.support, (len(machine.dual), width)))
-    scaler = Scaler(np.resize(version.model.scaler.mean, width), np.resize(version.model.scaler.scale, width))
-    model = replace(version.model, scaler=scaler, machine=machine, feature_names=names, threshold=threshold)
-    configuration = {**version.lineage.configuration, "features": RECIPE.plain()}
-    lineage = msgspec.structs.replace(version.lineage, configuration=configuration)
-    return replace(version, model=model, feature_names=names, lineage=lineage, recipe=RECIPE)
-
-
 def _machine(gamma: float | None) -> Machine:
     if gamma is None:
         return LinearMachine(np.array([0.1, -1.0 / 3.0, 1e-300]), -0.75)
@@ -266,9 +223,3 @@ def _probability(gamma: float | None) -> Probability:
     if gamma is None:
         return Sigmoid(-1.0 / 3.0, 1e-300)
     return Isotonic(np.array([-1.5, 1.0 / 3.0, 2.0]), np.array([0.0, 0.1, 1.0]))
-
-
-if __name__ == "__main__":
-    for kind in KINDS:
-        if not (path := path_of(kind)).exists():
-            path.write_bytes(encode(handmade(kind)))

@@ -11,7 +11,8 @@ import pytest
 from streamsvm.model.parts import names
 from streamsvm.named_parts import PASSED_OVER
 from tests.brokers.jvm import CannotRun
-from tests.golden.model import KINDS, parts_of, path_of
+from tests.golden.every_model import KINDS
+from tests.golden.model import parts_of, path_of
 from tests.interop.inputs import Answer, answers_to_each, in_python
 
 LANGUAGES: Final = ("Python", "Node.js", "Java")

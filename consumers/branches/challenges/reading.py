@@ -270,7 +270,7 @@ class LabelsDecoder:
     """
 
     def __init__(self, models: ModelConfig) -> None:
-        self._points = PointDecoder(models.points, recipe=models.features) if models.label_rule is None else None
+        self._points = PointDecoder(models.points, recipe=models.recipe) if models.label_rule is None else None
         self._labels = None if models.label_rule is None else LabelDecoder(models.points, models.label_rule.key)
 
     def decode(self, records: Sequence[Record]) -> list[tuple[int, ServedLabels]]:

@@ -19,7 +19,7 @@ from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from consumers.settings import Settings
-    from streamsvm.features.inference import Proposal
+    from streamsvm.branches.events.features.inference import Proposal
 
 MOST_READ: Final = 1_000_000
 """Events of a file among which those are drawn that are looked at: some 20 seconds."""
@@ -48,7 +48,7 @@ def infer(
     event happens must be removed.
     """
     from streamsvm.branches.events.event_files import events_in
-    from streamsvm.features.inference import drawn
+    from streamsvm.branches.events.features.inference import drawn
     from streamsvm.ingest.decoding import Markers
     from streamsvm.ingest.files.opening import format_of
 
@@ -137,8 +137,8 @@ def _propose(
     markers: Mapping[str, Mapping[str, int]] | None = None,
     places: Sequence[int] | None = None,
 ) -> None:
-    from streamsvm.features.inference import proposal
-    from streamsvm.features.paths import path_of
+    from streamsvm.branches.events.features.inference import proposal
+    from streamsvm.field_paths import path_of
 
     try:
         made = proposal(events, path_of(label) if label else None, markers, places)
@@ -149,7 +149,7 @@ def _propose(
 
 
 def _lines(made: Proposal, envelope: str) -> Iterator[str]:
-    from streamsvm.features.declaring import written
+    from streamsvm.branches.events.features.declaring import written
     from streamsvm.toml_text import toml_key, toml_value
 
     yield ""

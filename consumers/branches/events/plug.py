@@ -6,5 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "settings": (
+        "consumers.branches.events.settings:SECTIONS",
+        "consumers.branches.events.settings:SCORED",
+    ),
+    "reference": ("consumers.branches.events.reference:PAGE",),
     "commands": ("consumers.branches.events.features_command:FEATURES",),
 }

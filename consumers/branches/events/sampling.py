@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from consumers.host.runtime import connect, schemas_of
 from consumers.settings import Settings
+from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.sampling import EventSampler
 from streamsvm.config import PointsFormat
-from streamsvm.features.recipe import Envelope
 from streamsvm.kafka import Cluster
 
 TIMEOUT_S: Final = 30.0

@@ -62,7 +62,7 @@ def found_by(
     Recreated
         If the topic is not the one whose places are wanted, or was deleted and made again meanwhile.
     """
-    decoder = PointDecoder(config.points, labeled=False, schemas=schemas, recipe=config.features)
+    decoder = PointDecoder(config.points, labeled=False, schemas=schemas, recipe=config.recipe)
     wanted, of_records = set(ids), {key.encode() for key in keys}
     met_ids, met_keys = set[str](), set[bytes]()
     places: dict[int, set[Position]] = {}

@@ -69,7 +69,7 @@ class JoinedSource:
         self.topics: Final[Mapping[Log, str]] = {"features": features, "labels": labels}
         self._config, self._join = config, config.label_rule
         self._rules = rules_of(config.label_rule, most_rows)
-        self._points = PointDecoder(config.points, labeled=False, recipe=config.features)
+        self._points = PointDecoder(config.points, labeled=False, recipe=config.recipe)
         self._labels = LabelDecoder(config.points, config.label_rule.key)
         self._inputs = {log: cluster.input(topic, group) for log, topic in self.topics.items()}
         self.joiners: dict[int, Joiner] = {}

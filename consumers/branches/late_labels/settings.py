@@ -63,7 +63,7 @@ def _check(settings: Settings) -> None:
     given = {name for name in labels.model_fields_set if getattr(labels, name) != getattr(plain, name)}
     rule = f"labels.{min(given)}" if given else ""
     require({"labels.topic": labels.topic, RULE_OF_LABELS: rule})
-    require_joinable(labels.topic, labels, settings.features, settings.coreset, settings.points)
+    require_joinable(labels.topic, labels, settings, settings.coreset, settings.points)
 
 
 def _topic(settings: Settings) -> str:

@@ -563,11 +563,7 @@ class Crew(InputOnly):
 
 def plain(settings: Settings) -> dict[str, Any]:
     """Return settings as `Settings` takes them, in plain values."""
-    found = settings.model_dump(mode="json")
-    if settings.features is None:
-        # Their defaults are refused where no features are declared.
-        del found["events"]
-    return found
+    return settings.model_dump(mode="json")
 
 
 def environment() -> dict[str, str]:

@@ -335,7 +335,7 @@ class GroupWorker:
             reader=self._reader,
             outbox=self._letters_outbox,
             dead_letters=self._letters,
-            decoder=PointDecoder(self._config.points, schemas=self._schemas, recipe=self._config.features),
+            decoder=PointDecoder(self._config.points, schemas=self._schemas, recipe=self._config.recipe),
             metrics=self._metrics,
             health=self._health,
             monotonic=self._monotonic,
@@ -462,7 +462,7 @@ class GroupWorker:
                 "Give worker and trainer the same input. Where the topic was recreated, the trainer must begin anew "
                 "first.",
             )
-        models = self._given.with_zone_rules_of(opening.configuration).models()
+        models = self._given.begun_with(opening.configuration).models()
         if models.sha256() != opening.configuration_sha256:
             differences = "; ".join(configuration_differences(opening.configuration, models.canonical()))
             raise StateError(
@@ -487,7 +487,7 @@ class GroupWorker:
             self._incarnation = opening
             return
         self._incarnation = opening
-        self._settings = self._given.with_zone_rules_of(opening.configuration)
+        self._settings = self._given.begun_with(opening.configuration)
         self._config = self._settings.models()
 
     # -------------------------------------------------------------- publishing

@@ -250,7 +250,7 @@ class Work:
             reader=reader,
             outbox=outbox,
             dead_letters=letters,
-            decoder=PointDecoder(config.points, schemas=schemas, recipe=config.features),
+            decoder=PointDecoder(config.points, schemas=schemas, recipe=config.recipe),
             metrics=self._metrics,
             health=self._health,
             monotonic=time.monotonic,

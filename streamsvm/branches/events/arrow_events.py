@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed
 from streamsvm.branches.events.field_slots import read_times
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed
-from streamsvm.features.paths import Path, Unreachable, shown
+from streamsvm.field_paths import Path, Unreachable, shown
 from streamsvm.ingest.arrow import CELL_BYTES
 from streamsvm.ingest.arrow_stream import BROKEN, one_line, read, survey
 from streamsvm.ingest.bounds import refuse_expansion

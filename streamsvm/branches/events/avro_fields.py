@@ -10,7 +10,7 @@ import numpy as np
 
 from streamsvm.branches.events.field_slots import Tree, tree_of
 from streamsvm.branches.events.logical_decimals import Convert, of_avro
-from streamsvm.features.paths import Path
+from streamsvm.field_paths import Path
 from streamsvm.ingest.avro_programs import (
     BEGIN,
     BYTES,

@@ -5,14 +5,18 @@ Invariant: nothing that decodes is loaded before it is asked for: a trainer of p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+import msgspec
+
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import points_of
 from streamsvm.config import PointsConfig
-from streamsvm.features.recipe import Recipe
-from streamsvm.ingest.decoding import Decoding, Markers, RecordDecoder, RowsRead
+from streamsvm.ingest.decoding import Decoding, Markers, PointsGiven, RecordDecoder, RejectionReason
 from streamsvm.ingest.schemas import Schemas
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from streamsvm.ingest.files.source import Format, OnIncomplete, Source
@@ -27,17 +31,23 @@ class EventDecoding(Decoding):
         "message": "a message that a database's log holds",
     }
 
+    reasons: ClassVar[Mapping[str, RejectionReason]] = {
+        "wrong_envelope": RejectionReason(
+            "the value does not have the envelope that events.envelope declares",
+            "Set events.envelope to what the producer writes, or fix the producer. With a scorer, scoring.envelope "
+            "overrules the version's.",
+        ),
+    }
+
     def decodes(self, recipe: object) -> bool:
         """Tell whether a recipe is one of raw events."""
         return isinstance(recipe, Recipe)
 
-    def decoder(
-        self, recipe: Recipe, config: PointsConfig, *, labeled: bool, schemas: Schemas | None, envelope: str | None
-    ) -> RecordDecoder:
-        """Return the decoder of a configuration; the envelope is by default the recipe's."""
+    def decoder(self, recipe: Recipe, config: PointsConfig, *, labeled: bool, schemas: Schemas | None) -> RecordDecoder:
+        """Return the decoder of a configuration."""
         from streamsvm.branches.events.event_records import events_of_records
 
-        return events_of_records(recipe, config, labeled=labeled, schemas=schemas, envelope=envelope)
+        return events_of_records(recipe, config, labeled=labeled, schemas=schemas)
 
     def warm_up(self, config: PointsConfig) -> None:
         """Compile, or load from numba's file cache, what a decoder of a configuration runs."""
@@ -47,22 +57,56 @@ class EventDecoding(Decoding):
         if config.format in ("auto", "json"):
             event_scan.warm_up()
 
-    def read(
-        self, recipe: Recipe, config: PointsConfig, rows: Sequence[Mapping[str, Any]], *, labeled: bool
-    ) -> RowsRead:
-        """Return events as points."""
-        from streamsvm.branches.events.event_points import EventReader
-        from streamsvm.ingest.row import LARGEST_FEATURE
+    def given(self, features: Recipe | Mapping[str, Any] | str | Path) -> Recipe:
+        """Return the recipe of a version, of the table `[features]`, or of a configuration file."""
+        from streamsvm.branches.events.estimating import recipe_given
 
-        return EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled).read(rows)
+        return recipe_given(features)
+
+    def points_given(self, rows: Any, y: Any, recipe: Recipe) -> PointsGiven:
+        """Return events as points."""
+        from streamsvm.branches.events.estimating import points_given
+
+        return points_given(rows, y, recipe)
+
+    def labels_of(self, recipe: Recipe) -> tuple[Any, Any] | None:
+        """Return the labels that scores carry; None of events without a label."""
+        label = recipe.label
+        return None if label is None else (label.negative[0], label.positive[0])
+
+    def without_labels(self, recipe: Recipe) -> Recipe:
+        """Return a recipe of events without a label."""
+        return msgspec.structs.replace(recipe, label=None)
+
+    def model_options(self, recipe: Recipe) -> Mapping[str, Any]:
+        """Return `features`."""
+        return {"features": recipe}
+
+    def points_options(self, recipe: Recipe) -> Mapping[str, Any]:
+        """Return what follows from a recipe."""
+        return points_of(recipe)
 
     def rows_in(
-        self, path: Path, format_: Format, recipe: Recipe | None, delimiter: str | None, markers: Markers
+        self,
+        path: Path,
+        format_: Format,
+        recipe: Recipe | None,
+        delimiter: str | None,
+        markers: Markers,
+        *,
+        unlabeled: bool,
     ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a file as events."""
+        """Yield the rows of a file as events, which are sent as they are."""
         from streamsvm.branches.events.event_files import events_in
 
-        return events_in(path, format_, recipe, delimiter, markers)
+        label = None if recipe is None else recipe.label
+        require({"--unlabeled": unlabeled, "events.label": label})
+        require({"--events": True, "events.envelope": None if recipe is None else recipe.envelope})
+        events = events_in(path, format_, recipe, delimiter, markers)
+        if not unlabeled or label is None:
+            return events
+        hidden = label.field[0]
+        return ({name: value for name, value in event.items() if name != hidden} for event in events)
 
     def source(
         self,

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Coded, FieldValues, Numeric, listed
-from streamsvm.features.paths import Path
+from streamsvm.branches.events.features.fields import Coded, FieldValues, Numeric, listed
+from streamsvm.field_paths import Path
 from streamsvm.ingest.deletions import DELETED, OPERATION, says_delete, says_deleted
 
 _PATHS: Final[tuple[Path, ...]] = ((DELETED,), (OPERATION,))

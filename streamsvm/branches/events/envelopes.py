@@ -23,10 +23,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.logical_decimals import of_connect
 from streamsvm.errors import InvalidPoint
-from streamsvm.features.paths import Path
-from streamsvm.features.recipe import Envelope
+from streamsvm.field_paths import Path
 from streamsvm.ingest.content_types import CONTENT_TYPE_HEADER
 from streamsvm.ingest.row import excerpt
 

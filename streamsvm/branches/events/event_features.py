@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.columns import FeatureColumns
-from streamsvm.features.frames import column_names, events_of
-from streamsvm.model.features import InvalidFeatures, features_of, shown_names
+from streamsvm.branches.events.features.columns import FeatureColumns
+from streamsvm.branches.events.features.frames import events_of
+from streamsvm.model.features import InvalidFeatures, column_names, features_of, shown_names
 
 SENT_OTHERWISE: Final = (
     "Send the field as the trainer's events have it, or let the feature's option missing allow for it."
@@ -24,7 +24,7 @@ def features_of_events(columns: FeatureColumns, events: Any) -> NDArray[np.float
     ----------
     columns : FeatureColumns
     events : sequence of mappings, or data frame
-        Of JSON's types, or as `streamsvm.features.frames.events_of` makes them so.
+        Of JSON's types, or as `streamsvm.branches.events.features.frames.events_of` makes them so.
 
     Raises
     ------

@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from streamsvm.branches.events.event_points import EventReader
-from streamsvm.config import PointsConfig, points_of
+from streamsvm.branches.events.features.frames import plain
+from streamsvm.branches.events.features.recipe import Category, Hash, Number, Recipe, Time
+from streamsvm.branches.events.features.values import LARGEST_EXACT
+from streamsvm.branches.events.options import points_of
+from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.features.frames import plain
-from streamsvm.features.paths import shown
-from streamsvm.features.recipe import Category, Hash, Number, Recipe, Time
-from streamsvm.features.values import LARGEST_EXACT
+from streamsvm.field_paths import shown
 from streamsvm.ingest.decoding import Markers
 from streamsvm.ingest.files.cells import is_missing
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading

@@ -20,12 +20,12 @@ from streamsvm.branches.events.envelopes import (
     is_bare,
     opened,
 )
+from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.field_slots import FieldSlots
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint
-from streamsvm.features.paths import Path
-from streamsvm.features.recipe import Envelope
+from streamsvm.field_paths import Path
 from streamsvm.ingest import json_rows
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.avro import Headers as SchemaHeaders
@@ -113,7 +113,7 @@ class EventParser:
         return format_ == "json" and self.envelope == "none"
 
     def _plain_json(self, value: bytes, _: bytes | None) -> Event | None:
-        return json_rows.event_of(value) if len(value) <= self.most_plain_bytes else None
+        return json_rows.object_of(value) if len(value) <= self.most_plain_bytes else None
 
     def parsed(self, format_: str, value: bytes | None, headers: Headers, paths: Sequence[Path]) -> Parsed:
         """Return what a record holds, out of its envelope.
@@ -181,5 +181,5 @@ def _events(found: Any) -> Parsed:
     if isinstance(found, ArrowEvents):
         return found
     if isinstance(found, list):
-        return [json_rows.event_or_fault(row) for row in found]
-    return json_rows.event_or_fault(found)
+        return [json_rows.object_or_fault(row) for row in found]
+    return json_rows.object_or_fault(found)

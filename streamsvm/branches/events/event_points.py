@@ -14,13 +14,20 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.fields import (
+    Coded,
+    FieldValues,
+    Instants,
+    Numeric,
+    listed,
+    without_placeholders,
+)
+from streamsvm.branches.events.features.recipe import EventTime, Recipe
+from streamsvm.branches.events.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
+from streamsvm.branches.events.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 from streamsvm.config import Label, PointsConfig
-from streamsvm.features.columns import columns_of
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed, without_placeholders
-from streamsvm.features.paths import Path, picked, shown
-from streamsvm.features.recipe import EventTime, Recipe
-from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
-from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
+from streamsvm.field_paths import Path, picked, shown
 from streamsvm.ingest.decoding import Absences
 from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
 from streamsvm.points import Points

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,14 @@ from streamsvm.branches.events.envelopes import Event, PassedOver
 from streamsvm.branches.events.event_parsing import EventParser, Parsed, Row
 from streamsvm.branches.events.event_points import EventPoints, EventReader
 from streamsvm.branches.events.event_scan import EventScanner
+from streamsvm.branches.events.features.fields import FieldValues, listed, taken
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.features.values import Fault
 from streamsvm.branches.events.json_fields import FieldsDecoder
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig
 from streamsvm.errors import InvalidPoint, StreamsvmError
-from streamsvm.features.fields import FieldValues, listed, taken
-from streamsvm.features.paths import Path, Unreachable, picked
-from streamsvm.features.recipe import Envelope, Recipe
-from streamsvm.features.values import Fault
+from streamsvm.field_paths import Path, Unreachable, picked
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
@@ -310,9 +310,7 @@ class EventRecords:
         return EventPoints(points, [one for part in parts for one in part.ids], faults, times)
 
 
-def events_of_records(
-    recipe: Recipe, config: PointsConfig, *, labeled: bool, schemas: Schemas | None, envelope: str | None
-) -> EventRecords:
+def events_of_records(recipe: Recipe, config: PointsConfig, *, labeled: bool, schemas: Schemas | None) -> EventRecords:
     """Return what decodes records of raw events; the parameters are those of `PointDecoder`.
 
     Raises
@@ -323,7 +321,7 @@ def events_of_records(
     reader = EventReader(recipe, config, LARGEST_FEATURE[config.dtype], labeled=labeled)
     avro = AvroReader(schemas, config, labeled=labeled, other=AvroFields(with_markers(reader.paths)))
     protobuf = ProtobufReader(schemas, needed=config.format == "protobuf")
-    parser = EventParser(config, cast("Envelope", envelope) if envelope else recipe.envelope, avro, protobuf)
+    parser = EventParser(config, recipe.envelope, avro, protobuf)
 
     def ask_again() -> None:
         avro.ask_again()

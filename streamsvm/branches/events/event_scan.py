@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.events.field_slots import FieldSlots, Tree, same, tree_of
-from streamsvm.features.paths import DEEPEST, Path
+from streamsvm.field_paths import DEEPEST, Path
 from streamsvm.ingest.decimals import (
     DECLINED,
     EIGHT,

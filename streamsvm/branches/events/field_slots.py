@@ -16,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric
-from streamsvm.features.paths import Path
+from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric
+from streamsvm.field_paths import Path
 from streamsvm.ingest.decimals import EIGHT, NONE, ONE, PADDING, byte, compiled, inlined, word
 from streamsvm.ingest.slots import INTEGER, MISSING, REAL, TEXT, TRUTH, Slots
 

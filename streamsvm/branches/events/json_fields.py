@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streamsvm.features.paths import Path, followed
+from streamsvm.field_paths import Path, followed
 from streamsvm.ingest.json_rows import DEEPEST_NESTING, FAR_EXPONENT
 
 _NEITHER_OPENING_NOR_END: Final = bytes(byte for byte in range(256) if byte not in b"[{\n")

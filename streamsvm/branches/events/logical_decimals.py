@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from streamsvm.features.notations import bytes_of, decimal_of, number_of_decimal
-from streamsvm.features.paths import UNAVAILABLE, Unreachable
+from streamsvm.branches.events.features.notations import bytes_of, decimal_of, number_of_decimal
+from streamsvm.field_paths import UNAVAILABLE, Unreachable
 from streamsvm.ingest.avro_programs import DECIMAL_SCALE
 
 CONNECT_DECIMAL: Final = "org.apache.kafka.connect.data.Decimal"

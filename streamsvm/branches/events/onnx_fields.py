@@ -18,14 +18,25 @@ from typing import Any, Final
 
 import numpy as np
 
-from streamsvm.features.paths import shown
-from streamsvm.features.recipe import LARGEST_NUMBER, MISSING, Category, Constant, Cross, Flag, Number, OfField, Recipe
+from streamsvm.branches.events.combinations import GRAPH_OF_EVENTS, UNKNOWN_TO_ONNX
+from streamsvm.branches.events.features.recipe import (
+    LARGEST_NUMBER,
+    MISSING,
+    Category,
+    Constant,
+    Cross,
+    Flag,
+    Number,
+    OfField,
+    Recipe,
+)
+from streamsvm.field_paths import shown
 from streamsvm.model.version import Version
 from streamsvm.registry.onnx_graph import ML_DOMAIN, Graph
-from streamsvm.supports import FEATURES, GRAPH_OF_EVENTS, UNKNOWN_TO_ONNX, require
+from streamsvm.supports import FEATURES, require
 
 _LARGEST_UNITS: Final = 1e300
-"""As `streamsvm.features.columns` has it: a number in tiny units beyond this counts as 0."""
+"""As `streamsvm.branches.events.features.columns` has it: a number in tiny units beyond this counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)

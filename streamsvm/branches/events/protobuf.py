@@ -28,7 +28,7 @@ from typing import Any, Final
 
 from streamsvm.branches.events import proto_files
 from streamsvm.errors import ConfigurationError, InvalidPoint
-from streamsvm.features.paths import DEEPEST, Path, Unreachable
+from streamsvm.field_paths import DEEPEST, Path, Unreachable
 from streamsvm.ingest.bounds import refuse_expansion
 from streamsvm.ingest.framed import KnownSchemas, SchemaKey, frame_of, unknown
 from streamsvm.ingest.schemas import Schemas

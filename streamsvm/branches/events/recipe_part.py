@@ -1,6 +1,6 @@
 """The part `recipe`: what a raw event becomes, with examples by which a reader checks its own code.
 
-See `streamsvm.features.recipe` and `streamsvm.features.examples`.
+See `streamsvm.branches.events.features.recipe` and `streamsvm.branches.events.features.examples`.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.examples import Example, disagreement, examples_of
+from streamsvm.branches.events.features.recipe import Recipe, check
 from streamsvm.errors import InvalidMessage
-from streamsvm.features.columns import columns_of
-from streamsvm.features.examples import Example, disagreement, examples_of
-from streamsvm.features.recipe import Recipe, check
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import Part
 from streamsvm.model.version import Version

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from streamsvm.branches.events.event_features import features_of_either, features_of_events
-from streamsvm.features.columns import FeatureColumns, columns_of
-from streamsvm.features.examples import examples_of
-from streamsvm.features.paths import shown
-from streamsvm.features.recipe import Cross, Recipe, widths_of
+from streamsvm.branches.events.features.columns import FeatureColumns, columns_of
+from streamsvm.branches.events.features.examples import examples_of
+from streamsvm.branches.events.features.recipe import Cross, Recipe, widths_of
+from streamsvm.field_paths import shown
 from streamsvm.model.kernels import Float
 from streamsvm.model.recipes import Compiled, Recipes
 
@@ -60,6 +61,10 @@ class EventRecipes(Recipes):
                 named[feature.name] = shown(feature.field)
             found += [named[feature.name]] * widths[feature.name]
         return found
+
+    def places(self, recipe: Recipe) -> Mapping[str, slice]:
+        """Return the columns of each feature."""
+        return columns_of(recipe).places
 
     def described(self, recipe: Recipe) -> str:
         """Say which fields of an event a recipe evaluates, and its hash."""

@@ -14,11 +14,11 @@ import pyarrow as pa
 from streamsvm.branches.events.avro_fields import AvroFields
 from streamsvm.branches.events.envelopes import Event
 from streamsvm.branches.events.event_parsing import EventParser
+from streamsvm.branches.events.features.recipe import Envelope
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig, PointsFormat
 from streamsvm.errors import InvalidPoint
-from streamsvm.features.paths import Path
-from streamsvm.features.recipe import Envelope
+from streamsvm.field_paths import Path
 from streamsvm.ingest.arrow_stream import survey
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record

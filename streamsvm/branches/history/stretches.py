@@ -81,7 +81,7 @@ def _archived(config: ModelConfig, leaf_rows: int, span_rows: int | None, bucket
     plain = SvmConfig(kernel=svm.kernel, class_weight=svm.class_weight, gamma=svm.gamma)
     if svm.C is None:
         plain = plain.model_copy(update={"alpha": svm.alpha})
-    return ModelConfig(points=config.points, coreset=coreset, svm=plain, seed=config.seed, features=config.features)
+    return ModelConfig(points=config.points, coreset=coreset, svm=plain, seed=config.seed, **config.recipe_options())
 
 
 class ArchivedSpans(SpanMemory):

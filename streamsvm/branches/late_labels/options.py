@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, Self, cast
 from pydantic import Field, model_validator
 
 from streamsvm.choices import AbsentLabel, LabelKey
-from streamsvm.features.recipe import Recipe
 from streamsvm.option_texts import Duration
 from streamsvm.sections import Options, Section
 from streamsvm.supports import require
 
 if TYPE_CHECKING:
     from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
+    from streamsvm.sections import RecipeOptions
 
 
 class JoinConfig(Section):
@@ -42,7 +42,7 @@ class JoinConfig(Section):
 
 
 def require_joinable(
-    topic: object, labels: JoinConfig, features: Recipe | None, coreset: CoresetConfig, points: PointsConfig | None
+    topic: object, labels: JoinConfig, recipe: RecipeOptions, coreset: CoresetConfig, points: PointsConfig | None
 ) -> None:
     """Refuse what labels of a log of their own do not go with, as far as it decides what a model is.
 
@@ -50,6 +50,11 @@ def require_joinable(
     ----------
     topic : str or True
         `labels.topic`; True where only the rule of the join is known.
+    labels : JoinConfig
+    recipe : RecipeOptions
+        The options that say what records become.
+    coreset : CoresetConfig
+    points : PointsConfig or None
 
     Raises
     ------
@@ -59,7 +64,7 @@ def require_joinable(
         {
             "labels.topic": topic,
             "labels.horizon": labels.horizon or None,
-            "events.label": None if features is None else features.label,
+            **recipe.recipe_axes(),
             "coreset.memory": coreset.memory,
             "points.format": None if points is None else points.format,
         }
@@ -75,8 +80,8 @@ class JoinedModel(Section):
     def _joined_points(self) -> Self:
         if self.labels is not None:
             of = cast("ModelConfig", self)
-            require_joinable(True, self.labels, of.features, of.coreset, of.points)
+            require_joinable(True, self.labels, of, of.coreset, of.points)
         return self
 
 
-OPTIONS: Final = Options(section="", mixin=JoinedModel, after="features")
+OPTIONS: Final = Options(section="", mixin=JoinedModel, after="")

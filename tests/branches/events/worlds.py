@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamsvm.config import points_of, recipe_from
+from streamsvm.branches.events.options import points_of, recipe_from
 from tests.simulation.variants import RECORDS, Variant
 from tests.simulation.world import Profile
 

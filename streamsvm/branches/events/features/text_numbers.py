@@ -1,0 +1,179 @@
+"""Recognises values that are numbers to people or to a connector, and finds the options by which a feature reads them.
+
+A notation is proposed where the values leave no choice: nearly all of them are read by it, and no other notation that
+reads as many makes another number of one. So "1,234" alone is never taken for 1234, nor for 1.234.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Final
+
+from streamsvm.branches.events.features.notations import (
+    DECIMAL_SEPARATORS,
+    THOUSANDS_SEPARATORS,
+    Parse,
+    number_of_decimal,
+    number_of_text,
+)
+
+MOSTLY: Final = 0.95
+"""Share of the distinct values that must be numbers."""
+_CURRENCY: Final = re.compile("[$€£¥]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD")
+_PLAIN: Final = re.compile("[+-]?[0-9]+", re.ASCII)
+_PADDED_WITH_ZEROS: Final = re.compile(r"\D*0[0-9]|\D*0[.,'\u2019_\s][0-9]{3}(?![0-9])", re.ASCII)
+"""Begins with a zero: as a first group of thousands it would be idle, and figures alone are then an identifier."""
+_BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII)
+_LONGEST_DECIMAL: Final = 16
+"""Bytes of the largest decimals of databases."""
+_PADDED, _PLAINLY_PADDED = 0.1, 0.5
+"""Share of values with padding without which texts are words rather than base64: where values are many, and few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How values write numbers.
+
+    Attributes
+    ----------
+    options : mapping or None
+        Of a feature that reads them; None where the values do not say which, or a person has to decide.
+    why : str
+        What was seen, and what to do.
+    parse : callable or None
+        Returns the number of a value, by the options; None where there are none.
+    """
+
+    options: Mapping[str, Any] | None
+    why: str
+    parse: Parse | None = None
+
+
+def as_text(values: Collection[str], *, many: bool) -> Written | None:
+    """Return how texts write numbers; None if they do not.
+
+    Parameters
+    ----------
+    values : collection of str
+        Distinct, at least one.
+    many : bool
+        Whether there are so many that figures without a separator are numbers rather than codes.
+    """
+    if all(_PLAIN.fullmatch(value) for value in values):
+        if not many or any(_PADDED_WITH_ZEROS.match(value) for value in values):
+            return None
+        return Written(None, f'figures as text: as = "number", parse = "text", unless they are {_CODES}')
+    marks = Counter(mark for value in values for mark in set(_CURRENCY.findall(value)))
+    if len(marks) > 1 and marks.most_common(2)[1][1] > (1 - MOSTLY) * len(values):
+        some = ", ".join(mark for mark, _ in marks.most_common(3))
+        if _best([_CURRENCY.sub("", value) for value in values], "") is not None:
+            return Written(None, f"numbers as text in several currencies ({some}): convert them to one before")
+        return None
+    currency = marks.most_common(1)[0][0] if marks else ""
+    found = _best(list(values), currency)
+    return None if found is None else _described(found, currency, values)
+
+
+_CODES: Final = "codes or an identifier"
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A notation, and the number that each value is by it."""
+
+    options: Mapping[str, Any]
+    parse: Parse
+    numbers: Sequence[float | None]
+
+    @property
+    def count(self) -> int:
+        return sum(number is not None for number in self.numbers)
+
+
+def _best(values: Sequence[str], currency: str) -> list[_Reading] | None:
+    """Return the readings of most values that differ in a number, the simplest first; None if they are no numbers."""
+    readings = list(_readings(values, currency))
+    most = max(reading.count for reading in readings)
+    if most < MOSTLY * len(values):
+        return None
+    best = [reading for reading in readings if reading.count == most]
+    kept: list[_Reading] = []
+    for reading in best:
+        if all(reading.numbers != other.numbers for other in kept):
+            kept.append(reading)
+    return kept
+
+
+def _readings(values: Sequence[str], currency: str) -> Iterator[_Reading]:
+    for thousands, decimal in product(THOUSANDS_SEPARATORS, DECIMAL_SEPARATORS):
+        if thousands == decimal:
+            continue
+        parse = number_of_text(decimal, thousands, currency)
+        options = {"decimal": decimal, "thousands": thousands, "currency": currency}
+        default = {"decimal": ".", "thousands": "", "currency": ""}
+        given = {name: value for name, value in options.items() if value != default[name]}
+        numbers = [None if thousands and _PADDED_WITH_ZEROS.match(value) else parse(value) for value in values]
+        yield _Reading({"as": "number", "parse": "text", **given}, parse, numbers)
+
+
+def _described(readings: Sequence[_Reading], currency: str, values: Collection[str]) -> Written:
+    first = readings[0]
+    if len(readings) > 1:
+        at = next(at for at, number in enumerate(first.numbers) if number != readings[1].numbers[at])
+        value = list(values)[at]
+        choices = " or ".join(f"{_shown(one.options)} ({one.numbers[at]:.10g})" for one in readings)
+        return Written(None, f"numbers as text, but {value!r} can be read in {len(readings)} ways: add {choices}")
+    what = [
+        *(["a currency"] if currency else []),
+        *(["a percent sign"] if any("%" in value for value in values) else []),
+        *(["thousands separators"] if first.options.get("thousands") else []),
+        *(["a decimal comma"] if first.options.get("decimal") else []),
+    ]
+    unread = len(first.numbers) - first.count
+    why = f"numbers as text{' with ' if what else ''}{' and '.join(what)}"
+    if unread:
+        why += f"; {unread} of {len(first.numbers)} values cannot be read, and become dead letters"
+    return Written(first.options, why, first.parse)
+
+
+def _shown(options: Mapping[str, Any]) -> str:
+    return ", ".join(f'{name} = "{value}"' for name, value in options.items() if name != "as")
+
+
+def as_base64(values: Collection[str], *, many: bool) -> Written | None:
+    """Return that all texts are base64 of a decimal's bytes, and enough of them are padded, as words are not."""
+    for value in values:
+        try:
+            size = len(base64.b64decode(value, validate=True)) if _BASE64.fullmatch(value) else 0
+        except binascii.Error:
+            return None
+        if not 0 < size <= _LONGEST_DECIMAL:
+            return None
+    share = sum(value.endswith("=") for value in values) / len(values)
+    if share < (_PADDED if many else _PLAINLY_PADDED):
+        return None
+    return Written(
+        None,
+        'base64 decimals, as connectors write them: as = "number", parse = "decimal", scale = 2, with the scale of the '
+        "column, which the values do not say; or let the connector send numbers (Debezium: decimal.handling.mode = "
+        "double)",
+    )
+
+
+def has_own_scale(value: object) -> bool:
+    """Tell whether an object is a decimal with its own scale."""
+    return isinstance(value, Mapping) and value.keys() == {"scale", "value"} and _of_own_scale(value) is not None
+
+
+def as_objects() -> Written:
+    """Return how such objects write numbers."""
+    return Written({"as": "number", "parse": "decimal"}, "decimals with a scale of their own", _of_own_scale)
+
+
+_of_own_scale: Final = number_of_decimal(None)

@@ -1,0 +1,368 @@
+"""The readers of raw events, for the fuzzers."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, partial
+from typing import Any, Final, cast
+
+import msgspec
+import pyarrow as pa
+
+from streamsvm.branches.events.event_records import EventRecords
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Cross, Envelope
+from streamsvm.branches.events.options import points_of
+from streamsvm.config import PointsConfig, PointsFormat
+from streamsvm.ingest.avro import AvroWriter
+from streamsvm.ingest.decoder import DEEPEST_NESTING, LARGEST_WEIGHT, SMALLEST_WEIGHT, PointDecoder
+from tests.branches.events.protobuf_payments import FRAME as PROTOBUF_FRAME
+from tests.branches.events.protobuf_payments import INSTALLED, PROTOBUF, in_protobuf, payment_class
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.reference import Rejected, columns
+from tests.branches.events.test_arrow_events import in_arrow
+from tests.branches.events.test_decoding import ROW as PAYMENT
+from tests.codec.rows import ARROW, Shelf
+from tests.fuzz.targets import (
+    BINARY_WORDS,
+    JSON_WORDS,
+    OTHERS,
+    Decoders,
+    Reference,
+    Row,
+    Target,
+    as_float,
+    avro_data,
+    depth,
+    is_number,
+    is_text,
+    kept,
+    loads,
+    of_records,
+)
+from tests.fuzz.targets import SHELF as OF_POINTS
+
+RECIPE: Final = payments()
+PLAIN_RECIPE: Final = RECIPE.plain()
+FLAT: Final = msgspec.structs.replace(
+    RECIPE,
+    features=tuple(one for one in RECIPE.features if isinstance(one, Cross) or all(type(s) is str for s in one.field)),
+)
+"""Without the field inside an array, which the compiled readers of events leave to others."""
+PLAIN_FLAT: Final = FLAT.plain()
+OF_EVENTS: Final = PointsConfig(**points_of(RECIPE), dtype="float64", max_rows_per_record=20)
+ITEMS: Final = {"type": "array", "items": PAYMENT}
+SHELF: Final = Shelf({**OF_POINTS.schemas, 4: json.dumps(PAYMENT), 5: json.dumps(ITEMS)}, PROTOBUF)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way in for raw events: a format, and what is around an event."""
+
+    format: PointsFormat = "auto"
+    envelope: Envelope = "none"
+    flat: bool = False
+
+
+@cache
+def _decoder(way: Way, place: str, labeled: bool) -> PointDecoder:
+    recipe = msgspec.structs.replace(FLAT if way.flat else RECIPE, envelope=way.envelope)
+    config = PointsConfig(**points_of(recipe), dtype="float64", max_rows_per_record=20, format=way.format)
+    decoder = PointDecoder(config, labeled=labeled, schemas=SHELF, recipe=recipe)
+    if place == OTHERS:  # whatever the compiled readers accept is taken from them, beside any number of bad records
+        cast(EventRecords, decoder._other).few = 0
+    return decoder
+
+
+def decoders_of(way: Way) -> Decoders:
+    """Return the decoders of a way."""
+    return partial(_decoder, way)
+
+
+def _event_rows(
+    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
+) -> tuple[list[Row] | None, bool]:
+    """Return what the second evaluation of the recipe makes of a record; ours where it agrees but for the last bits."""
+    if depth(value) > DEEPEST_NESTING:
+        return [None], True
+    parsed, certain = loads(value)
+    if parsed is None:
+        return None, True
+    return _event_rows_of(parsed if isinstance(parsed, list) else [parsed], labeled, ours, recipe), certain
+
+
+def _event_rows_of(events: Sequence[Any], labeled: bool, ours: list[Row], recipe: Any = PLAIN_RECIPE) -> list[Row]:
+    found = [_event_row(event, recipe, labeled=labeled) for event in events]
+    if not found or len(found) > OF_EVENTS.max_rows_per_record:
+        return [None]
+    if len(found) == len(ours):
+        found = [own if _same(own, other) else other for own, other in zip(ours, found, strict=True)]
+    return found
+
+
+def _around(opened: Callable[[Any], Any]) -> Reference:
+    """Return a reference for JSON with something around each event; `opened` gives the event, or None."""
+
+    def rows(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+        if depth(value) > DEEPEST_NESTING:
+            return [None], True
+        parsed, certain = loads(value)
+        if parsed is None:
+            return [None], True
+        many = parsed if isinstance(parsed, list) else [parsed]
+        # What is not text anywhere in an envelope rejects the event, as it does in an event itself.
+        texts = [is_text(json.dumps(one, ensure_ascii=False)) for one in many]
+        events = [opened(one) if good else None for one, good in zip(many, texts, strict=True)]
+        return _event_rows_of(events, labeled, ours), certain
+
+    return rows
+
+
+def _of_connect(row: Any) -> Any:
+    return row["payload"] if isinstance(row, dict) and sorted(row) == ["payload", "schema"] else None
+
+
+def _of_debezium(row: Any) -> Any:
+    found = row["payload"] if isinstance(row, dict) and sorted(row) == ["payload", "schema"] else row
+    known = isinstance(found, dict) and isinstance(found.get("op"), str) and found["op"] in ("c", "r", "u")
+    return found.get("after") if known else None
+
+
+def _of_cloud_events(row: Any) -> Any:
+    if not isinstance(row, dict) or str(row.get("specversion", "")).find("1.") != 0:
+        return None
+    kind = row.get("datacontenttype") or "application/json"
+    if not isinstance(kind, str):
+        return None
+    kind = kind.split(";")[0].strip().lower()
+    if row.get("data_base64") is None:
+        return row.get("data") if kind in ("application/json", "text/json") or kind.endswith("+json") else None
+    if kind not in ("application/json", "text/json") and not kind.endswith("+json"):
+        return None
+    try:
+        packed = base64.b64decode(row["data_base64"], validate=True)
+        return None if depth(packed) > DEEPEST_NESTING else json.loads(packed.decode())
+    except (TypeError, ValueError):
+        return None
+
+
+def _events_of_arrow(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+    """Return what pyarrow's own reader makes of a record that we accept something of; else ours stands."""
+    if not any(ours):  # pyarrow reads unchecked what we have refused, and may well end the process
+        return ours, True
+    names = pa.ipc.open_stream(value).schema.names
+    read = READ_OF_EVENTS | ({"is_fraud"} if labeled else {"id"})  # a column that nobody reads may be damaged
+    options = pa.ipc.IpcReadOptions(included_fields=[at for at, name in enumerate(names) if name in read])
+    try:
+        rows = pa.ipc.open_stream(value, options=options).read_all().to_pylist()
+    except UnicodeDecodeError:  # a name in a struct that nobody reads: pyarrow makes a dictionary of all or nothing
+        return ours, True
+    return _event_rows_of([_as_json(row) for row in rows], labeled, ours), True
+
+
+READ_OF_EVENTS: Final = frozenset({path[0] for path in columns_of(RECIPE).paths} | {"weight"})
+
+
+def _as_json(value: Any) -> Any:
+    """Return what a value of Arrow means as an event; what JSON has not is something that no feature takes."""
+    if isinstance(value, dict):
+        return {name: _as_json(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_as_json(one) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value if isinstance(value, bool | int | float | str | None) else [[]]
+
+
+def _events_of_avro(
+    value: bytes, labeled: bool, ours: list[Row], *, recipe: Any = PLAIN_RECIPE
+) -> tuple[list[Row] | None, bool]:
+    """Return what fastavro makes of a record."""
+    data = avro_data(value, SHELF)
+    return (None if data is None else _event_rows_of(data, labeled, ours, recipe)), True
+
+
+def _events_of_protobuf(value: bytes, labeled: bool, ours: list[Row]) -> tuple[list[Row] | None, bool]:
+    """Return what Google's JSON makes of a message of the one schema, which begins with the indexes 1 and 0."""
+    if value[: len(PROTOBUF_FRAME)] != PROTOBUF_FRAME:
+        return [None], False
+    from google.protobuf import json_format
+
+    message = payment_class()()
+    try:
+        message.ParseFromString(value[len(PROTOBUF_FRAME) :])
+    except Exception:  # noqa: BLE001 - whatever a foreign library raises for foreign bytes
+        return [None], True
+    told = json_format.MessageToDict(
+        message, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    return _event_rows_of([told], labeled, ours), True
+
+
+def _event_row(event: Any, recipe: Any, *, labeled: bool) -> Row:
+    if not isinstance(event, dict) or not is_text(json.dumps(event, ensure_ascii=False)):
+        return None
+    weight, mark, label = event.get("weight"), event.get("id"), event.get("is_fraud")
+    if weight is not None and not (is_number(weight) and SMALLEST_WEIGHT <= as_float(weight) <= LARGEST_WEIGHT):
+        return None
+    if labeled and not isinstance(label, bool):
+        return None
+    is_mark = isinstance(mark, str | None) or (isinstance(mark, int) and not isinstance(mark, bool))
+    if not labeled and not (is_mark and (not isinstance(mark, int) or abs(mark) < 1 << 63)):
+        return None
+    try:
+        made = columns(recipe, event)
+    except Rejected:
+        return None
+    return tuple(made.values()), (2 * bool(label) - 1 if labeled else None), 1.0 if weight is None else as_float(weight)
+
+
+def _same(own: Row, other: Row) -> bool:
+    if own is None or other is None:
+        return own is other
+    close = all(math.isclose(x, z, rel_tol=1e-12, abs_tol=1e-12) for x, z in zip(own[0], other[0], strict=True))
+    return close and own[1:] == other[1:]
+
+
+EVENT_WORDS: Final = (
+    *JSON_WORDS,
+    b'"amount":1.5',
+    b'"risk":null',
+    b'"customer":{"age":40,"since":"2025-06-01"}',
+    b'"items":[{"price":10}]',
+    b'"card":{"country":"DE"}',
+    b'"channel":"web"',
+    b'"merchant":"a"',
+    b'"vip":true',
+    b'"ts":"2026-03-29T02:30:00"',
+    b'"ts":"2026-01-31T12:00:00.5+01:00"',
+    b'"is_fraud":false',
+    b'"weight":2',
+    b'"op":"c"',
+    b'"op":"d"',
+    b'"after":',
+    b'"before":null',
+    b'"payload":',
+    b'"schema":null',
+    b'"data":',
+    b'"data_base64":"e30="',
+    b'"specversion":"1.0"',
+    b'"datacontenttype":"text/plain"',
+    b"24:00",
+    b"-00-00",
+    b"1e100",
+    b"1e101",
+    b"9007199254740994",
+)
+EVENT_BINARY_WORDS: Final = (
+    *BINARY_WORDS,
+    b"amount",
+    b"card",
+    b"country",
+    b"DE",
+    b"2026-01-31T12:00:00Z",
+    b"\x0a\0",
+    b"\0\0\0\0\0\0\xf8\x7f",
+)
+LOOKS: Final[dict[str, tuple[Sequence[bytes], Callable[[Sequence[bytes]], list[str]]]]] = {
+    "event": (EVENT_WORDS, of_records((), _event_rows, decoders_of(Way()))),
+    "event-flat": (EVENT_WORDS, of_records((), partial(_event_rows, recipe=PLAIN_FLAT), decoders_of(Way(flat=True)))),
+    "event-connect": (EVENT_WORDS, of_records((), _around(_of_connect), decoders_of(Way(envelope="connect")))),
+    "event-debezium": (EVENT_WORDS, of_records((), _around(_of_debezium), decoders_of(Way(envelope="debezium")))),
+    "event-cloudevents": (
+        EVENT_WORDS,
+        of_records((), _around(_of_cloud_events), decoders_of(Way(envelope="cloudevents"))),
+    ),
+    "event-arrow": (EVENT_BINARY_WORDS, of_records(ARROW, _events_of_arrow, decoders_of(Way()))),
+    "event-avro": (EVENT_BINARY_WORDS, of_records((), _events_of_avro, decoders_of(Way("avro")))),
+    "event-avro-flat": (
+        EVENT_BINARY_WORDS,
+        of_records((), partial(_events_of_avro, recipe=PLAIN_FLAT), decoders_of(Way("avro", flat=True))),
+    ),
+}
+if INSTALLED:
+    LOOKS["event-protobuf"] = (
+        EVENT_BINARY_WORDS,
+        of_records((), _events_of_protobuf, decoders_of(Way("protobuf"))),
+    )
+TARGETS: Final = tuple(Target(name, kept(name), words, look) for name, (words, look) in LOOKS.items())
+COUNTS: Final = {
+    "event": 3_000,
+    "event-connect": 2_000,
+    "event-debezium": 2_000,
+    "event-cloudevents": 2_000,
+    "event-arrow": 1_000,
+    "event-avro": 1_000,
+    "event-flat": 1_500,
+    "event-avro-flat": 1_500,
+    "event-protobuf": 1_000,
+}
+"""How many cases a test looks at."""
+
+
+def of_avro(index: int) -> dict[str, Any]:
+    """Return an event with every field that its schema has."""
+    return {"risk": None, "weight": None, **payment(index)}
+
+
+def changes() -> list[bytes]:
+    """Return changes as Debezium writes them, with and without Connect's envelope."""
+    found: list[Any] = [
+        {"before": None, "after": payment(index), "op": op, "source": {"table": "t"}}
+        for index, op in enumerate(("c", "u", "r"))
+    ]
+    found += [{"before": payment(1), "after": None, "op": "d"}, {"schema": None, "payload": found[0]}]
+    return [json.dumps(one).encode() for one in found]
+
+
+def cloud_events() -> list[bytes]:
+    """Return structured ones, with data as JSON and as bytes."""
+    base = {"specversion": "1.0", "id": "1", "source": "/shop", "type": "paid"}
+    packed = base64.b64encode(json.dumps(payment(2)).encode()).decode()
+    found = [base | {"data": payment(1)}, base | {"data_base64": packed, "datacontenttype": "application/json"}]
+    return [json.dumps(one).encode() for one in found]
+
+
+def events() -> list[bytes]:
+    """Return events, and an array of them."""
+    many = [payment(index) | {"weight": 2, "id": index} for index in range(2)]
+    return [*(json.dumps(payment(index)).encode() for index in range(8)), json.dumps(many).encode()]
+
+
+def of_connect() -> list[bytes]:
+    """Return events as Connect writes them."""
+    return [json.dumps({"schema": None, "payload": payment(index)}).encode() for index in range(3)]
+
+
+def arrows() -> list[bytes]:
+    """Return streams of events."""
+    return [in_arrow([payment(index) | {"weight": 2} for index in some]) for some in ((0, 1, 2), (5, 6))]
+
+
+def avros() -> list[bytes]:
+    """Return an event and an array of them, by two schemas."""
+    return [
+        *(AvroWriter(json.dumps(PAYMENT), 4).encode(of_avro(index)) for index in range(4)),
+        AvroWriter(json.dumps(ITEMS), 5).encode([of_avro(8), of_avro(9)]),
+    ]
+
+
+def protobufs() -> list[bytes]:
+    """Return messages."""
+    return [in_protobuf(payment(index)) for index in range(4)]
+
+
+CORPORA: Final[Mapping[str, Callable[[], list[bytes]]]] = {
+    "event": events,
+    "event-connect": of_connect,
+    "event-debezium": changes,
+    "event-cloudevents": cloud_events,
+    "event-arrow": arrows,
+    "event-avro": avros,
+    **({"event-protobuf": protobufs} if INSTALLED else {}),
+}

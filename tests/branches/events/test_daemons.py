@@ -1,0 +1,291 @@
+"""Raw events through the daemons: learned, verified, scored, and what is said when they are not what was declared."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import structlog
+from rich.console import Console
+
+from consumers.metrics import SCORER, Metrics
+from consumers.models.show import describe
+from consumers.settings import ScoringConfig, Settings
+from consumers.streams.absent_fields import LEAST_EVENTS, AbsentWatch
+from consumers.verify.verify import verify
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.options import recipe_from
+from streamsvm.errors import StateError
+from streamsvm.ingest.decoding import Absences
+from streamsvm.ingest.scored import BatchScorer
+from streamsvm.kafka import Cluster, Connection, Record, TopicSpec
+from streamsvm.registry.loading import Loaded
+from streamsvm.registry.subscriber import ModelSubscriber
+from tests.branches.events import golden
+from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_scorer import Running as RunningScorer
+from tests.consumers.test_scorer import scores, stored
+from tests.consumers.trainers import produce, run_until, settings_for, versions
+from tests.golden.model import parts_of, path_of
+from tests.test_subscriber import eventually
+
+
+def with_features(settings: Settings, features: dict[str, Any] = PAYMENTS, **events: Any) -> Settings:
+    """Return a trainer's settings with features declared, and nothing else said of its points."""
+    given = {name: getattr(settings, name) for name in settings.model_fields_set - {"points", "features", "events"}}
+    return Settings(**given, features=features, events={**EVENTS, **events})
+
+
+def encoded(events: Sequence[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(event).encode() for event in events]
+
+
+@pytest.fixture
+def settings(broker: TestBroker, tmp_path: Path) -> Settings:
+    made = settings_for(broker.name("e"), tmp_path / "checkpoint")
+    Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])
+    return with_features(made)
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    return broker.connection
+
+
+def test_raw_events_are_learned_verified_and_scored(settings: Settings, connection: Connection) -> None:
+    """By trainer, verifier, scorer and subscriber, all by the recipe that the version carries."""
+    events = [payment(index) for index in range(200)]
+    bad = [{**events[0], "amount": "12"}, {**events[0], "is_fraud": "yes"}]
+    produce(connection, settings.input.topic, encoded([*events[:150], *bad, *events[150:]]))
+    run_until(settings, connection, 202)
+    found = versions(connection, settings)
+    newest = found[-1]
+    assert newest.recipe == payments()
+    assert newest.feature_names == columns_of(payments()).names
+    assert newest.labels == (False, True)
+    assert newest.stream.points == newest.stream.rows - 2
+    assert verify(Cluster(connection), settings).clean
+
+    unlabeled = [{name: value for name, value in event.items() if name != "is_fraud"} for event in events]
+    topic = f"{settings.input.topic}-unlabeled"
+    Cluster(connection).create([TopicSpec(topic, 4)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic, pass_fields=("card.country",))
+    produce(connection, topic, encoded([*unlabeled, {"id": "lost"}]))
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    with RunningScorer(reading, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 200, "200 events are scored")
+        eventually(lambda: len(stored(connection, scoring.dead_letters)) == 1, "the other is a dead letter")
+    by_id = {score["id"]: score for score in scores(connection, reading)}
+    with ModelSubscriber(connection, settings.name, models_topic=settings.output.models_topic) as subscriber:
+        loaded = subscriber.wait_ready(60.0)
+        for event in unlabeled:
+            score = by_id[event["id"]]
+            answer = loaded.score(event)
+            assert score["score"] == pytest.approx(answer.score, rel=1e-12, abs=1e-12)
+            assert score["label"] is answer.label
+            assert score["passed"] == {"card.country": event["card"]["country"]}
+
+
+def test_another_recipe_is_another_incarnation(settings: Settings, connection: Connection) -> None:
+    """The refusal names the option with both values, and the command; the numbers go on."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
+    other = with_features(settings, changed)
+    with pytest.raises(StateError, match=r'features\.channel\.values was \["web", "app"\]') as refused:
+        run_until(other, connection, 0)
+    assert "--reset m/1" in str(refused.value)
+    run_until(other, connection, 100, reset="m/1")
+    found = versions(connection, settings)
+    assert [version.number for version in found] == list(range(1, len(found) + 1))
+    assert found[0].recipe == payments()
+    assert found[-1].recipe == recipe_from(changed, EVENTS)
+    assert verify(Cluster(connection), other).clean
+
+
+def test_another_recipe_can_learn_beside_the_old_one(settings: Settings, connection: Connection) -> None:
+    """As the refusal says: another name learns what the topic retains, and readers of the old one keep theirs."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    before = versions(connection, settings)
+    changed = {**PAYMENTS, "channel": {"as": "category", "values": ["web", "app", "till"]}}
+    with pytest.raises(StateError) as refused:
+        run_until(with_features(settings, changed), connection, 0)
+    said = re.search(r"--name (\S+) --checkpoint-directory (\S+) --input-start (\S+)", str(refused.value))
+    assert said is not None
+    name, directory, start = said.groups()
+    assert (name, start) == ("m-next", "earliest")
+    beside = with_features(settings, changed).model_copy(
+        update={"name": name, "checkpoint": settings.checkpoint.model_copy(update={"directory": Path(directory)})}
+    )
+    run_until(beside, connection, 100)
+    following = {"models_topic": settings.output.models_topic}
+    with (
+        ModelSubscriber(connection, settings.name, **following) as old,
+        ModelSubscriber(connection, name, **following) as new,
+    ):
+        assert old.wait_ready(60.0).version.key == before[-1].key
+        assert new.wait_ready(60.0).version.recipe == recipe_from(changed, EVENTS)
+    assert verify(Cluster(connection), settings).clean
+    assert verify(Cluster(connection), beside).clean
+
+
+def test_events_that_drift_from_the_trainers_are_told_of_at_the_scorer(
+    settings: Settings, connection: Connection
+) -> None:
+    """A renamed field by metric and dead letters, a changed type by dead letters; each names the field."""
+    produce(connection, settings.input.topic, encoded([payment(index) for index in range(100)]))
+    run_until(settings, connection, 100)
+    topic = f"{settings.input.topic}-drifted"
+    Cluster(connection).create([TopicSpec(topic, 1)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    renamed = [{("sum" if key == "amount" else key): one for key, one in payment(at).items()} for at in range(120)]
+    retyped = [{**payment(at), "amount": str(payment(at)["amount"]), "vip": "no"} for at in range(5)]
+    with RunningScorer(reading, connection) as running:
+        produce(connection, topic, encoded(renamed))
+        eventually(lambda: running.value("streamsvm_absent_fields") == 1, "amount is told to be absent")
+        produce(connection, topic, encoded([*retyped, *(payment(at) for at in range(10))]))
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 10, "the right ones are scored")
+        eventually(lambda: running.value("streamsvm_absent_fields") == 0, "amount is back")
+    letters = stored(connection, scoring.dead_letters)
+    told = [b" ".join(value or b"" for _, value in letter.headers).decode() for letter in letters]
+    assert sum("missing_field amount is missing" in one for one in told) == 120
+    assert sum(bool(re.match(r"wrong_type amount is '[0-9.]+', not a number", one)) for one in told) == 5
+    assert len(told) == 125
+
+
+def test_a_change_log_is_learned_and_scored_and_its_deletions_are_passed_over(
+    settings: Settings, connection: Connection
+) -> None:
+    """Counted by reason, no dead letters and no scores; a verifier reads alike, and times are the events' own."""
+    settings = with_features(settings, envelope="debezium", time={"field": "ts"})
+    events = [payment(index) for index in range(100)]
+    changes: list[dict[str, Any]] = [
+        {"before": None, "after": event, "op": "crcu"[at % 4]} for at, event in enumerate(events)
+    ]
+    gone = [{"before": event, "after": None, "op": "d"} for event in events[:30]]
+    values: list[bytes | None] = [*encoded([*changes[:40], *gone]), *[None] * 30, *encoded(changes[40:])]
+    produce(connection, settings.input.topic, values)
+    run_until(settings, connection, 100)
+    newest = versions(connection, settings)[-1]
+    assert newest.recipe is not None
+    assert newest.recipe.envelope == "debezium"
+    assert newest.stream.points < newest.stream.rows
+    assert 1_767_225_600_000 <= newest.stream.first_time_ms <= newest.stream.last_time_ms < 1_798_761_600_000
+    assert not stored(connection, settings.input.dead_letters)
+    assert verify(Cluster(connection), settings).clean
+
+    topic = f"{settings.input.topic}-unlabeled"
+    Cluster(connection).create([TopicSpec(topic, 4)])
+    scoring = ScoringConfig(topic=topic, output_topic=f"{topic}-scores", group=topic)
+    produce(connection, topic, values)
+    reading = Settings(name=settings.name, kafka=settings.kafka, output=settings.output, scoring=scoring)
+    with RunningScorer(reading, connection) as running:
+        eventually(lambda: running.value("streamsvm_scored_points_total") == 100, "100 events are scored")
+        passed = "streamsvm_passed_over_rows_total"
+        eventually(lambda: running.value(passed, reason="tombstone") == 30, "tombstones are passed over")
+        assert running.value(passed, reason="delete") == 30
+        assert running.value("streamsvm_input_rows_total", outcome="rejected") == 0
+    assert not stored(connection, scoring.dead_letters)
+    assert len(scores(connection, reading)) == 100
+
+
+def record(value: bytes, offset: int = 0) -> Record:
+    return Record("events", 0, offset, None, value, (), None, None)
+
+
+def example_event() -> dict[str, Any]:
+    """Return an event that the golden recipe accepts."""
+    value = json.loads(path_of("linear-events").read_bytes())
+    event: dict[str, Any] = parts_of(value)["recipe"]["examples"][0]["event"]
+    return event
+
+
+def test_passed_fields_are_those_of_the_scores_own_event() -> None:
+    """In an array with a bad row between them, and null where an event has none."""
+    recipe = golden.RECIPE
+    example = example_event()
+    rows = [{**example, "a": {"b": 1}}, {"a": {"b": 2}}, {**example, "a": 3}, {**example, "a": {"b": [None, "x"]}}]
+    version = golden.handmade_of_events("linear")
+    scorer = BatchScorer(
+        version, "", max_record_bytes=10_000, max_rows_per_record=10, max_message_bytes=10_000, passed=("a.b",)
+    )
+    scored = scorer.score([record(json.dumps(rows).encode())])
+    found = [(score["row"], score["passed"]["a.b"]) for score in json.loads(scored.records[0].value)]
+    assert found == [(0, 1), (2, None), (3, [None, "x"])]
+    assert [one.what for one in scored.rejected[0].rejections] == ["signal.mean is missing"]
+    assert scored.absences.events == 4
+    assert scored.absences.by_field["signal.mean"] == 1
+    assert recipe == version.recipe
+
+
+class Clock:
+    """A time of day that a test sets forward."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.time += timedelta(minutes=1)
+        return self.time
+
+
+def test_a_renamed_field_is_said_once_and_since_when() -> None:
+    """Not of a few events, not of a field that some events have, and again when it is back."""
+    metrics, clock = Metrics(SCORER), Clock()
+    with structlog.testing.capture_logs() as logs:
+        watch = AbsentWatch("events", metrics, clock)
+        watch.tell(Absences(50, {"amount": 50, "risk": 20}))
+        watch.tell(Absences())
+        assert not logs
+        watch.tell(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS, "risk": LEAST_EVENTS - 1}))
+        watch.tell(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS}))
+        assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 1
+        watch.tell(Absences(10, {"amount": 9}))
+    assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 0
+    absent, back = logs
+    assert (absent["event"], absent["field"], absent["events"]) == ("field_absent", "amount", 150)
+    assert absent["since"] == "2026-01-31T12:01:00+00:00"
+    assert (back["event"], back["absent_since"], back["events"]) == ("field_back", absent["since"], 250)
+
+
+def test_a_loaded_version_may_be_asked_by_several_threads() -> None:
+    """What it remembers of hashes is shared, and changes no answer."""
+    version = golden.handmade_of_events("linear")
+    event = example_event()
+    loaded = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
+    events = [{**event, "beams": [f"b{index}"]} for index in range(500)]
+    expected = loaded.features(events)
+    wrong: list[int] = []
+
+    def ask() -> None:
+        fresh = Loaded(version=version, sha256="", offset=0, loaded_at=0.0)
+        if not np.array_equal(fresh.features(events), expected) or not np.array_equal(
+            loaded.features(events), expected
+        ):
+            wrong.append(1)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_fields_that_a_version_evaluates_are_shown() -> None:
+    """With the hash of the recipe."""
+    version = golden.handmade_of_events("linear")
+    written = io.StringIO()
+    Console(width=300, file=written).print(describe(Loaded(version=version, sha256="ab", offset=3, loaded_at=0.0)))
+    assert f"signal.mean, mode, beams.0, seen, known, dm; recipe {golden.RECIPE.sha256()}" in written.getvalue()

@@ -1,0 +1,270 @@
+"""What stands around an event: which events come out of it, what is passed over, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from cloudevents.core.bindings.kafka import to_binary, to_structured
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from consumers.settings import ScoringConfig
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
+from streamsvm.ingest.avro import AvroWriter
+from streamsvm.ingest.decoder import REASONS, REMEDIES, Decoded, PointDecoder
+from streamsvm.ingest.decoding import passed_over
+from tests.codec.rows import ARROW, AVRO, InColumns, Raw, Shelf, whys
+
+FEATURES = {"a": "number", "card": {"as": "category", "field": "card.country", "values": ["DE"]}}
+LABEL = {"label": {"field": "y", "negative": [False], "positive": [True]}}
+GOOD = {"a": 1.5, "card": {"country": "DE"}, "y": True}
+OTHER = {"a": -2.0, "card": {"country": "FR"}, "y": False}
+
+
+def decoder(envelope: str, **options: Any) -> PointDecoder:
+    recipe = recipe_from(FEATURES, {**LABEL, "envelope": envelope})
+    return PointDecoder(PointsConfig(**points_of(recipe)), recipe=recipe, **options)
+
+
+def decoded(envelope: str, *values: Any, **options: Any) -> Decoded:
+    records = [
+        Raw(value if isinstance(value, bytes | None) else json.dumps(value).encode(), at)
+        for at, value in enumerate(values)
+    ]
+    return decoder(envelope, **options).decode(records)
+
+
+def points(found: Decoded) -> list[tuple[list[float], int] | None]:
+    """Return each row's columns and sign; None for a row that is not accepted."""
+    (rows,) = found.rows
+    return [
+        (x, sign) if good else None
+        for x, sign, good in zip(rows.points.X.tolist(), rows.points.y.tolist(), rows.accepted.tolist(), strict=True)
+    ]
+
+
+ONE, TWO = ([1.5, 1.0, 0.0], 1), ([-2.0, 0.0, 1.0], -1)
+SCHEMA = {"type": "struct", "fields": []}
+
+
+def change(op: str, after: Any = None, before: Any = None) -> dict[str, Any]:
+    return {"before": before, "after": after, "op": op, "ts_ms": 1, "source": {"table": "t"}}
+
+
+def test_of_connect_the_payload_is_the_event() -> None:
+    """Its tombstones, and null as JSON, are passed over; whatever is not such an envelope is refused."""
+    values = [
+        {"schema": SCHEMA, "payload": GOOD},
+        None,
+        {"schema": None, "payload": None},
+        b"null",
+        GOOD,
+        {"schema": SCHEMA, "payload": 5},
+        {"schema": SCHEMA, "payload": OTHER, "more": 1},
+        {"schema": SCHEMA, "payload": OTHER},
+    ]
+    found = decoded("connect", *values)
+    assert points(found) == [ONE, None, None, None, None, None, None, TWO]
+    assert found.passed_over == {"tombstone": 3}
+    assert [(at, why) for at, why, _ in whys(found)] == [
+        (4, "wrong_envelope"),
+        (5, "wrong_type"),
+        (6, "wrong_envelope"),
+    ]
+    assert "is not an object of schema and payload" in whys(found)[0][2]
+
+
+@pytest.mark.parametrize("around", [False, True], ids=["alone", "within Connect's"])
+def test_of_debezium_the_state_after_a_change_is_the_event(around: bool) -> None:
+    """Snapshots, creations and updates are learned; deletions and what changes no row are passed over and counted."""
+    changes = [
+        change("r", GOOD),
+        change("c", OTHER),
+        change("u", GOOD, before=OTHER),
+        change("d", None, before=GOOD),
+        change("t"),
+        change("m"),
+        change("x", GOOD),
+        change("u"),
+        GOOD,
+        change("c", [GOOD]),
+    ]
+    values = [{"schema": SCHEMA, "payload": one} for one in changes] if around else changes
+    found = decoded("debezium", *values, None)
+    assert points(found) == [ONE, TWO, ONE, *[None] * 8]
+    assert found.passed_over == {"delete": 1, "truncate": 1, "message": 1, "tombstone": 1}
+    assert found.passed_over.keys() == passed_over().keys()
+    whats = {at: (why, what) for at, why, what in whys(found)}
+    assert {at: why for at, (why, _) in whats.items()} == {
+        6: "wrong_envelope",
+        7: "wrong_envelope",
+        8: "wrong_envelope",
+        9: "wrong_type",
+    }
+    assert "has the unknown operation 'x'" in whats[6][1]
+    assert "has the operation u and nothing in after" in whats[7][1]
+    assert {why for why, _ in whats.values()} <= REASONS.keys() & REMEDIES.keys()
+
+
+def test_what_is_passed_over_keeps_its_place_in_the_log() -> None:
+    """As a row that is seen and not accepted: its neighbours, in one record or in columns, are as they are alone."""
+    changes = [change("c", GOOD), change("d", None, GOOD), change("c", OTHER)]
+    array = decoded("debezium", changes)
+    assert points(array) == [ONE, None, TWO]
+    assert array.rows[0].row.tolist() == [0, 1, 2]
+    assert array.passed_over == {"delete": 1}
+    assert not array.rejected
+    records = [Raw(json.dumps(one).encode(), at) for at, one in enumerate(changes)] + [Raw(None, 3)]
+    found = decoder("debezium").decode(InColumns(records))
+    assert points(found) == [ONE, None, TWO, None]
+    assert found.rows[0].offset.tolist() == [0, 1, 2, 3]
+
+
+def test_a_tombstone_without_an_envelope_is_a_dead_letter() -> None:
+    """As it was: whoever declares no envelope expects none."""
+    assert [(at, why) for at, why, _ in whys(decoded("none", None, GOOD))] == [(0, "empty_record")]
+    assert [(at, why) for at, why, _ in whys(decoded("cloudevents", None))] == [(0, "empty_record")]
+
+
+ROW = {
+    "type": "record",
+    "name": "Value",
+    "fields": [
+        {"name": "a", "type": "double"},
+        {"name": "card", "type": {"type": "record", "name": "Card", "fields": [{"name": "country", "type": "string"}]}},
+        {"name": "y", "type": "boolean"},
+    ],
+}
+CHANGE = {
+    "type": "record",
+    "name": "Envelope",
+    "fields": [
+        {"name": "before", "type": ["null", ROW], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "op", "type": "string"},
+    ],
+}
+
+
+def test_avro_has_debeziums_envelope_and_needs_none_of_connects() -> None:
+    """Connect's Avro converter puts the schema into the registry."""
+    shelf = Shelf({1: json.dumps(CHANGE), 2: json.dumps(ROW)})
+    writer = AvroWriter(json.dumps(CHANGE), 1)
+    values = [
+        writer.encode({"before": None, "after": GOOD, "op": "c"}),
+        writer.encode({"before": GOOD, "after": None, "op": "d"}),
+        writer.encode({"before": GOOD, "after": OTHER, "op": "u"}),
+        None,
+    ]
+    records = [Raw(value, at, headers=AVRO) for at, value in enumerate(values)]
+    found = decoder("debezium", schemas=shelf).decode(records)
+    assert points(found) == [ONE, None, TWO, None]
+    assert found.passed_over == {"delete": 1, "tombstone": 1}
+    plain = Raw(AvroWriter(json.dumps(ROW), 2).encode(GOOD), headers=AVRO)
+    assert points(decoder("connect", schemas=shelf).decode([plain])) == [ONE]
+    ((_, why, what),) = whys(decoder("debezium", schemas=shelf).decode([plain]))
+    assert (why, "is not an object with op" in what) == ("wrong_envelope", True)
+
+
+ATTRIBUTES = {"type": "paid", "source": "/shop"}
+
+
+def headers_of(message: Any) -> tuple[tuple[str, bytes], ...]:
+    return tuple(
+        (name, value if isinstance(value, bytes) else value.encode()) for name, value in message.headers.items()
+    )
+
+
+def test_cloud_events_of_another_library_are_read_in_both_modes() -> None:
+    """The package cloudevents writes them: structured with data as JSON or bytes, and binary."""
+    events = [
+        CloudEvent({**ATTRIBUTES, "datacontenttype": "application/json"}, GOOD),
+        CloudEvent({**ATTRIBUTES, "datacontenttype": "application/json"}, json.dumps(OTHER).encode()),
+    ]
+    messages = [to_structured(events[0], JSONFormat()), to_structured(events[1], JSONFormat())]
+    messages += [to_binary(event, JSONFormat()) for event in events]
+    records = [Raw(message.value, at, headers=headers_of(message)) for at, message in enumerate(messages)]
+    assert b"data_base64" in (records[1].value or b"")
+    assert records[2].value == json.dumps(GOOD).encode() or json.loads(records[2].value or b"") == GOOD
+    found = decoder("cloudevents").decode(records)
+    assert whys(found) == []
+    assert points(found) == [ONE, TWO, ONE, TWO]
+
+
+def test_the_content_type_decides_before_attributes_in_headers() -> None:
+    """Of a structured event whose attributes a broker has added as headers too; names are compared without case."""
+    structured = json.dumps({"specversion": "1.0", "id": "1", **ATTRIBUTES, "data": GOOD}).encode()
+    attributes = (("ce_specversion", b"1.0"), ("ce_id", b"1"))
+    cases = [
+        (structured, (*attributes, ("content-type", b"application/cloudevents+json; charset=UTF-8"))),
+        (structured, (("Content-Type", b"Application/CloudEvents+json"), *attributes)),
+        (structured, ()),
+        (json.dumps(OTHER).encode(), (*attributes, ("content-type", b"application/json"))),
+        (json.dumps(OTHER).encode(), (("CE_SpecVersion", b"1.0"),)),
+    ]
+    records = [Raw(value, at, headers=headers) for at, (value, headers) in enumerate(cases)]
+    found = decoder("cloudevents").decode(records)
+    assert whys(found) == []
+    assert points(found) == [ONE, ONE, ONE, TWO, TWO]
+
+
+def test_a_cloud_event_that_holds_no_event_is_refused() -> None:
+    """With a reason for each way."""
+    base: dict[str, Any] = {"specversion": "1.0", "id": "1", **ATTRIBUTES}
+    packed = base64.b64encode(json.dumps(GOOD).encode()).decode()
+    values = [
+        base | {"data": GOOD},
+        base,
+        base | {"data": "text", "datacontenttype": "text/plain"},
+        base | {"data": [GOOD]},
+        base | {"data_base64": packed},
+        base | {"data_base64": "???"},
+        base | {"data_base64": 5},
+        base | {"data_base64": packed, "datacontenttype": "application/x-unknown"},
+        base | {"data_base64": base64.b64encode(json.dumps([GOOD]).encode()).decode()},
+        base | {"data": GOOD, "specversion": "0.3"},
+        base | {"data": GOOD, "datacontenttype": 5},
+        GOOD,
+        5,
+    ]
+    found = decoded("cloudevents", *values)
+    assert [at for at, point in enumerate(points(found)) if point] == [0, 4]
+    assert {at: why for at, why, _ in whys(found)} == {
+        1: "empty_record",
+        2: "unknown_content_type",
+        3: "wrong_type",
+        5: "wrong_envelope",
+        6: "wrong_envelope",
+        7: "unknown_content_type",
+        8: "wrong_type",
+        9: "wrong_envelope",
+        10: "wrong_envelope",
+        11: "wrong_envelope",
+        12: "wrong_envelope",
+    }
+
+
+def test_a_scorer_may_read_another_envelope_than_the_trainer() -> None:
+    """`scoring.envelope` overrules the recipe's, which counts where it is not given."""
+    recipe = recipe_from(FEATURES, {**LABEL, "envelope": "debezium"})
+    config = PointsConfig(**points_of(recipe))
+    assert ScoringConfig().read_by(recipe) is recipe
+    scoring = ScoringConfig.model_validate({"envelope": "none"})
+    assert scoring.read_by(None) is None
+    reader = PointDecoder(config, recipe=scoring.read_by(recipe), labeled=False)
+    assert not reader.decode([Raw(json.dumps(GOOD).encode())]).rejected
+
+
+def test_arrow_has_no_envelope_of_its_own() -> None:
+    """Nothing is guessed."""
+    from tests.branches.events.test_arrow_events import in_arrow
+
+    value = in_arrow([{"amount": 1.0, "id": "a", "card": {"country": "DE"}}])
+    ((_, why, _),) = whys(decoder("debezium").decode([Raw(value, headers=ARROW)]))
+    assert why == "wrong_envelope"
+    binary = (*ARROW, ("ce_specversion", b"1.0"))
+    assert whys(decoder("cloudevents").decode([Raw(value, headers=binary)]))[0][1] == "missing_field"

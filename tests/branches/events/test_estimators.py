@@ -1,0 +1,161 @@
+"""Raw events in scikit-learn's estimators: the same columns, labels and models as of a trainer."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from consumers.loader import load
+from streamsvm import CoresetSVC, EventVectorizer
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import recipe_from
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.learning.learner import Learner
+from streamsvm.learning.recipe import make
+from streamsvm.model.features import InvalidFeatures
+from streamsvm.points import Position
+from streamsvm.toml_text import toml_value
+from tests.branches.events.recipes import EVENTS, PAYMENTS, payment, payments
+from tests.codec.rows import InColumns, Raw
+
+pytestmark = pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
+
+FLAT: dict[str, Any] = {
+    "amount": {"as": "number", "missing": {"constant": 1.5}},
+    "channel": {"as": "category", "values": ["web", "app"], "missing": "indicator"},
+    "vip": "flag",
+    "ts": "time",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a configuration file with [features] and [events]."""
+    lines = [f"[{name}]\n" for name in ("features", "events")]
+    for at, table in enumerate((PAYMENTS, EVENTS)):
+        lines[at] += "".join(f"{name} = {toml_value(value)}\n" for name, value in table.items())
+    (tmp_path / "payments.toml").write_text("\n".join(lines))
+    return tmp_path / "payments.toml"
+
+
+def raw(events: list[dict[str, Any]]) -> list[Raw]:
+    """Return events as records of a topic."""
+    return [Raw(json.dumps(event).encode(), at) for at, event in enumerate(events)]
+
+
+def test_a_trainer_learns_the_same_of_the_same_events(file: Path) -> None:
+    """To the last bit, by the configuration that the estimator writes; and both score the same."""
+    events = [payment(index) for index in range(3_000)]
+    machine = CoresetSVC(features=file, memory_points=500)
+    for start in range(0, len(events), 700):
+        machine.partial_fit(events[start : start + 700])
+    written = file.with_name("streamsvm.toml")
+    written.write_text(machine.model_config.toml())
+    config = load({"name": "m"}, file=written).models()
+    assert config.sha256() == machine.model_config.sha256()
+    (rows,) = PointDecoder(config.points, recipe=config.recipe).decode(InColumns(raw(events))).rows
+    learner, done = Learner(config, {0: Position(0)}, 1 << 30), 0
+    while done < len(rows):
+        done += learner.learn(rows.slice(done, len(rows)))
+    made = make(learner.cut(), config)
+    assert made.training_set_sha256 == machine.training_set_sha256_
+    assert machine.classes_.tolist() == [False, True]
+    unlabeled = [{name: value for name, value in event.items() if name != "is_fraud"} for event in events]
+    X = columns_of(payments()).of_events(unlabeled).X
+    np.testing.assert_array_equal(made.machines[0].model.decision_function(X), machine.decision_function(unlabeled))
+
+
+def test_labels_may_be_given_and_may_be_any() -> None:
+    """Those of the label's field give the same model; others stand for themselves, of more classes, too."""
+    events = [payment(index) for index in range(600)]
+    machine = CoresetSVC(features=payments()).fit(events)
+    given = CoresetSVC(features=payments()).fit(events, [event["is_fraud"] for event in events])
+    assert given.training_set_sha256_ == machine.training_set_sha256_
+    assert given.model_config == machine.model_config
+    others = CoresetSVC(features=payments()).fit(events, [event["channel"] for event in events])
+    assert others.classes_.tolist() == ["app", "till", "web"]
+    assert (others.predict(events) == [event["channel"] for event in events]).mean() > 0.99
+    assert isinstance(others.model_config.recipe, Recipe)
+    assert others.model_config.recipe.label is None
+
+
+def test_the_positive_label_may_come_first_in_the_alphabet() -> None:
+    """Positive stays positive, as in the version that a trainer publishes."""
+    recipe = recipe_from({"amount": "number"}, {"label": {"field": "y", "negative": ["ok"], "positive": ["bad"]}})
+    events = [{"amount": float(at), "y": "bad" if at > 50 else "ok"} for at in range(100)]
+    machine = CoresetSVC(features=recipe).fit(events)
+    assert machine.classes_.tolist() == ["ok", "bad"]
+    assert machine.decision_function([{"amount": 99}])[0] > 0
+    assert machine.predict([{"amount": 99}, {"amount": 1}]).tolist() == ["bad", "ok"]
+    again = CoresetSVC(features=recipe).fit(events, [event["y"] for event in events])
+    np.testing.assert_array_equal(again.decision_function(events), machine.decision_function(events))
+
+
+@pytest.mark.parametrize("make_frame", [pd.DataFrame, pa.Table.from_pylist])
+def test_data_frames_are_events(make_frame: Any) -> None:
+    """Missing values included, as a list of mappings is."""
+    times = pd.Timestamp("2026-03-01T12:30:00")
+    events = [
+        {"amount": 2.5, "channel": "web", "vip": True, "ts": times},
+        {"amount": None, "channel": None, "vip": False, "ts": times},
+    ]
+    plain = [{**event, "ts": times.isoformat()} for event in events]
+    made = EventVectorizer(FLAT)
+    np.testing.assert_array_equal(made.transform(make_frame(events)), made.transform(plain))
+    assert made.transform(plain)[1, 0] == 1.5
+
+
+def test_a_vectorizer_stands_before_any_estimator() -> None:
+    """In a pipeline and its copies, in cross-validation, pickled, with names of columns."""
+    events = [payment(index) for index in range(400)]
+    y = [event["is_fraud"] for event in events]
+    pipeline = make_pipeline(EventVectorizer(PAYMENTS), LogisticRegression(max_iter=5_000))
+    assert cross_val_score(clone(pipeline), events, y, cv=3, scoring="roc_auc").mean() > 0.8
+    fitted = pipeline.fit(events, y)
+    copied = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copied.predict_proba(events), fitted.predict_proba(events))
+    assert tuple(pipeline[0].get_feature_names_out()) == columns_of(payments()).names
+
+
+def test_a_learned_stream_of_events_is_pickled_and_goes_on() -> None:
+    """As one that was not."""
+    events = [payment(index) for index in range(900)]
+    machine = CoresetSVC(features=PAYMENTS, memory_points=200)
+    y = [event["is_fraud"] for event in events]
+    machine.partial_fit(events[:500], y[:500])
+    copied = pickle.loads(pickle.dumps(machine)).partial_fit(events[500:], y[500:])
+    machine.partial_fit(events[500:], y[500:])
+    np.testing.assert_array_equal(copied.decision_function(events), machine.decision_function(events))
+    assert clone(machine).get_params()["features"] == PAYMENTS
+
+
+def test_what_a_trainer_rejects_is_refused() -> None:
+    """By field, when learning and when predicting; so are a recipe that changes, and no labels at all."""
+    events = [payment(index) for index in range(50)]
+    machine = CoresetSVC(features=payments()).fit(events)
+    with pytest.raises(InvalidFeatures, match="event 1: amount is 'x', not a number"):
+        machine.predict([events[0], {**events[1], "amount": "x"}])
+    with pytest.raises(InvalidFeatures, match="event 50: amount is missing"):
+        CoresetSVC(features=payments()).fit([*events, {}])
+    with pytest.raises(InvalidFeatures, match="is_fraud is 'maybe'"):
+        CoresetSVC(features=payments()).fit([*events, {**events[0], "is_fraud": "maybe"}])
+    with pytest.raises(ValueError, match="y is missing"):
+        CoresetSVC(features=PAYMENTS).fit(events)
+    with pytest.raises(ValueError, match="changed in mid-stream: features"):
+        machine.set_params(features=recipe_from(PAYMENTS, {**EVENTS, "weight": None})).partial_fit(events)
+    with pytest.raises(ValueError, match="a list of mappings or a data frame, but a list of list"):
+        CoresetSVC(features=payments()).fit([[1.0, 2.0]])
+    with pytest.raises(ValueError, match="cannot be read"):
+        CoresetSVC(features="nowhere.toml").fit(events)

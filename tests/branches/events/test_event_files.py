@@ -1,0 +1,382 @@
+"""Files of raw events: the rows of a CSV, of Parquet and of JSON lines are the same events, and the same points."""
+
+from __future__ import annotations
+
+import csv
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import SGDClassifier
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+
+from consumers.replay.replay import replay_events
+from streamsvm.branches.events.event_files import event_source, events_in
+from streamsvm.branches.events.features.inference import proposal
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import Label, PointsConfig
+from streamsvm.errors import ConfigurationError
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.decoding import Markers
+from streamsvm.ingest.files.source import Format
+from streamsvm.kafka import Message
+from tests.branches.events.recipes import EVENTS, payment
+
+FEATURES: dict[str, Any] = {
+    "amount": {"as": "number", "log1p": True},
+    "risk": {"as": "number", "missing": {"constant": 0.5}},
+    "channel": {"as": "category", "values": ["web", "app"]},
+    "merchant": {"as": "hash", "bits": 4},
+    "vip": "flag",
+    "ts": "time",
+}
+RECIPE = recipe_from(FEATURES, EVENTS)
+FORMATS: tuple[Format, ...] = ("csv", "jsonl", "parquet")
+COLUMNS = ("id", "ts", "amount", "risk", "channel", "merchant", "vip", "is_fraud")
+
+
+def flat(count: int) -> list[dict[str, Any]]:
+    """Return events without nested fields."""
+    return [{name: payment(index).get(name) for name in COLUMNS} for index in range(count)]
+
+
+def written(folder: Path, format_: Format, events: list[dict[str, Any]]) -> Path:
+    """Write events as a file, null as each format has it."""
+    path = folder / f"events.{format_}"
+    if format_ == "parquet":
+        pq.write_table(pa.Table.from_pylist(events), path)
+    elif format_ == "jsonl":
+        path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(COLUMNS)
+            for event in events:
+                writer.writerow("" if event[name] is None else event[name] for name in COLUMNS)
+    return path
+
+
+class Raw(NamedTuple):
+    """A record as a decoder wants it."""
+
+    value: bytes | None
+    offset: int
+    partition: int = 0
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int = 0
+    leader_epoch: int | None = None
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_same_points_in_every_format(tmp_path: Path, format_: Format) -> None:
+    """By the same recipe, whatever the file is; read again they are the same."""
+    events = flat(300)
+    source = event_source(written(tmp_path, format_, events), format_, RECIPE)
+    expected = event_source(written(tmp_path, "jsonl", events), "jsonl", RECIPE)
+    for _ in range(2):
+        for own, other in zip(source.batches(), expected.batches(), strict=True):
+            np.testing.assert_array_equal(own.X, other.X)
+            assert own.y == other.y == [event["is_fraud"] for event in events]
+    assert source.feature_names[:3] == ("amount", "risk", "channel=web")
+
+
+def test_a_column_that_a_feature_takes_for_text_stays_text(tmp_path: Path) -> None:
+    """An identifier with zeros in front, a version number; without a recipe what looks like a number is one."""
+    path = tmp_path / "a.csv"
+    path.write_text("zip,release,n,flag,none\n01234,1.10,1.50,TRUE,\n")
+    recipe = recipe_from({name: {"as": "hash", "bits": 1} for name in ("zip", "release")}, {})
+    assert list(events_in(path, "csv", recipe)) == [{"zip": "01234", "release": "1.10", "n": 1.5, "flag": True}]
+    assert list(events_in(path, "csv", None)) == [{"zip": "01234", "release": 1.1, "n": 1.5, "flag": True}]
+
+
+def test_a_number_with_a_notation_is_read_by_it_in_a_csv(tmp_path: Path) -> None:
+    """A cell that looks like a number of JSON is not taken for one before; infer proposes the separators."""
+    path = tmp_path / "a.csv"
+    cells = ["1.234,50", "1.234", "12", "", "-0,5", *(f"{index + 1}.{index + 100},25" for index in range(20))]
+    rows = [f"{cell};BNI=;{index % 2}" for index, cell in enumerate(cells)]
+    path.write_text("\n".join(["amount;price;y", *rows]) + "\n")
+    options = {"as": "number", "parse": "text", "decimal": ",", "thousands": "."}
+    features = {
+        "amount": {**options, "missing": {"constant": 7}},
+        "price": {"as": "number", "parse": "decimal", "scale": 2},
+    }
+    recipe = recipe_from(features, {"label": {"field": "y", "negative": [0], "positive": [1]}})
+    (batch,) = event_source(path, "csv", recipe, delimiter=";").batches()
+    assert batch.X[:5].tolist() == [[1234.5, 12.34], [1234.0, 12.34], [12.0, 12.34], [7.0, 12.34], [-0.5, 12.34]]
+    proposed = proposal(list(events_in(path, "csv", None, ";"))).fields[0]
+    assert proposed.options is not None
+    assert {**proposed.options, "missing": None} == {**options, "missing": None}
+    assert recipe_from({"amount": dict(proposed.options)}, {})
+
+
+def test_a_whole_number_with_a_point_is_the_code_of_a_vocabulary(tmp_path: Path) -> None:
+    """As data frames write integers beside nulls; unless the vocabulary has it with the point."""
+    recipe = recipe_from(
+        {"code": {"as": "category", "values": [1, 2]}, "release": {"as": "category", "values": ["1", "1.0"]}}, {}
+    )
+    path = tmp_path / "codes.csv"
+    path.write_text("code,release\n2.0,1.0\n1,1\n2.5,3.0\n-0.0,x.0\n")
+    found = list(events_in(path, "csv", recipe))
+    assert [event["code"] for event in found] == ["2", "1", "2.5", "-0.0"]
+    assert [event["release"] for event in found] == ["1.0", "1", "3.0", "x.0"]
+
+
+def test_values_of_parquet_become_those_of_json(tmp_path: Path) -> None:
+    """Times as text, decimals as numbers, NaN as missing, nested columns as objects."""
+    row = {"t": datetime(2026, 1, 31, 12, tzinfo=UTC), "d": Decimal("1.5"), "n": float("nan"), "o": {"a": [1, None]}}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
+    (event,) = events_in(tmp_path / "a.parquet", "parquet", None)
+    assert event == {"t": "2026-01-31T12:00:00+00:00", "d": 1.5, "n": None, "o": {"a": [1, None]}}
+
+
+NASTY: dict[str, list[tuple[str, Any]]] = {
+    "country": [
+        ("NA", "NA"),
+        ("na", None),
+        ("null", None),
+        (" DE ", "DE"),
+        ("", None),
+        (" x", " x"),
+        ("nan", "nan"),
+        ("FR", "FR"),
+        ("N/A", "N/A"),
+        ("None", "None"),
+        ("true", "true"),
+        ('a "b", c', 'a "b", c'),
+    ],
+    "code": [
+        ("2", "2"),
+        ("2.0", "2"),
+        ("2e0", "2"),
+        ("02", "02"),
+        ("-0", "-0"),
+        ("1.10", "1.10"),
+        ("True", "true"),
+        ("FALSE", "FALSE"),
+        ("NULL", None),
+    ],
+    "amount": [
+        ("-0", 0),
+        ("-0.0", -0.0),
+        ("0.1", 0.1),
+        ("1e5", 1e5),
+        ("9007199254740993", 9007199254740993),
+        ("123456789012345678901234567890", 123456789012345678901234567890),
+        ("5e-324", 5e-324),
+        ("1e-400", 0.0),
+        (" 7 ", 7),
+        ("NaN", None),
+        ("0.30000000000000004", 0.30000000000000004),
+        ("1E+2", 100.0),
+    ],
+    "merchant": [
+        ("NA", None),
+        ("2.0", "2.0"),
+        ("0", "0"),
+        ("\u00e9", "\u00e9"),
+        ("e\u0301", "e\u0301"),
+        ("n/a", "n/a"),
+    ],
+    "vip": [("TRUE", True), ("false", False), ("1", 1), ("0.0", 0.0), ("", None)],
+    "ts": [
+        ("2026-01-31", "2026-01-31"),
+        ("2026-01-31 23:59:59.5", "2026-01-31 23:59:59.5"),
+        ("2026-01-31T12:00:00+01:00", "2026-01-31T12:00:00+01:00"),
+        ("null", None),
+    ],
+    "y": [("NA", "NA"), (" null", "null")],
+}
+"""Cells of a CSV, and what JSON has of the same events."""
+NASTY_RECIPE = recipe_from(
+    {
+        "country": {"as": "category", "values": ["NA", "DE", " x", "nan", "true"], "missing": "indicator"},
+        "code": {"as": "category", "values": [2, True, "1.10"], "missing": "indicator"},
+        "amount": {"as": "number", "missing": {"constant": -1}},
+        "merchant": {"as": "hash", "bits": 6, "missing": "indicator"},
+        "vip": {"as": "flag", "missing": "indicator"},
+        "ts": {"as": "time", "parts": ["hour", "weekday"], "zone": "Europe/Berlin", "missing": "indicator"},
+    },
+    {"label": {"field": "y", "negative": ["NA"], "positive": ["null"]}},
+)
+IN_TABLES: dict[str, Any] = {"amount": float, "vip": bool}
+"""Types of the columns of Parquet that are not text."""
+
+
+def nasty(folder: Path) -> dict[Format, Path]:
+    """Write the same events as a file of each format."""
+    rows = max(map(len, NASTY.values()))
+    columns = {name: [cells[row % len(cells)] for row in range(rows)] for name, cells in NASTY.items()}
+    paths: dict[Format, Path] = {format_: folder / f"nasty.{format_}" for format_ in FORMATS}
+    with paths["csv"].open("w", newline="") as file:
+        csv.writer(file).writerows(
+            [list(columns), *zip(*([cell for cell, _ in one] for one in columns.values()), strict=True)]
+        )
+    events = [{name: one[row][1] for name, one in columns.items()} for row in range(rows)]
+    paths["jsonl"].write_text("".join(json.dumps(event) + "\n" for event in events))
+    table = {
+        name: [None if value is None else IN_TABLES.get(name, str)(value) for _, value in one]
+        for name, one in columns.items()
+    }
+    pq.write_table(pa.table(table), paths["parquet"])
+    return paths
+
+
+def test_nasty_cells_are_the_same_columns_in_every_format_and_on_a_topic(tmp_path: Path) -> None:
+    """To the last bit, the sign of zero included: as files of each format, and sent as events and decoded."""
+    assert sum(map(len, NASTY.values())) >= 40
+    config = PointsConfig(**points_of(NASTY_RECIPE), dtype="float64")
+    found: dict[str, tuple[bytes, list[Label] | None]] = {}
+    for format_, path in nasty(tmp_path).items():
+        (batch,) = event_source(path, format_, NASTY_RECIPE).batches()
+        found[format_] = (batch.X.tobytes(), batch.y)
+        sink = Sink()
+        replay_events(events_in(path, format_, NASTY_RECIPE), sink, "t")
+        decoded = PointDecoder(config, recipe=NASTY_RECIPE).decode(
+            [Raw(one.value, at) for at, one in enumerate(sink.sent)]
+        )
+        assert not decoded.rejected
+        points = decoded.rows[0].points
+        found[f"{format_}, sent"] = (points.X.tobytes(), [config.labels[int(sign > 0)] for sign in points.y])
+    assert {columns for columns, _ in found.values()} == {found["jsonl"][0]}
+    assert all(labels == ["NA", "null"] * 6 for _, labels in found.values())
+
+
+def test_each_cell_means_what_the_rule_says(tmp_path: Path) -> None:
+    """Cell by cell, so that equal columns are not equally wrong."""
+    events = list(events_in(nasty(tmp_path)["csv"], "csv", NASTY_RECIPE))
+    for name in NASTY:
+        for row, (cell, value) in enumerate(NASTY[name]):
+            got = events[row].get(name)
+            assert (type(got), repr(got)) == (type(value), repr(value)), (name, cell)
+
+
+def test_what_was_taken_as_missing_is_counted(tmp_path: Path) -> None:
+    """By column and by what stood there; empty cells and values of a vocabulary are no such cells."""
+    path = tmp_path / "a.csv"
+    path.write_text("country,n\nNA,1\nNA,null\nna,\nDE,2\n")
+    bare: Markers = {}
+    list(events_in(path, "csv", None, markers=bare))
+    assert bare == {"country": {"NA": 2, "na": 1}, "n": {"null": 1}}
+    recipe = recipe_from({"country": {"as": "category", "values": ["NA", "DE"], "missing": "indicator"}}, {})
+    declared: Markers = {}
+    list(events_in(path, "csv", recipe, markers=declared))
+    assert declared == {"country": {"na": 1}, "n": {"null": 1}}
+
+
+def test_a_number_that_no_float_holds_is_named(tmp_path: Path) -> None:
+    """By row and column, as a line of JSON with it is."""
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n1,2\n1,1e400\n")
+    with pytest.raises(ConfigurationError, match="row 2, column b: '1e400' is too large for a number"):
+        list(events_in(path, "csv", None))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("amount,amount\n1,2\n", "the first line must name every column, and no two the same"),
+        ("amount,is_fraud\n1\n", "row 1: it has 1 cells, the first line has 2"),
+        ("amount,is_fraud\nx,true\n", "row 1: amount is 'x', not a number. Correct the row, or declare the field"),
+        ("amount,is_fraud\n1,maybe\n", "row 1: is_fraud is 'maybe'; events.label means false as negative"),
+        ("amount,is_fraud\n1,true\n,false\n", "row 2: amount is missing. Fill in the value, set the feature's option"),
+    ],
+)
+def test_a_bad_row_is_named(tmp_path: Path, text: str, what: str) -> None:
+    """With the field and what to do."""
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    source = event_source(path, "csv", recipe_from({"amount": "number"}, EVENTS))
+    with pytest.raises(ConfigurationError) as refused:
+        list(source.batches())
+    assert what in str(refused.value)
+
+
+def test_incomplete_rows_can_be_skipped(tmp_path: Path) -> None:
+    """Counted, and the others keep their place."""
+    path, skipped = tmp_path / "a.csv", list[int]()
+    path.write_text("amount,is_fraud\n1,true\n,false\n3,\n4,false\n")
+    source = event_source(path, "csv", recipe_from({"amount": "number"}, EVENTS), on_incomplete=skipped.append)
+    (batch,) = source.batches()
+    assert skipped == [2]
+    assert batch.rows is not None
+    assert (batch.X[:, 0].tolist(), batch.y, batch.rows.tolist()) == ([1.0, 4.0], [True, False], [0, 3])
+
+
+def test_a_recipe_is_worth_scikit_learns_pipeline(tmp_path: Path) -> None:
+    """The same classifier on the recipe's columns ranks held-out rows as it does on those of a ColumnTransformer."""
+    events = flat(4_000)
+    (batch,) = event_source(written(tmp_path, "parquet", events), "parquet", recipe_from(SAME, EVENTS)).batches()
+    y = np.array(batch.y)
+    table = np.array([[event[name] for name in ("amount", "risk", "channel", "vip")] for event in events], object)
+    ours = make_pipeline(
+        ColumnTransformer(
+            [
+                ("amount", FunctionTransformer(lambda column: np.log1p(column.astype(float))), [0]),
+                ("risk", SimpleImputer(missing_values=None, strategy="constant", fill_value=0.5), [1]),
+                ("channel", OneHotEncoder(categories=[["app", "till", "web"]]), [2]),
+                ("vip", "passthrough", [3]),
+            ],
+            sparse_threshold=0,
+        ),
+        FunctionTransformer(lambda column: column.astype(float)),
+        StandardScaler(),
+        SGDClassifier(alpha=1e-3, random_state=0, average=True),
+    )
+    theirs = make_pipeline(StandardScaler(), SGDClassifier(alpha=1e-3, random_state=0, average=True))
+    half = len(y) // 2
+    figures = [
+        roc_auc_score(y[half:], machine.fit(X[:half], y[:half]).decision_function(X[half:]))
+        for machine, X in ((ours, table), (theirs, batch.X))
+    ]
+    assert abs(figures[0] - figures[1]) <= 0.002
+    assert min(figures) > 0.75
+
+
+SAME: dict[str, Any] = {
+    "amount": {"as": "number", "log1p": True},
+    "risk": {"as": "number", "missing": {"constant": 0.5}},
+    "channel": {"as": "category", "values": ["app", "till", "web"]},
+    "vip": "flag",
+}
+
+
+class Sink:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+
+    def send(self, message: Message) -> None:
+        self.sent.append(message)
+
+    def poll(self) -> None:
+        """Nothing is on its way."""
+
+    def flush(self, timeout_s: float) -> None:
+        """Everything is stored."""
+
+
+def test_events_are_sent_as_they_are() -> None:
+    """One object a record, or arrays; a limit and a seed as for points."""
+    events, sink = flat(10), Sink()
+    result = replay_events(iter(events), sink, "t")
+    assert [json.loads(one.value or b"") for one in sink.sent] == events
+    assert (result.points, result.records) == (10, 10)
+    arrays = Sink()
+    replay_events(iter(events), arrays, "t", rows_per_record=4, limit=9)
+    assert [len(json.loads(one.value or b"")) for one in arrays.sent] == [4, 4, 1]
+    shuffled, again = Sink(), Sink()
+    for one in (shuffled, again):
+        replay_events(iter(events), one, "t", shuffle_seed=3)
+    assert shuffled.sent == again.sent != sink.sent
+    assert sorted(one.value or b"" for one in shuffled.sent) == sorted(one.value or b"" for one in sink.sent)

@@ -1,0 +1,249 @@
+"""The compiled reader of JSON events: whatever it accepts, a full parser reads with the same values."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamsvm.branches.events.event_scan import EventScanner
+from streamsvm.branches.events.features.fields import Coded, FieldValues, Instants, Numeric, listed
+from streamsvm.branches.events.field_slots import MOST_DISTINCT
+from streamsvm.field_paths import Path, picked
+from streamsvm.ingest import json_rows
+from tests.lengths import examples
+
+PATHS: tuple[Path, ...] = (("a",), ("ts",), ("card", "country"), ("card", "issuer", "name"), ("card", "é"), ("amount",))
+MOST = 8_000
+
+
+def scanned(values: Sequence[bytes | None], paths: Sequence[Path] = PATHS, times: Sequence[Path] = ()) -> Any:
+    """Return which records were read, and the fields of those."""
+    size = np.array([len(value or b"") for value in values], np.int64)
+    found = EventScanner(paths).scan(values, size, MOST)
+    assert found is not None
+    read, slots = found
+    return read.tolist(), slots.fields(paths, times)
+
+
+def agree(values: Sequence[bytes | None]) -> list[bool]:
+    """Hold what is accepted against a full parser; return which records were."""
+    read, fields = scanned(values)
+    kept = [value for value, good in zip(values, read, strict=True) if good and value is not None]
+    events = [json_rows.object_of(value) for value in kept]
+    assert None not in events
+    for path in PATHS:
+        expected = picked([event for event in events if event is not None], path)
+        assert [(type(one), one) for one in listed(fields[path])] == [(type(one), one) for one in expected]
+    return read
+
+
+READ = (
+    b"{}",
+    b' {"a" : 1.5 ,\t"card": {"country": "DE", "issuer": {"name": "x"}}, "z": [{}, [], {"y": [1, {"x": null}]}]} ',
+    b'{"a": null, "card": null, "amount": true, "ts": false}',
+    b'{"card": {}, "amount": -1e-3, "a": 0}',
+    b'{"card": {"issuer": {}, "country": ""}, "amount": 9007199254740991}',
+    '{"card": {"é": "über", "country": "日本"}, "other": "é"}'.encode(),
+    b'{"note": "a \\"b\\" \\u00e9 \\n {", "amount": 5}',
+    b'{"z": "' + b"[" * 8 + b'", "a": "12345678"}',
+    b'{"amount": 1E5, "amountx": 3, "amoun": 4, "": 1}',
+)
+LEFT = (
+    b"",
+    None,
+    b"5",
+    b"[]",
+    b"{",
+    b'{"a": 1',
+    b'{"a": 1} {"a": 2}',
+    b'{"a": 1,}',
+    b'{"a" 1}',
+    b'{"a": 01}',
+    b'{"a": 1.}',
+    b'{"a": -}',
+    b'{"a": tru}',
+    b'{"a": falsy}',
+    b'{"a": nul}',
+    b'{"a": "\\x"}',
+    b'{"a": "x\ny"}',
+    b'{"a": "x\x00"}',
+    b'{"a": "esc\\n"}',
+    b'{"\\u0061": 1}',
+    b'{"a": 1, "a": 2}',
+    b'{"card": {"country": "DE"}, "card": {}}',
+    b'{"a": [1]}',
+    b'{"a": {}}',
+    b'{"card": 5}',
+    b'{"card": {"issuer": "x"}}',
+    b'{"amount": 9007199254740993}',
+    b'{"amount": 1e999}',
+    b'{"z": "\xff"}',
+    b'{"\xff": 1}',
+    b'{"z": ["\xff"]}',
+    b'{"z": {"\xff": 1}}',
+    b'{"z": "\\ud800"}',
+    b'{"z": [1 2]}',
+    b'{"z": [1,]}',
+    b'{"z": {"y"}}',
+    b'{"z": {"y": 1]}',
+    b'{"z": NaN}',
+    b"\xef\xbb\xbf{}",
+    b'{"z": ' + b"[" * 70 + b"]" * 70 + b"}",
+    b'{"z": [' + b"[]," * 100 + b"[]]}",
+    b'{"z": "' + b"x" * MOST + b'"}',
+)
+
+
+def test_what_is_read_is_what_a_full_parser_reads() -> None:
+    """Each record by itself, all at once, and beside records that are declined."""
+    assert agree(READ) == [True] * len(READ)
+    for value in READ:
+        assert agree([value]) == [True]
+    mixed = [one for pair in zip(READ, LEFT, strict=False) for one in pair]
+    assert agree(mixed) == [True, False] * len(READ)
+
+
+@pytest.mark.parametrize("value", LEFT)
+def test_what_is_not_certain_is_left(value: bytes | None) -> None:
+    """Alone, and between two good records, which are read all the same."""
+    assert agree([value]) == [False]
+    assert agree([READ[1], value, READ[3]]) == [True, False, True]
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=12),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    max_leaves=6,
+)
+KEYS = st.sampled_from(["a", "ts", "card", "amount", "country", "issuer", "é", "name", "other"]) | st.text(max_size=4)
+EVENTS = st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES, max_size=4), max_size=6)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(st.lists(EVENTS, min_size=1, max_size=5), st.booleans(), st.randoms(use_true_random=False), st.booleans())
+@example([{"a": 1}], False, random.Random(1), True)
+def test_records_of_any_kind(events: list[Any], escapes: bool, chance: random.Random, damages: bool) -> None:
+    """As written by a serializer, and with a byte of each changed, left out or doubled."""
+    values = [json.dumps(event, ensure_ascii=escapes).encode(errors="surrogatepass") for event in events]
+    if damages:
+        values = [_damaged(value, chance) for value in values]
+    agree(values)
+
+
+def _damaged(value: bytes, chance: random.Random) -> bytes:
+    at = chance.randrange(len(value))
+    return value[:at] + chance.choice([b"", bytes([chance.randrange(256)]), value[at : at + 1] * 2]) + value[at + 1 :]
+
+
+def test_few_distinct_texts_are_coded_and_many_are_listed() -> None:
+    """The texts are the same in both, missing ones too."""
+    for count in (3, MOST_DISTINCT, MOST_DISTINCT + 1):
+        texts = [f"value {index % count} {'x' * (index % 20)}" for index in range(count)] * 2
+        values = [json.dumps({"a": text}).encode() for text in texts] + [b"{}"]
+        _, fields = scanned(values)
+        assert isinstance(fields[("a",)], Coded) == (count <= MOST_DISTINCT)
+        assert list(listed(fields[("a",)])) == [*texts, None]
+
+
+TIMES = (
+    "2026-01-31T12:00:00Z",
+    "2024-02-29 23:59:59.123456",
+    "1969-12-31T23:59:59.5+05:30",
+    "2000-02-29T00:00:00,123456789-0130",
+    "0002-03-01T01:02:03Z",
+    "9998-12-31T23:59:59.999999",
+    "2024-02-29",
+)
+NO_TIMES = (
+    "2026-02-29T12:00:00Z",
+    "2100-02-29T12:00:00Z",
+    "2026-13-01T12:00:00Z",
+    "2026-00-01T12:00:00Z",
+    "2026-04-31T12:00:00Z",
+    "2026-01-00T12:00:00Z",
+    "2026-01-31T24:00:00Z",
+    "2026-01-31T12:60:00Z",
+    "2026-01-31T12:00:60Z",
+    "2026-01-31T12:00:00.Z",
+    "2026-01-31T12:00:00.1234567890Z",
+    "2026-01-31T12:00:00z",
+    "2026-01-31T12:00:00+1:00",
+    "2026-01-31T12:00:00+24:00",
+    "2026-01-31T12:00:00+01:60",
+    "2026-01-31T12:00:00Z ",
+    "2026-01-31x12:00:00Z",
+    "2026/01/31T12:00:00Z",
+    "2026-01-3IT12:00:00Z",
+    "2026-02-29",
+    "2026-1-031",
+    "2026-01-3",
+    "0001-01-01T00:00:00Z",
+    "",
+)
+
+
+def _instants(texts: Sequence[str | None]) -> FieldValues:
+    values = [json.dumps({} if text is None else {"ts": text}).encode() for text in texts]
+    read, fields = scanned(values, times=[("ts",)])
+    assert all(read)
+    found: FieldValues = fields[("ts",)]
+    assert list(listed(found)) == list(texts)
+    return found
+
+
+def test_times_are_what_the_standard_library_reads() -> None:
+    """In every way of writing that is read at once, with missing ones between; other ways are left as texts."""
+    texts = [*TIMES, None]
+    found = _instants(texts)
+    assert isinstance(found, Instants)
+    expected = [datetime.fromisoformat(text) for text in TIMES]
+    assert found.local.tolist() == [*(one.tzinfo is None for one in expected), False]
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    for micros, one in zip(found.micros.tolist(), expected, strict=False):
+        apart = (one if one.tzinfo else one.replace(tzinfo=UTC)) - epoch
+        assert micros == (apart.days * 86_400 + apart.seconds) * 1_000_000 + apart.microseconds
+    for wrong in NO_TIMES:
+        assert not isinstance(_instants([TIMES[0], wrong]), Instants), wrong
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.datetimes(datetime(2, 1, 1), datetime(9998, 1, 1)), min_size=1, max_size=5))
+def test_any_time_is_what_the_standard_library_reads(times: list[datetime]) -> None:
+    """Of any day of the calendar."""
+    found = _instants([time.isoformat() for time in times])
+    assert isinstance(found, Instants)
+    assert [datetime(1970, 1, 1) + np.timedelta64(micros, "us").item() for micros in found.micros.tolist()] == times
+
+
+def test_numbers_and_truths_stay_arrays() -> None:
+    """Integers are told from other numbers; a field of both is listed."""
+    values = [b'{"a": 1, "amount": 1.5, "ts": true}', b'{"a": -2, "amount": 2e3, "ts": false}', b'{"a": 3}']
+    _, fields = scanned(values)
+    whole, real, truth = (fields[(name,)] for name in ("a", "amount", "ts"))
+    assert isinstance(whole, Numeric)
+    assert whole.array.dtype == np.int64
+    assert isinstance(real, Numeric)
+    assert isinstance(truth, Numeric)
+    assert listed(real) == [1.5, 2000.0, None]
+    assert listed(truth) == [True, False, None]
+    assert listed(scanned([b'{"a": 1}', b'{"a": 1.5}', b'{"a": "x"}'])[1][("a",)]) == [1, 1.5, "x"]
+
+
+@pytest.mark.parametrize(
+    "paths", [(("a", 0),), (("a",), ("a", "b")), (("a", "b"), ("a",)), (('a"',),), (("a\\",),), ()]
+)
+def test_paths_of_other_kinds_are_left(paths: Sequence[Path]) -> None:
+    """Into arrays, through a field, and keys that are never written as they are."""
+    assert EventScanner(paths).scan([b"{}"], np.array([2]), MOST) is None

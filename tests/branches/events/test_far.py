@@ -1,0 +1,94 @@
+"""Features that stay as they are, and far from the origin: every reader decides by the plane that was trained."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from streamsvm.branches.events.features.recipe import Number, Recipe
+from streamsvm.config import SvmConfig
+from streamsvm.coreset.moments import Moments
+from streamsvm.learning.training import train
+from streamsvm.model import message as codec
+from streamsvm.model.kernels import Float
+from streamsvm.model.version import Version
+from streamsvm.points import Points
+from streamsvm.registry import onnx_copy
+from tests.branches.events.test_interop import evaluator
+from tests.codec.test_onnx import run
+from tests.golden import model as golden
+
+OFFSETS = (1e5, 1e6, 1e7, 1e8, 1e9)
+NAMES = ("a", "b", "c")
+LEARNED, ASKED = 700, 500
+LEAST_ACCURACY = 0.92
+"""At the origin it is 0.934."""
+
+
+def rows() -> tuple[Float, Float]:
+    """Return rows around the origin and their labels, to be learned and then to be asked about."""
+    chance = np.random.default_rng(7)
+    Z = chance.normal(size=(LEARNED + ASKED, 3))
+    return Z, np.where(Z @ [1.0, -2.0, 0.5] + 0.5 * chance.normal(size=len(Z)) > 0.0, 1.0, -1.0)
+
+
+def version(offset: float, kernel: str) -> Version:
+    """Return a version of the rows at an offset, with a recipe that takes the numbers as they are."""
+    Z, y = (part[:LEARNED] for part in rows())
+    points = Points(Z + offset, y.astype(np.int8), np.ones(LEARNED))
+    svm = SvmConfig(
+        C=1.0, kernel=kernel, gamma=0.3, standardize=False, precision="half" if kernel == "rbf" else "double"
+    )
+    made = train(points, Moments.zero(3).add(points), svm)
+    recipe = Recipe(features=tuple(Number(name=name, field=(name,)) for name in NAMES))
+    handmade = golden.handmade("linear")
+    return replace(
+        handmade,
+        model=replace(made.model, feature_names=NAMES),
+        labels=(False, True),
+        feature_names=NAMES,
+        lineage=msgspec.structs.replace(
+            handmade.lineage, configuration={**handmade.lineage.configuration, "features": recipe.plain()}
+        ),
+        recipe=recipe,
+    )
+
+
+def accuracy(decision: Float) -> float:
+    return float(np.mean((decision > 0.0) == (rows()[1][LEARNED:] > 0.0)))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_python_and_onnx_are_as_good_as_at_the_origin(offset: float, kernel: str) -> None:
+    """By a version's bytes, and their copy in ONNX."""
+    made = version(offset, kernel)
+    X = rows()[0][LEARNED:] + offset
+    read = codec.decode(codec.encode(made)).model.decision_function(X)
+    graph = run(onnx_copy.export(made), X)["decision_function"]
+    assert accuracy(read) >= LEAST_ACCURACY
+    assert accuracy(graph) >= LEAST_ACCURACY
+    np.testing.assert_allclose(graph, read, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+def test_other_languages_are_as_good_as_at_the_origin(tmp_path: Path, language: str) -> None:
+    """Raw events, by a linear version: the numbers that Python gets."""
+    command = evaluator(language, tmp_path)
+    for offset in OFFSETS:
+        made = version(offset, "linear")
+        X = rows()[0][LEARNED:] + offset
+        (tmp_path / "model.json").write_bytes(codec.encode(made))
+        events = "".join(json.dumps(dict(zip(NAMES, x, strict=True))) + "\n" for x in X.tolist())
+        (tmp_path / "events.jsonl").write_text(events)
+        given = [str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+        ran = subprocess.run([*command, *given], capture_output=True, text=True, check=True, timeout=120)
+        decision = np.array([json.loads(line)["decision"] for line in ran.stdout.splitlines()])
+        assert accuracy(decision) >= LEAST_ACCURACY
+        np.testing.assert_allclose(decision, made.model.decision_function(X), rtol=0, atol=1e-9)

@@ -1,0 +1,269 @@
+"""What is proposed for the fields of a file, and that the proposal is a configuration."""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from base64 import b64encode
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from consumers.branches.events.features_command import _lines
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.inference import Proposal, _area, proposal
+from streamsvm.branches.events.options import recipe_from
+from tests.branches.events.recipes import payment
+
+
+def one(values: list[Any], labels: list[Any] | None = None) -> tuple[dict[str, Any] | None, str]:
+    """Return what is proposed for one field with these values."""
+    events = [{"a": value} for value in values]
+    if labels is not None:
+        events = [{**event, "y": label} for event, label in zip(events, labels, strict=True)]
+    found = proposal(events).fields[0]
+    return (None if found.options is None else dict(found.options)), found.why
+
+
+def written(made: Proposal) -> dict[str, Any]:
+    """Return what the command prints, as its reader has it."""
+    return tomllib.loads("\n".join(_lines(made, "none")))
+
+
+CASES: list[tuple[list[Any], dict[str, Any] | None, str]] = [
+    ([1.5, 2.5, 3.5], {"as": "number"}, "1.5 to 3.5"),
+    ([1.0] * 9 + [2.0] * 90 + [900.0], {"as": "number", "log1p": True}, "450 times the median; 3 values only"),
+    ([1, 2, 4, 1, 2, 4], {"as": "number"}, 'as = "category" if they are codes'),
+    ([0, 1, 1, 0], {"as": "flag"}, "0 or 1; 1 in 50.0%"),
+    ([True, False, True, True], {"as": "flag"}, "true in 75.0%"),
+    ([1.0, None, 4.0], {"as": "number", "missing": {"constant": 2.5}}, "missing in 33.3%"),
+    (["a", None, "b"], {"as": "category", "values": ["a", "b"], "missing": "indicator"}, "2 values; missing in 33.3%"),
+    (["b", "a", "b"], {"as": "category", "values": ["b", "a"]}, "2 values"),
+    ([f"v{i % 200}" for i in range(400)], {"as": "hash", "bits": 7}, "200 values in the sample, too many"),
+    (["2026-01-31T12:00:00Z", "2026-02-01"], {"as": "time"}, "a time without an offset: give its zone"),
+    (["2026-01-31T12:00:00+01:00"] * 2 + ["2025-01-01T00:00Z"], {"as": "time"}, "a time; for local hours give a zone"),
+    ([f"u{i}" for i in range(30)], None, "identifier: no two events have the same"),
+    (list(range(5, 35)), None, "identifier: it counts the events"),
+    (["x"] * 9, None, "constant: every event has 'x'"),
+    ([1, "x"], None, "mixed types (number, str)"),
+    ([None, None], None, "always missing in the sample"),
+    ([[1, 2], [3]], None, "declare the element that counts"),
+    (
+        [f"{i + 1},{i % 900 + 100}.5" for i in range(60)] * 2,
+        {"as": "number", "parse": "text", "thousands": ","},
+        "numbers as text with thousands separators; 1100.5 to 60159.5",
+    ),
+    (
+        [f"{i + 1}.{i + 100},5" for i in range(60)] * 2,
+        {"as": "number", "parse": "text", "thousands": ".", "decimal": ","},
+        "thousands separators and a decimal comma; 1100.5 to 60159.5",
+    ),
+    (
+        [f"{i + 1}\u202f{i + 100},25 €" for i in range(60)] * 2,
+        {"as": "number", "parse": "text", "thousands": " ", "decimal": ",", "currency": "€"},
+        "numbers as text with a currency and thousands separators and a decimal comma",
+    ),
+    ([f"{i},5" for i in range(60)] * 2, {"as": "number", "parse": "text", "decimal": ","}, "with a decimal comma"),
+    ([f"{i}.5 %" for i in range(20)] * 2, {"as": "number", "parse": "text"}, "with a percent sign; 0.005 to 0.195"),
+    ([f"{i}.5" for i in range(60)] * 2, {"as": "number", "parse": "text"}, "numbers as text; 0.5 to 59.5"),
+    ([f"{i}.5" for i in range(60)] + [7], {"as": "number", "parse": "text"}, "numbers as text; 0.5 to 59.5"),
+    (
+        [f"{i}.5" for i in range(60)] * 2 + [None] * 30,
+        {"as": "number", "parse": "text", "missing": {"constant": 30.0}},
+        "missing in 20.0%",
+    ),
+    (
+        [f"{i}.5" for i in range(60)] * 2 + ["n/a"] * 3,
+        {"as": "number", "parse": "text"},
+        "; 1 of 61 values cannot be read, and become dead letters; 0.5",
+    ),
+    (
+        [f"0.{i + 100}" for i in range(60)] * 2,
+        {"as": "number", "parse": "text"},
+        "numbers as text; 0.1 to 0.159",
+    ),
+    (
+        [f"1,{i + 100}" for i in range(60)] * 2,
+        None,
+        'in 2 ways: add parse = "text", decimal = "," (1.',
+    ),
+    ([f"$1,{i + 100}" for i in range(60)] * 2, None, "can be read in 2 ways"),
+    ([f"{i}.{i + 100}" for i in range(1, 60)] * 2, None, "can be read in 2 ways"),
+    (
+        [f"${i}.5" for i in range(60)] + [f"{i}.5 EUR" for i in range(60)],
+        None,
+        "120 values, numbers as text in several currencies ($, EUR): convert",
+    ),
+    (
+        [str(i) for i in range(100, 160)] * 2,
+        None,
+        'figures as text: as = "number", parse = "text", unless they are codes',
+    ),
+    ([b64encode(bytes((i, 7))).decode() for i in range(60)] * 2, None, 'parse = "decimal", scale = 2, with the scale'),
+    (["A+c=", "B88=", "C7c="] * 9, None, "3 values, base64 decimals"),
+    (
+        [{"scale": 2, "value": b64encode(bytes((i, 7))).decode()} for i in range(60)] * 2,
+        {"as": "number", "parse": "decimal"},
+        "decimals with a scale of their own; 0.07 to 151.11",
+    ),
+    ([{"scale": 2, "value": "no"}] * 30, None, "constant"),
+    ([f"0{i}" for i in range(60)] * 2, {"as": "hash", "bits": 5}, "60 values in the sample"),
+    ([f"id{i}" for i in range(990)] + ["id0"] * 10, None, "nearly an identifier: 99.0% of its values differ"),
+    ([f"v{i % 60}" for i in range(400)], {"as": "hash", "bits": 5}, "it costs 32 columns"),
+    ([f"v{i // 2 if i < 80 else i}" for i in range(99)], {"as": "hash", "bits": 5}, "it costs 32 columns"),
+    ([f"2026-01-0{1 + i % 4}T12:00:00Z" for i in range(9)], {"as": "time"}, "covers 3.0 days, less than a week"),
+    ([f"2026-01-01T0{i}:00:00Z" for i in range(9)], {"as": "time"}, "covers 8.0 hours, less than a day"),
+]
+
+
+@pytest.mark.parametrize(("values", "options", "why"), CASES)
+def test_each_field_is_what_it_looks_like(values: list[Any], options: dict[str, Any] | None, why: str) -> None:
+    """With the reason beside it."""
+    found, said = one(values)
+    assert found == options
+    assert why in said
+
+
+def test_a_counted_time_is_told_by_its_name_and_its_range() -> None:
+    """A number of that size under another name is a number."""
+    events = [{"created_at": 1_768_484_096_000 + i * 997, "amount": 1_768_484_096_000 + i * 997} for i in range(9)]
+    created, amount = proposal(events).fields
+    assert created.options == {"as": "time", "format": "ms"}
+    assert amount.options == {"as": "number"}
+
+
+@pytest.mark.parametrize("values", [["no"] * 30 + ["yes"] * 30, [i / 7 + (i >= 30) for i in range(60)]])
+def test_a_field_that_knows_the_label_is_suspected(values: list[Any]) -> None:
+    """Left out, with the question that a person has to answer."""
+    labels = [False] * 30 + [True] * 30
+    found, why = one(values, labels)
+    assert found is None
+    assert why.startswith("leak suspected: alone it separates the labels (AUC 1.000)")
+    random.Random(0).shuffle(labels)
+    assert one(values, labels)[0] is not None
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_field_that_only_one_label_has_is_suspected(share: float, *, swapped: bool) -> None:
+    """Or that only one label lacks, though the values that are there do not differ."""
+    labels = [index % 10 == 0 for index in range(2_000)]
+    chance = random.Random(0)
+    has = [(label and chance.random() < share) != swapped for label in labels]
+    found, why = one([chance.choice(["a", "b"]) if there else None for there in has], labels)
+    assert found is None
+    side = "missing for True" if swapped else "present for True"
+    assert why.startswith(f"leak suspected: it is {'present for False' if swapped and share == 1.0 else side} only; is")
+    chance.shuffle(labels)
+    assert one([chance.choice(["a", "b"]) if there else None for there in has], labels)[0] is not None
+
+
+def test_a_field_that_nearly_only_one_label_has_is_suspected() -> None:
+    """An exception of each label does not hide it."""
+    labels = [index % 10 == 0 for index in range(2_000)]
+    values = ["ab"[index % 2] if label != (index < 2) else None for index, label in enumerate(labels)]
+    assert one(values, labels)[1].startswith("leak suspected: whether it is present separates the labels (AUC 0.997)")
+
+
+@pytest.mark.parametrize("each", [2, 3, 10])
+def test_many_values_that_know_the_label_by_chance_only_are_not_suspected(each: int) -> None:
+    """Of values that come a few times, many come with one label: that is no leak; also where the labels alternate."""
+    chance = random.Random(0)
+    values = [f"v{i % (2_000 // each)}" for i in range(2_000)]
+    chance.shuffle(values)
+    for labels in ([chance.random() < 0.1 for _ in values], [i % 2 == 0 for i in range(2_000)]):
+        found, why = one(values, labels)
+        assert found is not None, why
+    assert one(values, [int(value[1:]) % 2 == 0 for value in values])[1].startswith(
+        "leak suspected" if each == 10 else f"{2_000 // each} values"
+    )
+
+
+def test_a_search_for_leaks_looks_at_each_value_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mean of a value's labels is not computed again for each of its rows."""
+    averaged = 0
+    mean = np.mean
+
+    def counted(values: Any, *others: Any, **options: Any) -> Any:
+        nonlocal averaged
+        averaged += np.size(values)
+        return mean(values, *others, **options)
+
+    monkeypatch.setattr(np, "mean", counted)
+    one(["ab"[index % 2] for index in range(500)], [index % 3 == 0 for index in range(500)])
+    assert averaged <= 2 * 500
+
+
+def test_it_says_what_was_taken_as_missing() -> None:
+    """By field, also of one that has no other cells; of a label in the refusal."""
+    events = [{"country": "DE", "n": 1.5 * row, "y": row % 2 == 0} for row in range(20)] + [{"n": 1.0, "y": True}] * 3
+    made = proposal(events, None, {"country": {"NA": 2, "na": 1}, "n": {"nan": 4}, "gone": {"null": 23}})
+    why = {field.path[0]: field.why for field in made.fields}
+    assert "; 2 'NA', 1 'na' taken as missing; what is a value must be among the values of a category" in why["country"]
+    assert why["n"].endswith("; 4 'nan' taken as missing")
+    assert why["gone"] == "always missing in the sample; 23 'null' taken as missing"
+    with pytest.raises(ValueError, match=r"but the sample has 'EU' \(7 'NA' taken as missing\)"):
+        proposal([{"y": "EU"}, {"y": "EU"}], None, {"y": {"NA": 7}})
+
+
+def test_labels_that_are_whole_numbers_may_have_a_point() -> None:
+    """As tables write a column of integers in which some are missing."""
+    made = proposal([{"a": row / 7, "y": float(row % 2)} for row in range(20)])
+    assert made.label == (("y",), 0, 1)
+
+
+def test_balanced_weights_are_proposed_where_a_label_is_rare() -> None:
+    """With the share as the reason, and what it costs; not where both labels are frequent."""
+    lines = list(_lines(proposal([{"a": i / 7, "y": i % 20 == 0} for i in range(400)]), "none"))
+    assert 'class_weight = "balanced"  # 5.0% are True, which a model may never answer otherwise' in lines
+    assert any(line.startswith("# Its cost: ") for line in lines)
+    assert tomllib.loads("\n".join(lines))["svm"] == {"class_weight": "balanced"}
+    assert "svm" not in written(proposal([{"a": i / 7, "y": i % 5 == 0} for i in range(400)]))
+
+
+def test_the_area_is_scikit_learns() -> None:
+    """With ties."""
+    chance = random.Random(3)
+    labels = [chance.random() < 0.4 for _ in range(200)]
+    scores = [round(chance.gauss(label, 1.0), 1) for label in labels]
+    found = _area(np.array(scores), np.array(labels, np.int64))
+    assert found == pytest.approx(roc_auc_score(labels, scores), rel=1e-12)
+
+
+def test_the_proposal_is_a_configuration_that_accepts_its_sample() -> None:
+    """What is printed can be read, and no event of the sample is rejected."""
+    events = [payment(index) for index in range(400)]
+    made = proposal(events, ("is_fraud",))
+    plain = written(made)
+    assert plain["events"] == {
+        "label": {"field": "is_fraud", "negative": [False], "positive": [True]},
+        "id": "id",
+    }
+    recipe = recipe_from(plain["features"], plain["events"])
+    assert not columns_of(recipe).of_events(events).faults
+    assert {feature.name for feature in recipe.features} >= {"amount", "card_country", "customer_age", "ts", "vip"}
+    assert msgspec.to_builtins(recipe.label) == {
+        "field": ("is_fraud",),
+        "negative": (False,),
+        "positive": (True,),
+    }
+
+
+def test_a_label_is_recognised_by_its_name_only() -> None:
+    """Otherwise the proposal says how to give it."""
+    assert proposal([{"Class": "a", "b": 1}, {"Class": "b", "b": 2}]).label == (("Class",), "a", "b")
+    made = proposal([{"fraud": True, "b": 1}])
+    assert made.label is None
+    assert "label" not in written(made)["events"]
+    with pytest.raises(ValueError, match="the label y must have exactly two values of one type, but the sample has 1"):
+        proposal([{"y": 1}])
+
+
+def test_a_key_with_a_dot_is_written_so_that_it_is_found() -> None:
+    """As a list of keys."""
+    events = [{"a.b": 1.5, "c": {"d": 2.5}}, {"a.b": 2.5, "c": {"d": 3.5}}]
+    recipe = recipe_from(written(proposal(events))["features"], {})
+    assert columns_of(recipe).of_events(events).X.tolist() == [[1.5, 2.5], [2.5, 3.5]]

@@ -1,0 +1,188 @@
+"""Raw events score alike in Python, Node.js and Java, by the recipe that the message carries."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.recipe import Recipe
+from streamsvm.branches.events.options import recipe_from
+from streamsvm.model import message as codec
+from streamsvm.model.features import InvalidFeatures
+from streamsvm.model.machine import LinearMachine, Model, Scaler
+from streamsvm.model.version import Version
+from streamsvm.registry.loading import Loaded
+from tests.branches.events.recipes import payment, payments
+from tests.branches.events.test_notations import CELLS
+from tests.brokers.jvm import CannotRun
+from tests.golden import model as golden
+from tests.interop.programs import java_program, node_program
+
+EVENTS = 10_000
+WRONG: list[dict[str, Any]] = [
+    {"amount": "1"},
+    {"vip": None},
+    {"ts": "2026-02-30"},
+    {"card": 5},
+    {"merchant": 2**53},
+    {"items": {}},
+    {"amount": 10**400},
+    {"channel": 1.5},
+    {"vip": 2},
+    {"ts": "0000-01-01"},
+    {"customer": {"since": None}},
+    {"ts": "0001-01-01T00:00:00+01:00"},
+    {"ts": "2026-01-01T24:00:00Z"},
+    {"risk": True},
+]
+UNUSUAL: list[dict[str, Any]] = [
+    {"ts": "2026-03-29T02:30:00"},
+    {"ts": "2026-10-25T02:30:00"},
+    {"ts": "1850-06-01T12:00"},
+    {"ts": "9999-12-31T23:59:59,123456789+00:00"},
+    {"ts": "2026-10-25 01:59:59.999999Z"},
+    {"merchant": 4711.0},
+    {"merchant": "\u00e9\u4e2d\U0001f600"},
+    {"merchant": -0.0},
+    {"channel": True},
+    {"vip": 1.0},
+    {"amount": -12},
+    {"amount": 1e100},
+    {"card": None},
+    {"items": [None]},
+    {"customer": {"since": "2025-02-28T23:59:59-0330", "age": -3}},
+    {"card": "__debezium_unavailable_value", "risk": "__debezium_unavailable_value"},
+]
+
+
+def version() -> Version:
+    """Return a linear version of payments, each column of which counts."""
+    recipe = payments()
+    names = columns_of(recipe).names
+    chance = np.random.default_rng(5)
+    coefficients = chance.normal(size=len(names))
+    scaler = Scaler(chance.normal(size=len(names)), chance.uniform(0.5, 2.0, len(names)))
+    return version_of(recipe, coefficients, 0.25, scaler)
+
+
+def version_of(
+    recipe: Recipe, coefficients: NDArray[np.float64], intercept: float = 0.0, scaler: Scaler | None = None
+) -> Version:
+    """Return a linear version of a recipe; without a scaler the columns count as they are."""
+    names = columns_of(recipe).names
+    machine = LinearMachine(coefficients, intercept)
+    scaler = scaler or Scaler(np.zeros(len(names)), np.ones(len(names)))
+    handmade = golden.handmade("linear")
+    configuration = {**handmade.lineage.configuration, "features": recipe.plain()}
+    return replace(
+        handmade,
+        model=Model(scaler, machine, feature_names=names),
+        labels=(False, True),
+        feature_names=names,
+        lineage=msgspec.structs.replace(handmade.lineage, configuration=configuration),
+        recipe=recipe,
+    )
+
+
+def evaluator(language: str, directory: Path) -> list[str]:
+    """Return the command that scores raw events, or skip with the reason why there is none."""
+    try:
+        if language == "Java":
+            return [*java_program("Subscriber", directory), "--events"]
+        return [*node_program("answers.mjs", directory, with_packages=False), "--events"]
+    except CannotRun as missing:
+        pytest.skip(f"no reader in {language}: {missing}")
+
+
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+def test_ten_thousand_raw_events_score_alike(tmp_path: Path, language: str) -> None:
+    """Within 1e-12 of what a decision value is summed of, and its reasons; what one rejects the other does, too."""
+    made = version()
+    events = [payment(index) for index in range(EVENTS)]
+    for index in range(0, EVENTS, 97):  # what is wrong, in turns
+        events[index] |= WRONG[index // 97 % len(WRONG)]
+    for index in range(1, EVENTS, 89):  # what is unusual, and right
+        events[index] |= UNUSUAL[index // 89 % len(UNUSUAL)]
+    (tmp_path / "model.json").write_bytes(codec.encode(made))
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl"), "3"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(answers) == EVENTS
+    loaded = Loaded(version=made, sha256="", offset=0, loaded_at=0.0)
+    machine, scaler = made.model.machine, made.model.scaler
+    assert isinstance(machine, LinearMachine)
+    rejected, scored = 0, list[tuple[dict[str, Any], dict[str, Any], float]]()
+    for event, answer in zip(events, answers, strict=True):
+        try:
+            (x,) = loaded.features([event])
+        except InvalidFeatures:
+            assert "error" in answer, event
+            rejected += 1
+            continue
+        summed = float(np.abs((x - scaler.mean) / scaler.scale * machine.coefficients).sum())
+        assert answer["decision"] == pytest.approx(loaded.score(event).score, rel=0, abs=1e-12 * max(1.0, summed)), (
+            event
+        )
+        scored.append((event, answer, 1e-12 * max(1.0, summed)))
+    assert rejected == len(range(0, EVENTS, 97))
+    reasons = loaded.explain([event for event, _, _ in scored], 3)
+    for (event, answer, allowed), why in zip(scored, reasons, strict=True):
+        told = answer["reasons"]
+        assert [one["field"] for one in told["fields"]] == [one.field for one in why.fields], event
+        assert told["baseline"] == why.baseline
+        added = [*(one["adds"] for one in told["fields"]), told["rest"]]
+        expected = [*(one.adds for one in why.fields), why.rest]
+        assert np.abs(np.subtract(added, expected)).max() <= allowed, event
+        assert abs(sum(added) + told["baseline"] - answer["decision"]) <= allowed, event
+
+
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+def test_numbers_in_other_notations_mean_the_same(tmp_path: Path, language: str) -> None:
+    """Every cell of the golden file, to the bit: a feature for each notation, the sum of which is the decision."""
+    grouped: dict[str, str] = {}
+    for cell in CELLS:
+        grouped.setdefault(json.dumps(cell["options"]), f"n{len(grouped)}")
+    features = {
+        name: {"as": "number", "missing": {"constant": 0}, **json.loads(options)} for options, name in grouped.items()
+    }
+    made = version_of(recipe_from(features, {}), np.ones(len(features)))
+    (tmp_path / "model.json").write_bytes(codec.encode(made))
+    events = [{grouped[json.dumps(cell["options"])]: cell["value"]} for cell in CELLS]
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    found = [answer.get("decision") for answer in answers]
+    expected = [0.0 if cell["number"] == "missing" else cell["number"] for cell in CELLS]
+    assert {at: CELLS[at] for at, pair in enumerate(zip(found, expected, strict=True)) if pair[0] != pair[1]} == {}
+
+
+@pytest.mark.parametrize("language", ["Node.js", "Java"])
+@pytest.mark.parametrize("broken", ["log1p", "seed", "zone"])
+def test_another_evaluation_is_found_by_the_examples(tmp_path: Path, broken: str, language: str) -> None:
+    """A reader whose recipe means something else does not begin to score."""
+    value = json.loads(codec.encode(version()))
+    recipe = golden.parts_of(value)["recipe"]["recipe"]
+    by_name = {feature["name"]: feature for feature in recipe["features"]}
+    if broken == "log1p":
+        del by_name["amount"]["log1p"]
+    elif broken == "seed":
+        by_name["merchant"]["seed"] = 8
+    else:
+        by_name["ts"]["zone"] = "UTC"
+    (tmp_path / "model.json").write_text(json.dumps(value))
+    (tmp_path / "events.jsonl").write_text("{}\n")
+    command = [*evaluator(language, tmp_path), str(tmp_path / "model.json"), str(tmp_path / "events.jsonl")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 1
+    assert "in the message" in ran.stderr

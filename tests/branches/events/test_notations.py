@@ -1,0 +1,189 @@
+"""Numbers in other notations: cells with the numbers that they mean, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamsvm.branches.events.features.columns import columns_of
+from streamsvm.branches.events.features.examples import disagreement, examples_of
+from streamsvm.branches.events.options import points_of, recipe_from
+from streamsvm.config import PointsConfig
+from streamsvm.ingest.decoder import PointDecoder
+from tests.branches.events.reference import Rejected, columns
+from tests.codec.rows import InColumns, Raw, whys
+
+CELLS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "golden" / "notations.json").read_text("utf-8"))
+
+
+def recipe_of(options: dict[str, Any]) -> Any:
+    """Return a recipe of one number; a missing one is 0."""
+    return recipe_from({"a": {"as": "number", "missing": {"constant": 0}, **options}}, {})
+
+
+def by_options() -> list[tuple[dict[str, Any], list[Any], list[Any]]]:
+    """Return the cells of each notation: options, values and numbers."""
+    grouped: dict[str, tuple[dict[str, Any], list[Any], list[Any]]] = {}
+    for cell in CELLS:
+        key = json.dumps(cell["options"], sort_keys=True)
+        found = grouped.setdefault(key, (cell["options"], [], []))
+        found[1].append(cell["value"])
+        found[2].append(cell["number"])
+    return list(grouped.values())
+
+
+def same(found: float, expected: Any) -> bool:
+    number = 0.0 if expected == "missing" else expected
+    return found == number and math.copysign(1.0, found) == math.copysign(1.0, number)
+
+
+@pytest.mark.parametrize(("options", "values", "numbers"), by_options(), ids=lambda one: json.dumps(one)[:60])
+def test_cells_mean_what_they_mean(options: dict[str, Any], values: list[Any], numbers: list[Any]) -> None:
+    """To the bit; one by one, and as a column."""
+    recipe = recipe_of(options)
+    made = columns_of(recipe).of_events([{"a": value} for value in values])
+    for at, (value, number) in enumerate(zip(values, numbers, strict=True)):
+        assert (at in made.faults) == (number is None), (value, number)
+        if number is not None:
+            assert same(float(made.X[at, 0]), number), (value, number, made.X[at, 0])
+        alone = columns_of(recipe).of_events([{"a": value}])
+        assert alone.faults.get(0) == made.faults.get(at)
+
+
+@pytest.mark.parametrize(("options", "values", "numbers"), by_options(), ids=lambda one: json.dumps(one)[:60])
+def test_records_of_cells_are_read_alike(options: dict[str, Any], values: list[Any], numbers: list[Any]) -> None:
+    """By the compiled reader of JSON and by the parsers, many times and once."""
+    recipe = recipe_of(options)
+    config = PointsConfig(**points_of(recipe), dtype="float64")
+    for times in (1, 70):
+        reader = PointDecoder(config, recipe=recipe, labeled=False)
+        records = [Raw(json.dumps({"a": value}).encode(), at) for at, value in enumerate(values * times)]
+        found = reader.decode(InColumns(records))
+        assert found.rows[0].accepted.tolist() == [number is not None for number in numbers] * times
+        for at, number in enumerate(numbers * times):
+            assert number is None or same(float(found.rows[0].points.X[at, 0]), number)
+        assert {why for _, why, _ in whys(found)} <= {"wrong_type", "not_finite"}
+
+
+@pytest.mark.parametrize(("options", "values", "numbers"), by_options(), ids=lambda one: json.dumps(one)[:60])
+def test_a_second_evaluation_from_the_schema_agrees(
+    options: dict[str, Any], values: list[Any], numbers: list[Any]
+) -> None:
+    """One that shares no code with the product, on the same cells."""
+    recipe = recipe_of(options)
+    for value, number in zip(values, numbers, strict=True):
+        try:
+            found = columns(recipe.plain(), {"a": value})["a"]
+        except Rejected:
+            assert number is None, value
+        else:
+            assert number is not None, value
+            assert same(found, number), value
+
+
+@given(
+    st.decimals(-(10**12), 10**12, places=4, allow_nan=False),
+    st.sampled_from([(".", ","), (",", "."), (",", " "), (".", "'"), (".", "_"), (".", "")]),
+    st.booleans(),
+)
+def test_any_decimal_is_its_nearest_float(number: Decimal, marks: tuple[str, str], percent: bool) -> None:
+    """However it is grouped; of percents a hundredth."""
+    decimal, thousands = marks
+    grouped = f"{number:,f}" if thousands else f"{number:f}"
+    text = grouped.translate({ord(","): thousands, ord("."): decimal}) + (" %" if percent else "")
+    recipe = recipe_of({"parse": "text", "decimal": decimal, "thousands": thousands})
+    made = columns_of(recipe).of_events([{"a": text}])
+    assert not made.faults
+    assert made.X[0, 0] == float(number.scaleb(-2) if percent else number)
+
+
+def test_the_rejection_says_what_the_feature_takes() -> None:
+    """With the value, and the separators that are declared."""
+    for options, value, what in (
+        (
+            {"parse": "text"},
+            "1,5",
+            "a is '1,5', not a number, or a text that writes one with the decimal separator '.', no",
+        ),
+        ({"parse": "text", "thousands": ","}, "1.5.6", "the thousands separator ',' and no currency"),
+        ({"parse": "decimal", "scale": 2}, "x", "base64 of a decimal of scale 2, or an object of scale and value"),
+        ({"parse": "decimal"}, "BNI=", "not a number, or an object of scale and value"),
+    ):
+        made = columns_of(recipe_of(options)).of_events([{"a": value}])
+        assert made.faults[0].reason == "wrong_type"
+        assert what in made.faults[0].what
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ({"decimal": ","}, 'decimal is given without parse = "text"'),
+        ({"thousands": ","}, 'thousands is given without parse = "text"'),
+        ({"parse": "decimal", "currency": "$"}, 'currency is given without parse = "text"'),
+        ({"parse": "text", "scale": 2}, 'scale is given without parse = "decimal"'),
+        ({"parse": "decimal", "scale": 101}, "scale is 101; give -100 to 100"),
+        ({"parse": "text", "decimal": ";"}, "decimal is ';'; give one of '.', ','"),
+        ({"parse": "text", "thousands": ";"}, "thousands is ';'; give one of"),
+        ({"parse": "text", "thousands": "."}, "decimal and thousands are both '.'"),
+        ({"parse": "text", "decimal": ",", "thousands": ","}, "decimal and thousands are both ','"),
+        ({"parse": "number"}, "parse"),
+        *(
+            ({"parse": "text", "currency": one}, "currency is")
+            for one in (
+                "1",
+                "-",
+                "\u2212",
+                "a b",
+                "%",
+                ".",
+                "\u2019",
+                "e",
+                "E",
+                "EUR\n",
+                "x" * 9,
+                "\U0001f4b0",
+                "\u200b",
+                "_",
+            )
+        ),
+    ],
+)
+def test_options_that_leave_a_number_open_are_refused(options: dict[str, Any], what: str) -> None:
+    """At the start, by name."""
+    with pytest.raises(Exception, match=r"features\.a") as refused:
+        recipe_of(options)
+    assert what in str(refused.value)
+
+
+def test_the_examples_of_a_message_are_written_in_the_notation() -> None:
+    """So that a reader that does not know it refuses the version."""
+    for options in (
+        {"parse": "text", "decimal": ",", "thousands": ".", "currency": "EUR", "clip": [0, 1e6]},
+        {"parse": "decimal", "scale": 2},
+        {"parse": "decimal"},
+    ):
+        recipe = recipe_of(options)
+        columns = columns_of(recipe)
+        made = examples_of(recipe, columns)
+        assert len(made) == 4
+        assert isinstance(made[0].event["a"], dict if options == {"parse": "decimal"} else str)
+        assert disagreement(columns, made) == ""
+        without = columns_of(recipe_of({}))
+        assert "rejects the event" in disagreement(without, made)
+
+
+def test_bytes_are_decimals_too() -> None:
+    """As Avro has them without the logical type."""
+    made = columns_of(recipe_of({"parse": "decimal", "scale": 2})).of_events(
+        [{"a": base64.b64decode("BNI=")}, {"a": {"scale": 3, "value": b"\x04\xd2"}}, {"a": b""}]
+    )
+    assert made.X[:2, 0].tolist() == [12.34, 1.234]
+    assert list(made.faults) == [2]

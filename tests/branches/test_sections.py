@@ -13,7 +13,7 @@ import pytest
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.loader import load
 from consumers.settings import Settings
-from streamsvm.config import ModelConfig
+from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.sections import Options, Section, extended, find_section, section
 
@@ -120,3 +120,8 @@ def test_options_stand_where_they_are_declared_to_stand() -> None:
 def test_the_parts_of_a_model_stand_in_their_order() -> None:
     """Whatever branch declares a part of what is hashed."""
     assert list(ModelConfig.model_fields) == ["points", "coreset", "svm", "seed", "features", "labels"]
+
+
+def test_the_hash_does_not_drift() -> None:
+    """The hash of trunk's and branches' options is part of lineages: it may change only together with the options."""
+    assert ModelConfig(points=PointsConfig(dimension=2)).sha256().startswith("e07cd9bfc637be9e")

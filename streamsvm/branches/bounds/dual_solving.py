@@ -11,7 +11,8 @@ rows: a few steps at a rough width, then a finer width from where they ended, an
 
 A finer width pays only as far as the bound can still be raised. The caller knows an upper bound U; with D the greatest
 dual value so far, and F the objective itself, no multipliers can raise D by more than F - D. This ends where F - D is
-less than `ENOUGH` of U - D, or where `IDLE` widths in turn did not lower U - D by a tenth.
+less than `ENOUGH` of U - D, or of F / 10 where U is farther away, and where `IDLE` widths in turn did not lower U - D
+by a tenth.
 
 Where a width does not settle in `STEPS` steps (wide, degenerate tables of few distinct rows), or where there are too
 many features for it, an interior-point method takes over, which is ten times as dear and knows no such case.
@@ -63,8 +64,14 @@ FLAT: Final = 0.1
 """The line search ends at this share of the slope."""
 ENOUGH: Final = 0.01
 """Share of the gap that may be left to gain."""
+FARTHEST: Final = 1.1
+"""An upper bound farther above the objective than this is taken for no farther: the lower bound is good for itself."""
 TENTH: Final = 0.9
 IDLE: Final = 2
+REACH: Final = 8.0
+"""Widths from its kink at which a row is set aside until it is seen, in the end, whether it stayed where it was."""
+ROUNDING: Final = 1e-13
+"""Of an objective."""
 WIDEST: Final = 1e6
 """The first width is so great that a few rows are free, but not greater than this."""
 
@@ -90,10 +97,14 @@ def near_optimum(Z: Float, y: NDArray[np.int8], upper: Float, machine: LinearMac
         rows = signed_rows(Z, y.astype(np.float64))
         w = machine.coefficients
         v = np.append(w, machine.intercept + float(np.einsum("j,j->", w, rows.common)))
-        started, met = _narrow(rows, upper, v, goal, alpha)
-        if met:
-            return alpha
-    share = ENOUGH * (goal - started) / started if started < goal < math.inf else 0.0
+        for reach in (REACH, math.inf):
+            began, settled, stayed = _narrow(rows, upper, v, goal, reach, alpha)
+            started = min(started, began)
+            if settled and stayed:
+                return alpha
+            if not settled:
+                break
+    share = ENOUGH * (min(goal, FARTHEST * started) / started - 1.0) if started < math.inf else 0.0
     return _from_inside(Z, y, upper, max(LEAST_GAP, share))
 
 
@@ -153,10 +164,10 @@ def _free(slack, width):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _step(rows, upper, slack, v, width, matrix, right, change, along, a):  # type: ignore[no-untyped-def]
+def _step(rows, upper, fixed, slack, v, width, matrix, right, change, along, a):  # type: ignore[no-untyped-def]
     """Take one step of Newton's method; return the share of the slope that is left, or infinity if none was taken.
 
-    `a` is that of `slack` before, and after.
+    `a` is that of `slack` before, and after; `fixed` the sum of c r of rows that are far on the active side.
     """
     last = len(v) - 1
     free = _free(slack, width)
@@ -169,8 +180,8 @@ def _step(rows, upper, slack, v, width, matrix, right, change, along, a):  # typ
     combine(rows, a, right)
     for j in range(last):
         matrix[j, j] += 1.0
-        right[j] = v[j] - right[j]
-    right[last] = -right[last]
+        right[j] = v[j] - right[j] - fixed[j]
+    right[last] = -right[last] - fixed[last]
     matrix[last, last] *= 1.0 + 1e-12
     if not factorise(matrix):
         return np.inf
@@ -179,7 +190,7 @@ def _step(rows, upper, slack, v, width, matrix, right, change, along, a):  # typ
     slope = dot(right, change)
     if not 0.0 < slope < np.inf:
         return 0.0
-    before, length, left, straight, along_change = slack.copy(), 1.0, 0.0, 0.0, 0.0
+    before, length, left, straight, along_change = slack.copy(), 1.0, 0.0, -dot(fixed, change), 0.0
     for j in range(last):
         straight += v[j] * change[j]
         along_change += change[j] * change[j]
@@ -206,56 +217,94 @@ def _step(rows, upper, slack, v, width, matrix, right, change, along, a):  # typ
 
 
 @njit(cache=True, nogil=True)
-def _objective(upper, slack, v):  # type: ignore[no-untyped-def]
+def _objective(upper, slack, fixed, of_fixed, v):  # type: ignore[no-untyped-def]
     """Return F."""
-    total = 0.5 * dot(v[:-1], v[:-1])
+    total = 0.5 * dot(v[:-1], v[:-1]) + of_fixed - dot(fixed, v)
     for i in range(len(slack)):
         total += upper[i] * max(slack[i], 0.0)
     return total
 
 
 @njit(cache=True, nogil=True)
-def _narrow(rows, upper, v, goal, best):  # type: ignore[no-untyped-def]
+def _whole_objective(rows, upper, v):  # type: ignore[no-untyped-def]
+    """Return F of all rows."""
+    score, total = np.empty(len(upper)), 0.5 * dot(v[:-1], v[:-1])
+    multiply(rows, v, score)
+    for i in range(len(upper)):
+        total += upper[i] * max(1.0 - score[i], 0.0)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def _narrow(rows, upper, v, goal, reach, best):  # type: ignore[no-untyped-def]
     """Fill the dual variables of the greatest dual value, shape (n,); v is changed.
 
-    Return the objective at the beginning, and whether the dual value is as near the optimum as it needs to be.
+    Rows farther from their kink than `reach` widths are set aside as long as the width is finer: they count by their
+    sums. Return the objective at the beginning, whether every width settled, and whether such rows stayed where they
+    were.
     """
-    n, order = len(upper), len(v)
-    slack, along, a = np.empty(n), np.empty(n), np.empty(n)
+    n, order, all_rows, all_upper = len(upper), len(v), rows, upper
+    slack, along, a, at = np.empty(n), np.empty(n), np.empty(n), np.arange(n)
     matrix, right, change = np.empty((order, order)), np.empty(order), np.empty(order)
+    fixed, of_fixed = np.zeros(order), 0.0
     multiply(rows, v, along)
     for i in range(n):
         slack[i] = 1.0 - along[i]
     width, idle = WIDTH, 0
     while width < WIDEST and len(_free(slack, width)) < min(n, 2 * order):
         width *= SHRINK
-    started = _objective(upper, slack, v)
-    greatest, least, gap = 0.0, started, np.inf
+    started = _objective(upper, slack, fixed, of_fixed, v)
+    greatest, least, here, now, gap = 0.0, started, started, np.inf, np.inf
+    settled, stayed = True, True
     for _ in range(WIDTHS):
+        near = _free(slack, reach * width)
+        if 2 * len(near) < len(slack):
+            kept = np.zeros(len(slack), np.bool_)
+            kept[near] = True
+            for i in range(len(slack)):
+                far = slack[i] > 0.0 and not kept[i]
+                a[i] = upper[i] if far else 0.0
+                of_fixed += a[i]
+                if not kept[i]:
+                    best[at[i]] = a[i]
+            combine(rows, a, right)
+            fixed += right
+            rows, upper, slack, at = _taken(rows, near), upper[near], slack[near], at[near]
+            along, a = np.empty(len(near)), np.empty(len(near))
+            greatest = 0.0  # that of variables which these rows no longer have
         _multipliers(upper, slack, width, a)
+        left = 0.0
         for _ in range(STEPS):
-            left = _step(rows, upper, slack, v, width, matrix, right, change, along, a)
+            left = _step(rows, upper, fixed, slack, v, width, matrix, right, change, along, a)
             if left <= SETTLED or not left < np.inf:
                 break
         combine(rows, a, right)
-        total = 0.0
-        for i in range(n):
+        right += fixed
+        total = of_fixed
+        for i in range(len(a)):
             total += a[i]
         # What is out of balance is taken off in the end.
         value = total - 0.5 * dot(right[:-1], right[:-1]) - abs(right[-1])
-        least = min(least, _objective(upper, slack, v))
+        here = _objective(upper, slack, fixed, of_fixed, v)
+        least = min(least, here)
         if value > greatest:
             greatest = value
-            for i in range(n):
-                best[i] = a[i]
-        now = goal - greatest if greatest < goal < np.inf else least - greatest
+            for i in range(len(a)):
+                best[at[i]] = a[i]
+        aim = min(goal, FARTHEST * least)
+        now = aim - greatest if greatest < aim else least - greatest
         if least - greatest <= ENOUGH * now:
-            return started, True
+            break
         if not left <= SETTLED:
-            return started, False
+            settled = False
+            break
         idle = idle + 1 if now > TENTH * gap else 0
         if idle == IDLE:
-            return started, True
+            break
         gap = min(gap, now)
         width /= SHRINK
-    return started, True
+    if len(upper) < n:
+        # Rows that were set aside count as if they had stayed where they were: where they did, this is the same.
+        away = _whole_objective(all_rows, all_upper, v) - here
+        stayed = abs(away) <= ENOUGH * now + ROUNDING * here
+    return started, settled, stayed

@@ -45,12 +45,22 @@ class Epoch:
     @property
     def label(self) -> NDArray[np.int8]:
         """Label of each stratum, -1 or +1."""
-        return np.where(self.stratum >= 2 * HALF_OCTAVES, 1, -1).astype(np.int8)
+        return labels_of(self.stratum)
 
     @property
     def active(self) -> Mask:
         """Whether the slacks of a stratum's rows were positive."""
-        return np.asarray((self.stratum // HALF_OCTAVES) % 2 == 1)
+        return active_of(self.stratum)
+
+
+def labels_of(stratum: NDArray[np.int64]) -> NDArray[np.int8]:
+    """Return the label of each stratum, -1 or +1."""
+    return np.where(stratum >= 2 * HALF_OCTAVES, 1, -1).astype(np.int8)
+
+
+def active_of(stratum: NDArray[np.int64]) -> Mask:
+    """Return whether the slacks of each stratum's rows were positive."""
+    return np.asarray((stratum // HALF_OCTAVES) % 2 == 1)
 
 
 def merged(older: Epoch, newer: Epoch) -> Epoch:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.branches.bounds.proving_kernels import dual_lengths
+from streamsvm.branches.bounds.proving_kernels import dual_lengths, dual_lengths_of
 from streamsvm.branches.bounds.totals_kernels import EPS
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import smoothed_hessian
@@ -148,6 +148,27 @@ def distances(rows: Float, margin: Float, frame: Frame) -> Float:
     away = np.abs(1.0 - margin)
     found: Float = np.divide(away, length, out=np.full_like(away, np.inf), where=length > 0.0)
     return found
+
+
+def dual_norms_of(frames: Sequence[Frame], changes: Float, lost: Float) -> Float:
+    """Return `Frame.dual_norm` of each frame for a change of its own, shape (m,).
+
+    Parameters
+    ----------
+    frames : sequence of Frame, m of them
+    changes, lost : ndarray of shape (m, d + 1)
+    """
+    k = changes.shape[1]
+    bound = np.empty(len(frames))
+    whole = np.array([frame.factor.shape == (k, k) and k > 1 for frame in frames])
+    for at in np.flatnonzero(~whole).tolist():
+        bound[at] = frames[at].dual_norm(changes[at], lost[at])
+    if whole.any():
+        own = np.empty(int(whole.sum()))
+        factors = np.stack([frame.factor for frame, one in zip(frames, whole, strict=True) if one])
+        dual_lengths_of(factors.astype(np.float64), changes[whole], lost[whole], own)
+        bound[whole] = own
+    return bound
 
 
 def seen_from(frames: Sequence[Frame], machine: Float, scaling: Float) -> tuple[Float, Float]:

@@ -32,11 +32,12 @@ from numpy.typing import NDArray
 
 from streamsvm.branches.bounds.certified import Certified
 from streamsvm.branches.bounds.dual_solving import near_optimum
-from streamsvm.branches.bounds.epochs import Epoch
-from streamsvm.branches.bounds.frames import FUDGE, seen_from
+from streamsvm.branches.bounds.epochs import Epoch, active_of, labels_of
+from streamsvm.branches.bounds.frames import FUDGE, Frame, dual_norms_of, seen_from
 from streamsvm.branches.bounds.proving_kernels import scaled_losses, signed_sums
-from streamsvm.branches.bounds.totals import Changed, Ledger
+from streamsvm.branches.bounds.totals import Changed, Condensed, Ledger, Totals
 from streamsvm.branches.bounds.totals_kernels import EPS
+from streamsvm.config import ModelConfig
 from streamsvm.linalg import Float
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
@@ -97,6 +98,7 @@ class Strata:
         length = np.concatenate([epoch.length for epoch in epochs])
         nearest = np.concatenate([epoch.nearest for epoch in epochs])
         sums = np.concatenate([epoch.sums for epoch in epochs])
+        stratum = np.concatenate([epoch.stratum for epoch in epochs])
         centre, inverse = np.stack([epoch.frame.scaling for epoch in epochs], axis=1)
         there = inverse * scaler.scale
         shift = (centre - scaler.mean) / scaler.scale
@@ -110,13 +112,13 @@ class Strata:
         frames = [epoch.frame for epoch in epochs]
         over = np.stack([scaler.mean, 1.0 / scaler.scale])
         changes, lost = seen_from(frames, np.append(machine.coefficients, machine.intercept), over)
-        norm = np.array([frame.dual_norm(changes[at], lost[at]) for at, frame in enumerate(frames)])
+        norm = dual_norms_of(frames, changes, lost)
         excess = np.maximum(0.0, norm[of] - nearest) * length * (1.0 + 2.0 * relative[of])
         return cls(
             Z=shift[of] + moved / mass[:, None],
-            y=np.concatenate([epoch.label for epoch in epochs]),
+            y=labels_of(stratum),
             mass=mass,
-            active=np.concatenate([epoch.active for epoch in epochs]),
+            active=active_of(stratum),
             error=np.einsum("ej->j", error) * FUDGE,
             relative=relative[of],
             excess=np.where(length > 0.0, excess, 0.0),
@@ -290,8 +292,11 @@ class AllRows:
         goal : float
             The upper bound that they are for: the nearer it is, the better they are.
         """
-        fits = (self.upper <= LARGEST_PENALTY).all() and (np.abs(self.Z) <= LARGEST_FEATURE).all()
-        if not (fits and (self.upper > 0.0).all()) or abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
+        if abs(int(self.y.sum(dtype=np.int64))) == len(self.y):
+            return np.zeros(len(self.y))
+        # Written so that NaN does not fit.
+        small = self.Z.min() >= -LARGEST_FEATURE and self.Z.max() <= LARGEST_FEATURE
+        if not (small and self.upper.min() > 0.0 and self.upper.max() <= LARGEST_PENALTY):
             return np.zeros(len(self.y))
         alpha = near_optimum(self.Z, self.y, self.upper, machine, goal)
         alpha = np.maximum(np.minimum(alpha, self.upper * (1.0 - 8.0 * EPS - 2.0 * self.relative)), 0.0)
@@ -308,5 +313,35 @@ class AllRows:
         lengths = (np.abs(sums[0] + sums[1]) * (1.0 + 2.0 * EPS) + (self.error + own) * FUDGE) * (1.0 + 4.0 * EPS)
         square = float(np.einsum("j,j->", lengths, lengths))
         whole = float(total[0] + total[1]) * (1.0 - 2.0 * EPS - compensated)
-        value = whole - 0.5 * square - (d + 12.0) * EPS * (whole + square)
+        value = float(whole - 0.5 * square - (d + 12.0) * EPS * (whole + square))
         return max(0.0, value)  # no objective is below 0; NaN: an overflow
+
+
+def warm_up(config: ModelConfig) -> None:
+    """Compile, or load from numba's file cache, what proves the bounds of a configuration's versions."""
+    frame = Frame(scaling=np.array([[0.0, 0.0], [1.0, 1.0]]), machine=np.zeros(3), factor=np.eye(3, dtype=np.float32))
+    X = np.arange(8.0).reshape(4, 2).astype(config.points.numpy_dtype)
+    points = Points(X, np.array([-1, 1, -1, 1], np.int8), np.ones(4))
+    condensed = Condensed.begin(frame, X.dtype)
+    condensed.add(points, points.weight, np.zeros(4), np.ones(4, np.bool_))
+    ledger = Ledger.of([(points, Totals.of_rows(points, points)), (points.take(slice(0, 0)), _only(condensed))], points)
+    fit = Fit(
+        C=1.0,
+        gamma=None,
+        points=4,
+        weight=4.0,
+        support_vectors=0,
+        objective=0.0,
+        dual_objective=None,
+        kkt_gap=None,
+        iterations=0,
+        converged=True,
+    )
+    certified(ledger, Scaler.identity(2), LinearMachine(np.zeros(2), 0.0), fit, 8, None)
+
+
+def _only(condensed: Condensed) -> Totals:
+    """Return the totals of rows none of which is held."""
+    epoch = condensed.epoch()
+    assert epoch is not None
+    return Totals(np.zeros(0), condensed.beside, (epoch,))

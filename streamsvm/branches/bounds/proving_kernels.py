@@ -145,3 +145,12 @@ def dual_lengths(P, changes, lost, found, bound):  # type: ignore[no-untyped-def
         unexplained = (math.sqrt(rest) + math.sqrt(beside)) * fudge
         value = (math.sqrt(length) * fudge + norm * unexplained) * fudge
         bound[c] = min(np.inf, value)
+
+
+@njit(cache=True, nogil=True)
+def dual_lengths_of(factors, changes, lost, bound):  # type: ignore[no-untyped-def]
+    """Fill the bounds of `dual_lengths` of several P, shape (m, k, k), for a change of each, shape (m, k)."""
+    m, k = changes.shape
+    found = np.empty((k, 1))
+    for at in range(m):
+        dual_lengths(factors[at], changes[at].reshape(k, 1), lost[at].reshape(k, 1), found, bound[at : at + 1])

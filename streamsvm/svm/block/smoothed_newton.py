@@ -27,9 +27,8 @@ from typing import Final
 import numpy as np
 
 from streamsvm.compiling import njit
-from streamsvm.linalg import REORDERED, add_gram, factorise, substitute
+from streamsvm.linalg import REORDERED, Float, add_gram, factorise, substitute
 from streamsvm.points import Signs
-from streamsvm.svm.problem import Float
 
 MOST_STEPS: Final = 40
 """Steps after which it gives up; usual are five to twelve for a gap of 2 %."""

@@ -328,7 +328,10 @@ def test_merged_epochs_bound_more_and_never_less() -> None:
 
 
 def test_a_machine_far_from_all_gets_a_weaker_bound() -> None:
-    """The proof is of the machine that is asked about: far from where rows were condensed, less is known."""
+    """The proof is of the machine that is asked about: far from where rows were condensed, less is known.
+
+    The lower bound is of all machines: where its solution begins makes no more than a thousandth of difference.
+    """
     made = made_of(points(4_000), config())
     own = made.trained.model.machine
     assert isinstance(own, LinearMachine)
@@ -336,7 +339,7 @@ def test_a_machine_far_from_all_gets_a_weaker_bound() -> None:
     assert near.gap is not None
     assert far.gap is not None
     assert far.gap > 1.0 > near.gap
-    assert far.lower == near.lower
+    assert far.lower == pytest.approx(near.lower, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,15 @@
+"""Configurations with landmarks of kernels."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+RBF: Final = {"kernel": "rbf"}
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    "rbf, few landmarks": {
+        "svm": RBF,
+        "coreset": {"landmarks": 32, "memory_points": 8_000, "max_partitions": 1},
+    },
+    "rbf, no landmarks": {"svm": RBF, "coreset": {"landmarks": "none"}},
+    "rbf, no leaf parts": {"svm": RBF, "coreset": {"leaf_parts": "none"}},
+}

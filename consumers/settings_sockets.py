@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, Field, create_model
 
-from streamsvm.sections import Options, Section, extended
+from streamsvm.sections import Section, SectionOptions, extended
 from streamsvm.sockets import DAEMONS, plugged
 
 SOCKET: Final = "settings"
@@ -37,7 +37,7 @@ def _no_topics(_: Whole) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsOptions(Options):
+class SettingsOptions(SectionOptions):
     """Options that a branch adds to the settings; each function takes the whole settings.
 
     Attributes

@@ -92,7 +92,7 @@ def said(option: str) -> str:
 Object = TypeVar("Object")
 
 
-class Table(Mapping[str, Object], Generic[Object]):
+class PluggedTable(Mapping[str, Object], Generic[Object]):
     """What a socket has by name: the trunk's own, then that of the rooms, which is imported when it is asked for.
 
     Parameters

@@ -108,7 +108,7 @@ def with_defaults(section: SectionType, values: Mapping[str, object]) -> Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SectionOptions:
     """Options that a branch adds to a section.
 
     Attributes
@@ -136,12 +136,12 @@ def open_to_branches(name: str) -> Callable[[type[Holder]], type[Holder]]:
     """
 
     def opened(trunk: type[Holder]) -> type[Holder]:
-        return extended(trunk, (one for one in plugged(MODEL_OPTIONS, Options) if one.section == name))
+        return extended(trunk, (one for one in plugged(MODEL_OPTIONS, SectionOptions) if one.section == name))
 
     return opened
 
 
-def extended(trunk: type[Holder], added: Iterable[Options]) -> type[Holder]:
+def extended(trunk: type[Holder], added: Iterable[SectionOptions]) -> type[Holder]:
     """Return a class of the options of a trunk's class and of mixins, under the same name."""
     added = tuple(added)
     if not added:

@@ -15,11 +15,11 @@ from streamsvm.delivery import (
     Candidate,
     Delivery,
     Event,
+    LogSurvey,
     Look,
     Present,
     Resume,
     State,
-    Survey,
     places,
     reads_on,
     survey,
@@ -477,7 +477,7 @@ def test_a_look_that_shows_a_gap_names_it(look: Look, named: str) -> None:
 
 def test_a_look_at_a_log_that_goes_on_finds_nothing() -> None:
     """Also where reading went past the end that an older answer tells, and at the very first record."""
-    assert survey("t", "id", REACHED, looked(p0=(50, 100)), None) == Survey("", {}, {})
+    assert survey("t", "id", REACHED, looked(p0=(50, 100)), None) == LogSurvey("", {}, {})
     assert survey("t", "id", {0: Position(900), 1: Position(20)}, looked(), None).gap == ""
 
 

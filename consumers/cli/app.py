@@ -260,7 +260,7 @@ def replay_command(
     ] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
-    from consumers.cli.file_options import Labels, LeftOut, first_look, in_flags, next_step, source_of
+    from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, next_step, source_of
     from consumers.host.runtime import connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Cluster
@@ -293,7 +293,7 @@ def replay_command(
             },
         )
         return
-    left_out = LeftOut(limit if shuffle is None else None)
+    left_out = SkippedRowCounter(limit if shuffle is None else None)
     with in_flags(sys.argv[1:]), schemas_of(settings) as schemas:
         source = source_of(
             file,
@@ -460,7 +460,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, events_of, in_flags, source_of
+    from consumers.cli.file_options import SkippedRowCounter, events_of, in_flags, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
@@ -507,7 +507,7 @@ def evaluate_command(
         read: dict[str, Callable[[Any], Any]] = {"gamma": _gamma, "class_weight": _class_weight}
         own = {name: read[name](value) if name in read else value for name, value in given.items()}
         plan = replace(plan, **{**own, **_goal(cost, target)})
-    left_out = LeftOut()
+    left_out = SkippedRowCounter()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
     foreign |= {"dimension": dimension, "header": header}
     with in_flags(sys.argv[1:]), progress_bar() as step:

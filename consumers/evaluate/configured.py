@@ -12,7 +12,7 @@ from consumers.host.runtime import connect
 from consumers.loader import load
 from consumers.settings import Settings
 from streamsvm.errors import StreamsvmError
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.kafka import Cluster
 from streamsvm.supports import require
 
@@ -46,7 +46,7 @@ def check_followable(settings: Settings) -> None:
     require({"--config": True, **settings.axes, **own}, {"--config": "evaluate --config"})
 
 
-def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: Source) -> Settings:
+def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: PointSource) -> Settings:
     """Return settings for a file of points; what `points` does not say is as the file has it.
 
     Raises

@@ -14,7 +14,7 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
 from streamsvm.features.columns import columns_of
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.points import Points, label_codes
 from streamsvm.supports import require
 from streamsvm.svm.fit_probability import Method
@@ -121,7 +121,7 @@ class Plan:
             reason = str(error).removeprefix(": Value error, ")
             raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
 
-    def fields(self, source: Source) -> dict[str, slice]:
+    def fields(self, source: PointSource) -> dict[str, slice]:
         """Return the columns of each feature: several by a recipe, else one."""
         if self.config is not None and self.config.features is not None:
             return columns_of(self.config.features).places

@@ -25,7 +25,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import SGD_SETTINGS
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.training import train
@@ -174,7 +174,7 @@ class Contender(Protocol):
         ...
 
 
-def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = silent) -> PrequentialReport:
+def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Step = silent) -> PrequentialReport:
     """Read a source, and run every contender over it.
 
     Raises

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.leaks import TOO_GOOD, suspected
-from consumers.evaluate.learning import NO_CUT, PORTION, Learned, learn
+from consumers.evaluate.learning import NO_CUT, PORTION, TrainingResult, learn
 from consumers.evaluate.plan import (
     FLAGS,
     REMARK,
@@ -24,7 +24,7 @@ from consumers.evaluate.plan import (
     label_of,
     silent,
 )
-from consumers.evaluate.reading import Table, check_parts, read
+from consumers.evaluate.reading import LoadedPoints, check_parts, read
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import (
@@ -40,7 +40,7 @@ from streamsvm.estimators.evaluation import (
     split,
 )
 from streamsvm.features.inference import RARE
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
 from streamsvm.model.kernels import Float, RbfKernel
@@ -71,7 +71,7 @@ RECALLS_SHOWN: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.2)
 
 
 def evaluate(
-    source: Source,
+    source: PointSource,
     plan: Plan,
     *,
     step: Step | None = None,
@@ -81,7 +81,7 @@ def evaluate(
 
     Parameters
     ----------
-    source : Source
+    source : PointSource
         Labeled with two labels or more; it is held in memory as a whole.
     plan : Plan
     step : callable, optional
@@ -137,7 +137,7 @@ def evaluate(
     )
 
 
-def _version_of(plan: Plan, table: Table, rejected: int, step: Step) -> EvaluatedVersion | None:
+def _version_of(plan: Plan, table: LoadedPoints, rejected: int, step: Step) -> EvaluatedVersion | None:
     """Return the last version that a trainer publishes of a file's rows; those that it rejects keep their places."""
     config = plan.config
     if config is None or config.svm.tune is not None:
@@ -224,7 +224,7 @@ def _classes(task: Task) -> list[int]:
 
 def _streamsvm(
     plan: Plan,
-    learned: Learned,
+    learned: TrainingResult,
     objective: Objectives,
     test: Points,
     fields: Mapping[str, slice],
@@ -266,7 +266,7 @@ def _tied(decision: Float) -> Iterator[str]:
         )
 
 
-def _kept(learned: Learned, rows: int) -> Iterator[str]:
+def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
     """Say what a gap comes from where no point was reduced, and what of a budget lies idle."""
     made, coreset = learned.made, learned.config.coreset
     if learned.clipped:
@@ -300,7 +300,7 @@ def _with_suspect(
 
 
 def _other_weights(
-    plan: Plan, learned: Learned, objective: Objectives, test: Points, step: Step
+    plan: Plan, learned: TrainingResult, objective: Objectives, test: Points, step: Step
 ) -> Iterator[EvaluationRow]:
     """Yield, where a label is rare, what the other choice of class weights would be: balanced, or none."""
     points, config = objective.points, learned.config

@@ -110,7 +110,7 @@ Lived = TypeVar("Lived", bound=Moment | ScoringMoment)
 
 
 @dataclass(slots=True)
-class History(Generic[Lived]):
+class MomentSeries(Generic[Lived]):
     """A few moments over the whole life of a process, however long that is, and one an hour of the last day.
 
     Attributes
@@ -171,7 +171,7 @@ class TrainerBoard:
         self._metrics = metrics
         self._cut_rows = settings.coreset.leaf_rows * settings.training.every_leaves
         self._look_at = -math.inf
-        self._history: History[Moment] = History()
+        self._history: MomentSeries[Moment] = MomentSeries()
         self._number, self._gate, self._current, self._skill = 0, None, None, None
         self._threshold, self._subject = "", None
         self._letters, self._rejected = None, None
@@ -337,7 +337,7 @@ class ScorerBoard:
     """What a scorer shows. Its methods are the main loop's; `snapshot` is anybody's."""
 
     def __init__(self) -> None:
-        self._history: History[ScoringMoment] = History()
+        self._history: MomentSeries[ScoringMoment] = MomentSeries()
         self._tally = _Tally()
         self._since: float | None = None
         self.snapshot = ServingSnapshot()

@@ -24,7 +24,7 @@ from consumers.page.status import Figures, GateStatus, LetterPart, LettersStatus
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.kafka import Cluster, Reader, Record
+from streamsvm.kafka import Cluster, Record, RecordFetcher
 from streamsvm.model import message as model_codec
 from streamsvm.model.certified import Certified
 from streamsvm.model.pointers import Head
@@ -158,7 +158,7 @@ def _as_far_as_possible(topic: str) -> Iterator[None]:
         log.info("past_not_read", topic=topic, what=error.what, remedy="no action needed: the page shows less")
 
 
-def _walk(reader: Reader, name: str, topic: str, head: Head, beat: Beat) -> Iterable[tuple[Loaded, Record]]:
+def _walk(reader: RecordFetcher, name: str, topic: str, head: Head, beat: Beat) -> Iterable[tuple[Loaded, Record]]:
     """Yield versions, the newest first, while each has the hash that the next one names."""
     until, read = time.monotonic() + MOST_S, 0
     number, offset, sha256 = head.number, head.offset, head.sha256

@@ -15,7 +15,7 @@ from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.ingest.schemas import Schemas
-from streamsvm.ingest.scored import BatchScorer, Beside, Scored
+from streamsvm.ingest.scored import BatchScorer, ExtraFields, Scored
 from streamsvm.kafka import Message, Record
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -56,7 +56,7 @@ class Serving:
         self._watch = watch
         self._subscriber = subscriber
         self._companion = companion
-        self._beside: Beside | None = None
+        self._beside: ExtraFields | None = None
         self._dead_letters = dead_letters
         self._schemas = schemas
         self._max_message_bytes = max_message_bytes
@@ -80,7 +80,7 @@ class Serving:
             self._serve(loaded)
         return True
 
-    def _scorer(self, loaded: Loaded, beside: Beside | None) -> BatchScorer:
+    def _scorer(self, loaded: Loaded, beside: ExtraFields | None) -> BatchScorer:
         scoring = self._scoring
         return BatchScorer(
             loaded.version,

@@ -24,7 +24,7 @@ from typing import Final
 import structlog
 
 from streamsvm.errors import LogGap, TopicMissing, TransientError
-from streamsvm.kafka import Cluster, Reader, Record, Recreated
+from streamsvm.kafka import Cluster, Record, RecordFetcher, Recreated
 
 log = structlog.get_logger("streamsvm.identity")
 
@@ -130,7 +130,7 @@ class TopicIdentity:
                     )
         self._marks |= newer
 
-    def _fetched(self, reader: Reader, partition: int, offset: int) -> Record | None:
+    def _fetched(self, reader: RecordFetcher, partition: int, offset: int) -> Record | None:
         return reader.fetch_one(self._topic, partition, offset, FETCH_TIMEOUT_S)
 
 

@@ -24,7 +24,7 @@ from consumers.streams.settling import (
 )
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import AttemptVerdict, Judgement, Part, judge
+from streamsvm.delivery import AttemptRecord, AttemptVerdict, Judgement, judge
 from streamsvm.kafka import Cluster, GroupStanding, MemberProgress, Message, Place, Publisher
 from streamsvm.places import rejected_source_of, source_of
 
@@ -167,7 +167,7 @@ class ScoreSettlement(Settlement):
                 return standings
             self._wait(LOOK_S)
 
-    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
+    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[AttemptRecord]:
         """Return every record of attempts that began at these times, reading no more than necessary.
 
         Most attempts are complete, and their records are close together. Records that completed an attempt later may be
@@ -238,7 +238,7 @@ class ScoreSettlement(Settlement):
         )
 
 
-def _passed(part: Part, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
+def _passed(part: AttemptRecord, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
     """Tell whether the group is past the record that a part was made from: then another scorer has scored it."""
     position = positions_of([part], input_topic)
     return any(
@@ -247,7 +247,7 @@ def _passed(part: Part, input_topic: str, standings: Mapping[int, GroupStanding]
     )
 
 
-def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:
+def positions_of(parts: Iterable[AttemptRecord], input_topic: str) -> dict[int, int]:
     """Return the next offset to read in each partition of the input after a batch, by its scores and dead letters."""
     positions: dict[int, int] = {}
     for part in parts:

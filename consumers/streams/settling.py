@@ -19,7 +19,7 @@ import structlog
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery import NOT_STORED, AttemptVerdict, Judgement, Part
+from streamsvm.delivery import NOT_STORED, AttemptRecord, AttemptVerdict, Judgement
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 
@@ -102,7 +102,7 @@ class Settlement(ABC):
         self._monotonic = monotonic
         self._wait = wait
         self._since: dict[tuple[Place, int], float] = {}
-        self._remembered: tuple[Part, ...] = ()
+        self._remembered: tuple[AttemptRecord, ...] = ()
 
     def remember(self, attempted: Sequence[Message]) -> None:
         """Keep the stamped messages of an attempt that failed: the log may not hold all of them."""
@@ -259,7 +259,7 @@ class Settlement(ABC):
 
     def _parts(
         self, places: Sequence[Place], attempts: Container[str], since_ms: int | None, until_ms: int | None = None
-    ) -> list[Part]:
+    ) -> list[AttemptRecord]:
         """Return every record of attempts in these partitions, between two times."""
 
         def wanted(record: Record) -> bool:
@@ -297,11 +297,11 @@ def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:
     return {attempt: time_ms for attempt, time_ms in begun.items() if time_ms >= since_ms}
 
 
-def part_of(one: Stored) -> Part:
+def part_of(one: Stored) -> AttemptRecord:
     """Return a stored record as a part of its attempt."""
     record, stamp = one.record, Stamp.of(one.record.headers)
     assert stamp is not None
-    return Part(
+    return AttemptRecord(
         attempt=stamp.attempt,
         number=stamp.part,
         parts=stamp.parts,
@@ -321,10 +321,10 @@ def since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
     return min(times) - slack_ms if times else None
 
 
-def parts_not_stored(attempted: Iterable[Message]) -> tuple[Part, ...]:
+def parts_not_stored(attempted: Iterable[Message]) -> tuple[AttemptRecord, ...]:
     """Return stamped messages as parts of their attempt that the log does not hold, as far as anybody knows."""
     return tuple(
-        Part(
+        AttemptRecord(
             attempt=stamp.attempt,
             number=stamp.part,
             parts=stamp.parts,
@@ -341,7 +341,7 @@ def parts_not_stored(attempted: Iterable[Message]) -> tuple[Part, ...]:
     )
 
 
-def messages_of(parts: Iterable[Part]) -> list[Message]:
+def messages_of(parts: Iterable[AttemptRecord]) -> list[Message]:
     """Return messages that publish the parts again, each to its own partition, or to any if it never had one."""
     return [
         Message(part.topic, part.value, part.key, part.headers, None if part.partition < 0 else part.partition)

@@ -14,7 +14,7 @@ import structlog
 
 from consumers.metrics import Metrics
 from streamsvm.errors import StreamsvmError
-from streamsvm.kafka import Mark, Place
+from streamsvm.kafka import Place, Watermarks
 
 log = structlog.get_logger("streamsvm.delivery")
 
@@ -39,7 +39,7 @@ class Standstill:
 
     def __init__(
         self,
-        ask: Callable[[Iterable[Place]], Mapping[Place, Mark]],
+        ask: Callable[[Iterable[Place]], Mapping[Place, Watermarks]],
         places: Iterable[Place],
         patience_s: float,
         monotonic: Callable[[], float],
@@ -53,7 +53,7 @@ class Standstill:
         # Not at once: a start settles the same partitions itself.
         self._asked_at = monotonic()
         self._asking: threading.Thread | None = None
-        self._answer: Mapping[Place, Mark] | None = None
+        self._answer: Mapping[Place, Watermarks] | None = None
         self._since: dict[Place, tuple[int, float]] = {}
         metrics.put("streamsvm_output_held_up_seconds", 0.0)
 
@@ -91,7 +91,7 @@ class Standstill:
         thread.start()
         return thread
 
-    def _note(self, marks: Mapping[Place, Mark], now: float) -> None:
+    def _note(self, marks: Mapping[Place, Watermarks], now: float) -> None:
         """Remember since when each stable offset stands still below the end."""
         for place, mark in marks.items():
             known = self._since.get(place)
@@ -109,5 +109,5 @@ class Standstill:
             log.debug("standstill_unanswered", what=error.what)
 
 
-AskMarks = Callable[[Iterable[Place]], Mapping[Place, Mark]]
+AskMarks = Callable[[Iterable[Place]], Mapping[Place, Watermarks]]
 MakeStandstill = Callable[[AskMarks, Iterable[Place], float, Callable[[], float], Metrics], Standstill]

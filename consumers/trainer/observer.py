@@ -25,9 +25,9 @@ from streamsvm.delivery.events import (
     CaughtUp,
     CutDeclined,
     CutTaken,
-    Learned,
     Published,
     Refused,
+    RowsLearned,
     Superseded,
 )
 from streamsvm.ingest.decoding import passed_over
@@ -44,7 +44,7 @@ log = structlog.get_logger("streamsvm.trainer")
 
 MEASURE_EVERY_S: Final = 0.5
 
-Event = Assigned | CaughtUp | CutDeclined | CutTaken | Learned | Published | Refused | Superseded
+Event = Assigned | CaughtUp | CutDeclined | CutTaken | RowsLearned | Published | Refused | Superseded
 
 
 class Observer:
@@ -140,7 +140,7 @@ class Observer:
     def note(self, event: Event, life: Life, begun: float = 0.0) -> None:
         """Take in what happened; `begun` is when the step began that led to it, in monotonic seconds."""
         match event:
-            case Learned():
+            case RowsLearned():
                 self._learned(event, begun)
             case CutTaken():
                 self._emitted(event.cut)
@@ -167,7 +167,7 @@ class Observer:
 
     # ----------------------------------------------------------- rows and cuts
 
-    def _learned(self, event: Learned, begun: float) -> None:
+    def _learned(self, event: RowsLearned, begun: float) -> None:
         if self._freshness is not None:
             self._freshness.learned(begun, self._clock.monotonic())
         self._metrics.increase("streamsvm_input_rows", int(event.rows.accepted.sum()), outcome="accepted")

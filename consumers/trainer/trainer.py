@@ -28,7 +28,7 @@ from consumers.trainer.warming import warm_up
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.events import CaughtUp, CutTaken, Learned, Refused
+from streamsvm.delivery.events import CaughtUp, CutTaken, Refused, RowsLearned
 from streamsvm.errors import Fenced, LogGap, StateError, TransientError
 from streamsvm.kafka import OffsetOutOfRange
 from streamsvm.registry.signing import Signer
@@ -224,7 +224,7 @@ class Trainer:
         begun = clock()
         for event in life.pipeline.learn():
             self._observer.note(event, life, begun)
-            if isinstance(event, Learned):
+            if isinstance(event, RowsLearned):
                 crash_point("input.learned")
                 life.quality.learned(event.rows, again=event.again)
                 for part in life.parts:

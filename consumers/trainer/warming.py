@@ -52,7 +52,7 @@ class WarmUp:
         self._clock = clock
         self._since = clock.monotonic()
         self._what, self._told = "", False
-        self._compiled = kernels.Compiled()
+        self._compiled = kernels.CompilationCount()
 
     @property
     def _seconds(self) -> float:

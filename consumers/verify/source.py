@@ -21,7 +21,7 @@ BACKLOG_BYTES: Final = 64 << 20
 """Decoded rows that wait because other partitions must come first; beyond it only those others are read."""
 
 
-class Source(ABC):
+class ReplaySource(ABC):
     """Reads rows and brings a learner from cut to cut.
 
     Parameters
@@ -92,7 +92,7 @@ class Source(ABC):
         )
 
 
-class InputSource(Source):
+class InputSource(ReplaySource):
     """The input topic.
 
     Parameters

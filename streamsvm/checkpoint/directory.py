@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from streamsvm.checkpoint.disk import Disk, LockLost
 from streamsvm.checkpoint.format import decode, encode
-from streamsvm.checkpoint.snapshot import Mark, Snapshot
+from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 
@@ -63,7 +63,7 @@ class CheckpointDirectory:
         self._lost = ""
         self._models: dict[str, str] = {}
         """The model of each file that was read or written, by the file's name; damaged ones are left out."""
-        self._marks: dict[str, Mapping[str, Mark]] = {}
+        self._marks: dict[str, Mapping[str, RememberedPart]] = {}
         """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
         disk.lock()
         crash_point("start.locked")
@@ -131,7 +131,9 @@ class CheckpointDirectory:
         """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
         self._good[name] = False
 
-    def remove_unless(self, kept: Callable[[Mapping[str, Mark]], bool], model: str, unread_until: int) -> list[str]:
+    def remove_unless(
+        self, kept: Callable[[Mapping[str, RememberedPart]], bool], model: str, unread_until: int
+    ) -> list[str]:
         """Remove the checkpoints of a model but those that are to be kept.
 
         Parameters

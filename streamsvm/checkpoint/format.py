@@ -23,7 +23,7 @@ from streamsvm.checkpoint.forms import (
     StateWriter,
     describes,
 )
-from streamsvm.checkpoint.framing import Frame
+from streamsvm.checkpoint.framing import RecordFormat
 from streamsvm.checkpoint.partition_codec import (
     PARTITION_PARTS,
     PlacedBucket,
@@ -41,7 +41,7 @@ from streamsvm.learning.partition_state import PartitionState
 from streamsvm.model.pointers import Head
 from streamsvm.points import Points, Position
 
-FILE: Final = Frame(
+FILE: Final = RecordFormat(
     b"SSVMCKPT",
     "file",
     "Use the build that wrote it; or start under a new name; or move the checkpoints away and start again: the trainer "

@@ -25,14 +25,14 @@ from streamsvm.checkpoint.forms import (
     StateWriter,
     describes,
 )
-from streamsvm.checkpoint.framing import CHECKSUM_BYTES, Frame
+from streamsvm.checkpoint.framing import CHECKSUM_BYTES, RecordFormat
 from streamsvm.checkpoint.partition_codec import PARTITION_PARTS, PlacedBucket, PlacedScreened, partition_state
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
 
-BUCKET: Final = Frame(b"SSVMBUCK")
-PARTITION: Final = Frame(b"SSVMPART")
+BUCKET: Final = RecordFormat(b"SSVMBUCK")
+PARTITION: Final = RecordFormat(b"SSVMPART")
 
 
 class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamsvm import memory
-from streamsvm.plugs import Table
+from streamsvm.plugs import PluggedTable
 
-SIZES: Final[Table[memory.Sizes]] = Table("sizes of coreset.structure", {})
+SIZES: Final[PluggedTable[memory.Sizes]] = PluggedTable("sizes of coreset.structure", {})
 """Of the structures that rooms add; the trunk's own are in `streamsvm.memory`."""

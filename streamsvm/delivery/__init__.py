@@ -11,10 +11,10 @@ trainer. Their callers do the I/O.
 
 from streamsvm.delivery.decision import (
     Begin,
-    Beside,
     Candidate,
     Present,
     Resume,
+    SideLog,
     decide,
     places,
     reads_on,
@@ -22,26 +22,26 @@ from streamsvm.delivery.decision import (
 )
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
 from streamsvm.delivery.pipeline import Pipeline
-from streamsvm.delivery.settlement import NOT_STORED, AttemptVerdict, Judgement, Part, judge, redirected
-from streamsvm.delivery.survey import Look, Survey, survey
+from streamsvm.delivery.settlement import NOT_STORED, AttemptRecord, AttemptVerdict, Judgement, judge, redirected
+from streamsvm.delivery.survey import LogSurvey, Look, survey
 
 __all__ = [
     "NOT_STORED",
     "TRANSITIONS",
+    "AttemptRecord",
     "AttemptVerdict",
     "Begin",
-    "Beside",
     "Candidate",
     "Delivery",
     "Event",
     "Judgement",
+    "LogSurvey",
     "Look",
-    "Part",
     "Pipeline",
     "Present",
     "Resume",
+    "SideLog",
     "State",
-    "Survey",
     "decide",
     "judge",
     "places",

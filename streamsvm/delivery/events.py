@@ -18,7 +18,7 @@ from streamsvm.points import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class RowsLearned:
     """Rows were learned; `again` if the newest version has learned them before."""
 
     rows: Rows

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, RowsLearned
 from streamsvm.errors import StateError
 from streamsvm.learning.partitions import Partitions
 from streamsvm.points import Position, Positions, Rows
@@ -23,7 +23,7 @@ Ends = Mapping[int, int | None]
 """Where each partition's end was last met, every committed record before it read; None where it was not."""
 
 
-Step = Learned | CutTaken | CutDeclined | CaughtUp
+Step = RowsLearned | CutTaken | CutDeclined | CaughtUp
 """What a step of learning comes to; cuts are the business of a pipeline."""
 
 
@@ -43,7 +43,7 @@ class Goal(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class FixedGoal:
     """A goal that somebody else tells.
 
     Attributes
@@ -218,7 +218,7 @@ class Reading:
                 return
             yield self._learn_rows(self.backlog.popleft())
 
-    def _learn_rows(self, rows: Rows) -> Learned:
+    def _learn_rows(self, rows: Rows) -> RowsLearned:
         """Learn from rows what is new in them, up to the newest version's cut or the next due one."""
         # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
         # be learned.
@@ -236,7 +236,7 @@ class Reading:
             if self._again and not self.learner.cut_due:
                 self._refuse_gap(rows.partition, f"continues at offset {int(rest.offset[0])}")
             self.backlog.appendleft(rest)
-        return Learned(rows.slice(known, done), self._again)
+        return RowsLearned(rows.slice(known, done), self._again)
 
     def _reached(self, partition: int) -> bool:
         return self.learner.position(partition) >= self._goal.published_cut[partition]

@@ -31,7 +31,7 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class LogSurvey:
     """The meaning of a `Look`.
 
     Attributes
@@ -50,7 +50,7 @@ class Survey:
     overtaking: Mapping[int, int]
 
 
-def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Look | None) -> Survey:
+def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Look | None) -> LogSurvey:
     """Interpret a look.
 
     Parameters
@@ -68,9 +68,9 @@ def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Lo
         gaps = (_gap(topic, partition, reached, look) for partition in sorted(reached))
         gap = next((found for found in gaps if found), "")
     if gap:
-        return Survey(gap, {}, {})
+        return LogSurvey(gap, {}, {})
     added = {partition: first for partition, (first, _) in sorted(look.log.items()) if partition not in reached}
-    return Survey("", added, _overtaking(reached, look, before) if before else {})
+    return LogSurvey("", added, _overtaking(reached, look, before) if before else {})
 
 
 def _recreated(topic: str, topic_id: str, look: Look) -> str:

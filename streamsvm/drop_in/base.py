@@ -91,7 +91,7 @@ def number_of(threads: int) -> int:
 
 
 class Threads:
-    """`streamsvm.svm.block.workers.Workers` of so many threads, the caller's one of them; a context.
+    """`streamsvm.svm.block.workers.WorkerPool` of so many threads, the caller's one of them; a context.
 
     Inside, linear algebra has one thread: where it had several, too, they would wait for one another, and many products
     are too small for that. Sums are divided among the threads, which rounds otherwise for another number of them, and

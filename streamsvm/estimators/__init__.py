@@ -25,7 +25,7 @@ from typing import Any
 
 from streamsvm.estimators.coresetsvc import CoresetSVC
 from streamsvm.estimators.events import EventVectorizer
-from streamsvm.plugs import Table
+from streamsvm.plugs import PluggedTable
 
 __all__ = [
     "STDASVC",
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 
-_OFFERED: Table[Any] = Table("estimators", {})
+_OFFERED: PluggedTable[Any] = PluggedTable("estimators", {})
 
 
 def __getattr__(name: str) -> Any:

@@ -55,7 +55,7 @@ the lowest F favours it twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
+class EmpiricalObjective:
     """F over one set of points; see `over`.
 
     Attributes
@@ -81,14 +81,14 @@ class Objective:
     penalty: float
 
     @staticmethod
-    def over(points: Points, svm: SvmConfig, moments: Moments | None = None) -> Objective:
+    def over(points: Points, svm: SvmConfig, moments: Moments | None = None) -> EmpiricalObjective:
         """Return the objective that `streamsvm.learning.training.train` minimises over all of these points.
 
         Its scaler and penalty are those of the moments, by default of the points.
         """
         moments = Moments.zero(points.dimension).add(points) if moments is None else moments
         scaler = scaler_of(moments, svm)
-        return Objective(
+        return EmpiricalObjective(
             points=points,
             svm=svm,
             moments=moments,
@@ -153,7 +153,7 @@ class Optimum:
         return max(0.0, objective / self.objective - 1.0)
 
 
-def optimum(objective: Objective) -> Optimum:
+def optimum(objective: EmpiricalObjective) -> Optimum:
     """Train on all points of an objective, in double precision and to `OPTIMUM_TOLERANCE`.
 
     The linear kernel takes time in proportion to the points, RBF up to the cube of the support vectors.
@@ -211,21 +211,21 @@ class Objectives:
     moments : Moments
         Of these points.
     task : TwoClasses or OneVsRest
-    each : tuple of Objective
+    each : tuple of EmpiricalObjective
         One a machine; scaler, kernel and C are the same.
     """
 
     points: Points
     moments: Moments
     task: Task
-    each: tuple[Objective, ...]
+    each: tuple[EmpiricalObjective, ...]
 
     @staticmethod
     def over(points: Points, svm: SvmConfig, task: Task) -> Objectives:
         """Return the objectives that are minimised over all of these points."""
         moments = Moments.zero(points.dimension, task.classes).add(points)
         own = task.machine_config(svm)
-        each = tuple(Objective.over(problem, own, seen) for problem, seen in task.problems(points, moments))
+        each = tuple(EmpiricalObjective.over(problem, own, seen) for problem, seen in task.problems(points, moments))
         return Objectives(points, moments, task, each)
 
     @property
@@ -253,7 +253,7 @@ class Objectives:
         return sum(objective.value(model) for objective, model in zip(self.each, models, strict=True))
 
     def of_few(self, few: Points) -> tuple[Model, ...]:
-        """Return the models of points that stand for all of them; see `Objective.of_few`."""
+        """Return the models of points that stand for all of them; see `EmpiricalObjective.of_few`."""
         problems = self.task.problems(few, self.moments)
         return tuple(own.of_few(problem) for own, (problem, _) in zip(self.each, problems, strict=True))
 
@@ -423,7 +423,7 @@ class _OnAllPoints(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.decision_function(X)
 
 
-def cross_validated_probabilities(objective: Objective, method: Method, X: Features) -> Float:
+def cross_validated_probabilities(objective: EmpiricalObjective, method: Method, X: Features) -> Float:
     """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
 
     The mean of five machines, each calibrated on the fifth of the points that it has not seen.

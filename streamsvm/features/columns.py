@@ -30,7 +30,7 @@ from streamsvm.features.recipe import (
     Time,
     widths_of,
 )
-from streamsvm.features.values import MICROSECONDS, Fault, Faults, numbers, parsed, texts, times, truths
+from streamsvm.features.values import MICROSECONDS, EventFault, Faults, numbers, parsed, texts, times, truths
 from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 
 Float = NDArray[np.float64]
@@ -52,14 +52,14 @@ class Evaluated:
     ----------
     X : ndarray of shape (n, d), float64
         Meaningless in rows that have a fault.
-    faults : mapping of int to Fault
+    faults : mapping of int to EventFault
         Why a row is rejected, by its index.
     absent : mapping of Path to int
         In how many rows each declared field was absent or null; fields that no row lacked are left out.
     """
 
     X: Float
-    faults: Mapping[int, Fault]
+    faults: Mapping[int, EventFault]
     absent: Mapping[Path, int]
 
 

@@ -172,7 +172,7 @@ _IDENTIFIER: Final = "identifier"
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class _BinaryLabels:
     """The labels of the events: which is positive, and which events have it (1), have the other (0) or none (-1)."""
 
     negative: Any
@@ -186,7 +186,7 @@ class _Answers:
         return (value, less) if less < RARE else None
 
 
-def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _Answers:
+def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _BinaryLabels:
     values = [_hashable(value) for value in values]
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
     if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
@@ -196,7 +196,7 @@ def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _An
             f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{told}"
         )
     negative, positive = kinds[0][1], kinds[1][1]
-    return _Answers(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
+    return _BinaryLabels(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
 
 
 def _hashable(value: Any) -> Any:
@@ -229,7 +229,7 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
     return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
 
 
-def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> FieldProposal:
+def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> FieldProposal:
     present = [value for value in values if value is not None]
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
@@ -265,7 +265,7 @@ def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     return as_base64(texts, many=many) if kinds == {"str"} and len(texts) > 1 else None
 
 
-def _written(path: Path, values: Sequence[Any], written: Written, answers: _Answers | None) -> FieldProposal:
+def _written(path: Path, values: Sequence[Any], written: Written, answers: _BinaryLabels | None) -> FieldProposal:
     """Return what is proposed for numbers in another notation than JSON's."""
     if written.options is None or written.parse is None:
         distinct = len({value for value in values if isinstance(value, str)})
@@ -373,7 +373,7 @@ def _told_markers(markers: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {_told(text)}" for text, count in sorted(markers.items())) + " taken as missing"
 
 
-def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str | None:
+def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) -> str | None:
     """Say how a field knows the label: by being there for one label only, or by its values; None if it does not."""
     there = np.array([value is not None for value in values])
     if (one := _one_sided(there, answers)) is not None:
@@ -394,7 +394,7 @@ def _micros(text: str) -> int:
     return 0 if found is None else found[0]
 
 
-def _one_sided(there: NDArray[np.bool_], answers: _Answers) -> str | None:
+def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
     """Say that a field is present, or missing, for one label only, or that its presence separates the labels.
 
     "For one label only" needs `LEAST_COUNTED` events of the other label that would have it by chance.

@@ -58,7 +58,7 @@ class RejectedRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class DecodedDeadLetter:
     """What a dead letter says.
 
     Attributes
@@ -100,7 +100,7 @@ def id_of(model: str, topic: str, partition: int, offset: int) -> str:
 _Rows = Annotated[tuple[RejectedRow, ...], msgspec.Meta(min_length=1)]
 
 
-def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejected:
+def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> DecodedDeadLetter:
     """Return what a record of a dead-letter topic says.
 
     Raises
@@ -116,7 +116,7 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
         rejected = told["streamsvm.deadletter.rejected"].decode()
         if source is None or value_bytes is None or not _is_share(rejected):
             raise ValueError(f"of the place {source}, {rejected} rows, {value_bytes} bytes")
-        return Rejected(
+        return DecodedDeadLetter(
             topic=source.topic,
             partition=source.partition,
             offset=source.offset,

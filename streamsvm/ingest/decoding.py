@@ -22,7 +22,7 @@ from streamsvm.points import Points
 from streamsvm.sockets import plugged
 
 if TYPE_CHECKING:
-    from streamsvm.ingest.files.source import Format, OnIncomplete, Source
+    from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource
 
 SOCKET: Final = "decoders"
 DELETE: Final = "delete"
@@ -188,7 +188,7 @@ class Decoding(ABC):
         delimiter: str | None,
         on_incomplete: OnIncomplete | None,
         dtype: Literal["float32", "float64"],
-    ) -> Source:
+    ) -> PointSource:
         """Return the rows of a file as points, by a recipe that has a label; as `streamsvm.ingest.files.opening`.
 
         Raises

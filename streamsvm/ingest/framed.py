@@ -38,7 +38,7 @@ SchemaKey = int | str
 """What a registry calls a schema: its id, or its GUID in lower-case hexadecimal with hyphens."""
 
 
-class Frame(NamedTuple):
+class SchemaHeader(NamedTuple):
     """Which schema a value has, and where the value's own bytes begin.
 
     Attributes
@@ -79,7 +79,7 @@ def schema_headers(run: Run) -> list[bytes | None] | None:
     return [found.get(at) for at in range(len(run))] if found else None
 
 
-def frame_of(value: bytes, header: bytes | None = None) -> Frame:
+def frame_of(value: bytes, header: bytes | None = None) -> SchemaHeader:
     """Return the schema that a value has by its record's header, or else by its first bytes.
 
     Raises
@@ -89,9 +89,9 @@ def frame_of(value: bytes, header: bytes | None = None) -> Frame:
     """
     if header is not None:
         if header[:1] == b"\0" and len(header) >= FRAME.size:
-            return Frame(FRAME.unpack_from(header)[1], header, FRAME.size, 0)
+            return SchemaHeader(FRAME.unpack_from(header)[1], header, FRAME.size, 0)
         if header[:1] == b"\1" and len(header) >= _GUID_BYTES:
-            return Frame(str(uuid.UUID(bytes=header[1:_GUID_BYTES])), header, _GUID_BYTES, 0)
+            return SchemaHeader(str(uuid.UUID(bytes=header[1:_GUID_BYTES])), header, _GUID_BYTES, 0)
         raise _malformed(header)
     if len(value) < FRAME.size or value[0] != _BY_ID:
         raise InvalidPoint(
@@ -99,10 +99,10 @@ def frame_of(value: bytes, header: bytes | None = None) -> Frame:
             "the value does not begin with a zero byte and a schema id, and its record has no header "
             f"{SCHEMA_HEADER}{_likeness(value)}",
         )
-    return Frame(FRAME.unpack_from(value)[1], value, FRAME.size, FRAME.size)
+    return SchemaHeader(FRAME.unpack_from(value)[1], value, FRAME.size, FRAME.size)
 
 
-def frame_of_datum(value: bytes, header: bytes | None = None) -> Frame:
+def frame_of_datum(value: bytes, header: bytes | None = None) -> SchemaHeader:
     """Return the same of a format whose header ends with the schema's name.
 
     Raises

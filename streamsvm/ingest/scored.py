@@ -74,7 +74,7 @@ class SourceRecord(RawRecord, Protocol):
 class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
 
-    What is scored beside it has fields of its own, behind these: `Beside`.
+    What is scored beside it has fields of its own, behind these: `ExtraFields`.
     """
 
     id: str | int | None
@@ -89,7 +89,7 @@ class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     row: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class Beside(Protocol):
+class ExtraFields(Protocol):
     """Says something else of the rows that are scored, in fields of its own."""
 
     @property
@@ -215,7 +215,7 @@ class BatchScorer:
         Of the records.
     envelope : Envelope, optional
         What is around an event. Default: what the version's recipe says.
-    beside : Beside, optional
+    beside : ExtraFields, optional
         What else is said of the same rows.
     reasons : int
         How many reasons a score has; 0: it says nothing of them.
@@ -241,7 +241,7 @@ class BatchScorer:
         passed: Sequence[str] = (),
         format_: PointsFormat = "auto",
         envelope: Envelope | None = None,
-        beside: Beside | None = None,
+        beside: ExtraFields | None = None,
         reasons: int = 0,
     ) -> None:
         self._beside = beside

@@ -39,7 +39,7 @@ _PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Watermarks:
     """How far a partition goes.
 
     Attributes
@@ -74,7 +74,7 @@ class Marks:
         self._link = Link(connection)
         self._admin: AdminClient | None = None
 
-    def of(self, places: Iterable[Place]) -> dict[Place, Mark]:
+    def of(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         """Return the marks of partitions: two requests to each of their leaders.
 
         Blocks at most twice the connection's request timeout.
@@ -91,7 +91,7 @@ class Marks:
         wanted = list(places)
         stable = self._offsets(wanted, IsolationLevel.READ_COMMITTED)
         end = self._offsets(wanted, IsolationLevel.READ_UNCOMMITTED)
-        return {place: Mark(stable[place], end[place]) for place in wanted}
+        return {place: Watermarks(stable[place], end[place]) for place in wanted}
 
     def stable(self, places: Iterable[Place], timeout_s: float | None = None) -> dict[Place, int]:
         """Return the stable offsets of partitions; otherwise as `of`, with one request, which may have a limit."""

@@ -264,12 +264,12 @@ class Tail:
 
 
 def fetch_one(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
-    """See `Reader.fetch_one`."""
+    """See `RecordFetcher.fetch_one`."""
     with lent_consumer(connection, topic, _ONE_AT_A_TIME) as client:
-        return Reader(connection, _client=client).fetch_one(topic, partition, offset, timeout_s)
+        return RecordFetcher(connection, _client=client).fetch_one(topic, partition, offset, timeout_s)
 
 
-class Reader:
+class RecordFetcher:
     """Fetches single records by coordinates over one kept connection. Not thread-safe.
 
     Parameters

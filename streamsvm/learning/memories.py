@@ -30,7 +30,7 @@ from streamsvm.coreset.structure import (
 )
 from streamsvm.learning.memory_kinds import memory_kind
 from streamsvm.learning.tasks import Task
-from streamsvm.plugs import Table
+from streamsvm.plugs import PluggedTable
 from streamsvm.points import Points, Position, Rows
 from streamsvm.sockets import import_name
 
@@ -265,7 +265,7 @@ def _chain(partition: int, seed: int, config: CoresetConfig, reducer: Reducer[An
     return Chain(partition, seed, config.bucket_points, reducer)
 
 
-STRUCTURES: Final[Table[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = Table(
+STRUCTURES: Final[PluggedTable[Callable[[int, int, CoresetConfig, Reducer[Any]], Structure]]] = PluggedTable(
     "coreset.structure", {"tree": _tree, "chain": _chain}
 )
 """What makes each structure of which nothing is forgotten, by its name: see `CoresetConfig.merges`."""

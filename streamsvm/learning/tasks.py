@@ -25,10 +25,10 @@ from streamsvm.learning.pilots import pilot_for, pilots_of
 from streamsvm.model.classes import AnyModel, joined, label_values, pairs_of
 from streamsvm.model.described import MOST_LABELS
 from streamsvm.model.machine import Model
-from streamsvm.plugs import Table
+from streamsvm.plugs import PluggedTable
 from streamsvm.points import Points
 
-REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[Pilot]]]] = Table(
+REDUCERS: Final[PluggedTable[Callable[[CoresetConfig], Reducer[Pilot]]]] = PluggedTable(
     "coreset.reducer",
     {
         "uniform": lambda config: UniformReducer(),  # noqa: ARG005
@@ -36,7 +36,7 @@ REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[Pilot]]]] = Table(
     },
 )
 """What makes every reducer, by the name it has in the configuration."""
-SHARED_REDUCERS: Final[Table[Callable[[CoresetConfig], Reducer[SharedPilot]]]] = Table(
+SHARED_REDUCERS: Final[PluggedTable[Callable[[CoresetConfig], Reducer[SharedPilot]]]] = PluggedTable(
     "coreset.reducer of several labels",
     {
         "uniform": lambda config: UniformReducer(),  # noqa: ARG005

@@ -145,7 +145,7 @@ def sha256(value: bytes) -> str:
     return hashlib.sha256(value).hexdigest()
 
 
-class Place(msgspec.Struct, frozen=True):
+class ChainPosition(msgspec.Struct, frozen=True):
     """A version's place in the chain, without the rest of its message.
 
     Attributes
@@ -168,13 +168,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class PlaceInChain(msgspec.Struct, frozen=True):
-    """The part of a lineage that a `Place` reads."""
+    """The part of a lineage that a `ChainPosition` reads."""
 
     parent: str | None
     links: tuple[Ancestor, ...] = ()
 
 
-def place_of(value: bytes) -> Place:
+def place_of(value: bytes) -> ChainPosition:
     """Read a version's place from its value; cheaper than `decode`, which checks everything.
 
     Raises
@@ -182,7 +182,7 @@ def place_of(value: bytes) -> Place:
     InvalidMessage
         If the value does not hold a place.
     """
-    return decode_record(value, Place)
+    return decode_record(value, ChainPosition)
 
 
 def encode(version: Version) -> bytes:

@@ -71,7 +71,7 @@ class ClassPrequential:
         self._seen = 0
         self._classes = classes
         self._weights = np.zeros(classes)
-        self._answers = _Answers(window, classes)
+        self._answers = _ClassScoreRing(window, classes)
         self._baseline = ClassBaseline(dimension, classes, baseline_every, class_weight=class_weight)
         self.scored = 0
 
@@ -225,7 +225,7 @@ class ClassBaseline:
         return np.asarray(weight * np.maximum(0.0, 1.0 - margin).sum(axis=1))
 
 
-class _Answers:
+class _ClassScoreRing:
     """The newest answered points with what each scorer said: a ring, so that sums never drift.
 
     Parameters

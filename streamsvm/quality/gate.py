@@ -137,7 +137,7 @@ class _Chunk:
         return Position(int(self.offset[0]), int(self.row[0]))
 
 
-class Window:
+class EvaluationWindow:
     """The newest accepted points that were read, at most `capacity`, with their places in the input.
 
     Parameters

@@ -102,7 +102,7 @@ class Prequential:
         self._stride = 1
         self._seen = 0
         self._lead = 0.0
-        self._answers = _Answers(window)
+        self._answers = _ScoreRing(window)
         self._baseline = Baseline(dimension, baseline_every, class_weight=class_weight)
         self.scored = 0
 
@@ -385,7 +385,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
     Baseline(1, 1).add(Points(np.zeros((n, 1), dtype), np.ones(n, np.int8), np.ones(n)))
 
 
-class _Answers:
+class _ScoreRing:
     """The newest scored points with what each scorer said: a ring, so that sums never drift.
 
     Parameters

@@ -48,7 +48,7 @@ Asked = float | tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class OperatingPoints:
     """What every threshold of a sample answers, the lowest first; shape (k + 1,) of k different decision values.
 
     Attributes
@@ -67,7 +67,7 @@ class Answers:
     count: NDArray[np.intp]
 
     @classmethod
-    def of(cls, decision: Float, y: NDArray[np.int8], weight: Float) -> Answers:
+    def of(cls, decision: Float, y: NDArray[np.int8], weight: Float) -> OperatingPoints:
         """Sort a sample of at least one point."""
         order = np.argsort(decision, kind="stable")
         values, weight, positive = decision[order], weight[order], y[order] > 0
@@ -137,7 +137,7 @@ def choose(figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], w
 
     Every recall and every alarm rate is reached, by alarms for all points or for none; a precision need not be.
     """
-    answers = Answers.of(decision, y, weight)
+    answers = OperatingPoints.of(decision, y, weight)
     one = float(weight.mean())
     total, positive = float(answers.alarms[0]), float(answers.hits[0])
     if isinstance(asked, tuple):

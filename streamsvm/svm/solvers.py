@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from streamsvm.plugs import Table
+from streamsvm.plugs import PluggedTable
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
 
@@ -36,14 +36,14 @@ class StdaSolver(CheckedSolver):
         Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
     max_seconds : float or None
         Bound on time, by `clock`. The result then depends on the machine: nothing that must be reproducible sets it.
-    workers : Workers
+    workers : WorkerPool
         Who shares the work; the same number gives the same bits.
     """
 
     progress: Progress | None = None
     clock: Clock | None = None
     max_seconds: float | None = None
-    workers: Workers = ALONE
+    workers: WorkerPool = ALONE
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""
@@ -76,5 +76,5 @@ class StdaSolver(CheckedSolver):
         )
 
 
-SOLVERS: Final[Table[Callable[[], Solver]]] = Table("svm.solver", {"stda": StdaSolver})
+SOLVERS: Final[PluggedTable[Callable[[], Solver]]] = PluggedTable("svm.solver", {"stda": StdaSolver})
 """What makes each solver, by its name in the configuration."""

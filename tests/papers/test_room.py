@@ -19,7 +19,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.memories import STRUCTURES
 from streamsvm.learning.tasks import REDUCERS, SHARED_REDUCERS
 from streamsvm.papers.plug import PLUG
-from streamsvm.plugs import Table, plugs
+from streamsvm.plugs import PluggedTable, plugs
 from streamsvm.points import Position
 from streamsvm.svm.solvers import SOLVERS
 from tests.brokers.fixtures import TestBroker
@@ -58,7 +58,7 @@ def test_an_option_has_the_choices_of_its_table(option: str) -> None:
 
 def test_a_table_knows_no_other_name() -> None:
     """And finds its own without any room."""
-    table = Table("no such socket", {"a": 1})
+    table = PluggedTable("no such socket", {"a": 1})
     assert dict(table) == {"a": 1}
     with pytest.raises(KeyError):
         table["b"]

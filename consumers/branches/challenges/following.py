@@ -18,7 +18,7 @@ from consumers.branches.challenges.reading import (
     LabelsDecoder,
     Logs,
     Ranges,
-    Run,
+    ScoredRange,
     joined_labels,
     joined_with,
     read_run,
@@ -75,8 +75,8 @@ class Follower:
         self._by_place = logs.key == "place"
         self._planned, self._taken, self._passed = 0, 0, 0
         self._planned_spans = self._taken_spans = dict(self._scores_spans)
-        self._runs: deque[Run] = deque()
-        self._read: list[tuple[Run, ServedLabels]] = []
+        self._runs: deque[ScoredRange] = deque()
+        self._read: list[tuple[ScoredRange, ServedLabels]] = []
         self._known: dict[int, set[bytes]] = {}
         self._nowhere: list[ServedScores] = []
         self.held, self.unreadable = 0, 0
@@ -193,7 +193,7 @@ class Follower:
             fresh = {at: new for at, keys in run.keys.items() if (new := [key for key in keys if key not in known])}
             known.update(key for keys in fresh.values() for key in keys)
             if fresh:
-                self._runs.append(Run(run.partition, min(fresh), max(fresh) + 1, fresh))
+                self._runs.append(ScoredRange(run.partition, min(fresh), max(fresh) + 1, fresh))
 
     def _take_over(self) -> None:
         """Let count what was read as planned."""

@@ -22,9 +22,9 @@ from streamsvm.supports import require
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from consumers.branches.history.building import Builder, Stretch
+    from consumers.branches.history.building import Builder, RangeRequest
     from consumers.branches.history.erasing import Cost
-    from consumers.branches.history.forgetting import Report
+    from consumers.branches.history.forgetting import ForgettingReport
     from consumers.settings import Settings
     from streamsvm.branches.history.forgotten import Forgotten
     from streamsvm.kafka import Cluster, Connection, SchemaRegistry
@@ -269,7 +269,7 @@ def forget_command(
     raise typer.Exit(1 if report.absent or not report.done else 0)
 
 
-def _has_archive(settings: Settings, report: Report) -> bool:
+def _has_archive(settings: Settings, report: ForgettingReport) -> bool:
     """Tell whether there is an archive to take rows out of; where not, the report says so."""
     from consumers.branches.history.building import archive_store
     from consumers.branches.history.settings import ArchiveConfig
@@ -333,7 +333,9 @@ def _agreed(cost: Cost, *, yes: bool) -> bool:
     return yes
 
 
-def _retire(settings: Settings, cluster: Cluster, of_them: list[Version], report: Report, reason: str) -> None:
+def _retire(
+    settings: Settings, cluster: Cluster, of_them: list[Version], report: ForgettingReport, reason: str
+) -> None:
     """Retire those of some versions that nothing names, and say which stay."""
     from consumers.models.moving import Records, perform, retire
     from consumers.streams.topics import READ_TIMEOUT_S
@@ -382,9 +384,9 @@ def _positions(given: list[str]) -> dict[int, list[Position]]:
     return {partition: sorted(own) for partition, own in sorted(found.items())}
 
 
-def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool) -> None:
+def _print_series(builder: Builder, asked: RangeRequest, every: float, as_json: bool) -> None:
     """Print a row for each stretch; one without a point has no coefficients."""
-    from consumers.branches.history.building import Stretch, as_plain, steps_of
+    from consumers.branches.history.building import RangeRequest, as_plain, steps_of
     from streamsvm.places import time_of
 
     since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
@@ -402,7 +404,7 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
     rows, names = [], builder.config.points.feature_names
     writer = csv.writer(sys.stdout)
     for first, last in steps_of(since, until, every):
-        found = builder.take(Stretch(since=first, until=last, holes=asked.holes, partitions=asked.partitions))
+        found = builder.take(RangeRequest(since=first, until=last, holes=asked.holes, partitions=asked.partitions))
         row: dict[str, Any] = {"from": _iso(first), "to": _iso(last), "points": found.points, "exact": found.exact}
         if found.points:
             made = builder.made(found)
@@ -422,8 +424,8 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
         typer.echo(json.dumps(rows, indent=2))
 
 
-def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | None) -> Stretch:
-    from consumers.branches.history.building import Stretch
+def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | None) -> RangeRequest:
+    from consumers.branches.history.building import RangeRequest
 
     since, until = (None if text is None else _time(text, option) for text, option in ((from_, "--from"), (to, "--to")))
     apart = []
@@ -436,7 +438,7 @@ def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | N
         for first_time, last_time in pairs:
             if first_time is not None and last_time is not None and first_time >= last_time:
                 raise ConfigurationError(f"{option}: {_iso(first_time)} does not come before {_iso(last_time)}")
-    return Stretch(since=since, until=until, holes=apart, partitions=_partitions(where))
+    return RangeRequest(since=since, until=until, holes=apart, partitions=_partitions(where))
 
 
 def _partitions(where: str | None) -> frozenset[int] | None:

@@ -51,7 +51,7 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
+class RangeRequest:
     """What is asked for.
 
     Attributes
@@ -71,7 +71,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Found:
+class BuiltRange:
     """What a stretch came to.
 
     Attributes
@@ -164,7 +164,7 @@ class Builder:
         """Of the newest archived row; -1 if none has a time."""
         return max((node.last_time_ms for nodes in self._nodes.values() for node in nodes), default=-1)
 
-    def take(self, asked: Stretch) -> Found:
+    def take(self, asked: RangeRequest) -> BuiltRange:
         """Return everything that a stretch is made of.
 
         Raises
@@ -176,7 +176,7 @@ class Builder:
         Recreated
             If the input was deleted and made again meanwhile.
         """
-        found = Found()
+        found = BuiltRange()
         ranges = self._ranges(asked, found)
         with (
             limited(self.config.svm),
@@ -196,7 +196,7 @@ class Builder:
             found.rows_read = reader.rows_read
         return found
 
-    def _ranges(self, asked: Stretch, found: Found) -> dict[int, list[Range]]:
+    def _ranges(self, asked: RangeRequest, found: BuiltRange) -> dict[int, list[Range]]:
         """Return what is asked for, in positions."""
         chosen = self._partitions(asked)
         since = self._positions(asked.since, chosen, found, up=True)
@@ -211,7 +211,7 @@ class Builder:
             ranges[partition] = without(whole, [(first[partition], last[partition]) for first, last in holes])
         return ranges
 
-    def _partitions(self, asked: Stretch) -> list[int]:
+    def _partitions(self, asked: RangeRequest) -> list[int]:
         there = sorted(self._nodes.keys() | self._log.keys() | self.identity.base.keys())
         if asked.partitions is None:
             return there
@@ -223,7 +223,7 @@ class Builder:
         return sorted(asked.partitions)
 
     def _positions(
-        self, time: datetime | None, partitions: Sequence[int], found: Found, *, up: bool, at_end: bool = False
+        self, time: datetime | None, partitions: Sequence[int], found: BuiltRange, *, up: bool, at_end: bool = False
     ) -> dict[int, Position]:
         """Return where the first record of a time or later stands in each partition.
 
@@ -242,7 +242,7 @@ class Builder:
         }
 
     def _position(
-        self, time: datetime, time_ms: int, partition: int, asked: int | None, found: Found, *, up: bool
+        self, time: datetime, time_ms: int, partition: int, asked: int | None, found: BuiltRange, *, up: bool
     ) -> Position:
         own = spans(self._nodes.get(partition, []))
         place = before(own, time_ms)
@@ -277,7 +277,7 @@ class Builder:
             ends.append(Position(self._log[partition][1]))
         return max(ends, default=Position(0))
 
-    def _take(self, partition: int, start: Position, end: Position, found: Found, reader: Ranges) -> None:
+    def _take(self, partition: int, start: Position, end: Position, found: BuiltRange, reader: Ranges) -> None:
         """Add the parts of one range; a bucket that is damaged is named, and made of others or of the log instead."""
         at = start
         while at < end:
@@ -289,7 +289,7 @@ class Builder:
                     break
                 at = step.end
 
-    def _take_node(self, node: Node, found: Found) -> bool:
+    def _take_node(self, node: Node, found: BuiltRange) -> bool:
         try:
             bucket = self._kept.get(node) or self._store.read(node)
         except CorruptCheckpoint as error:
@@ -311,7 +311,7 @@ class Builder:
         )
         return True
 
-    def _take_read(self, partition: int, step: Read, found: Found, reader: Ranges) -> None:
+    def _take_read(self, partition: int, step: Read, found: BuiltRange, reader: Ranges) -> None:
         first, last = self._log.get(partition, (0, 0))
         if partition not in self._log or first > step.start.offset or step.end.offset > last:
             found.exact = False
@@ -335,7 +335,7 @@ class Builder:
                 )
             )
 
-    def forgotten(self, found: Found) -> tuple[tuple[int, int, int], ...]:
+    def forgotten(self, found: BuiltRange) -> tuple[tuple[int, int, int], ...]:
         """Return the rows of a stretch's parts that it is not of, because they were forgotten."""
         return tuple(
             (partition, at.offset, at.row)
@@ -344,7 +344,7 @@ class Builder:
             if any(part.partition == partition and part.start <= at < part.end for part in found.parts)
         )
 
-    def made(self, found: Found) -> Made:
+    def made(self, found: BuiltRange) -> Made:
         """Return the machine of a stretch.
 
         Raises
@@ -358,7 +358,13 @@ class Builder:
 
 
 def publish_built(
-    connection: Connection, target: Settings, builder: Builder, asked: Stretch, found: Found, made: Made, by: str
+    connection: Connection,
+    target: Settings,
+    builder: Builder,
+    asked: RangeRequest,
+    found: BuiltRange,
+    made: Made,
+    by: str,
 ) -> Publication:
     """Publish a model of a stretch under a name of its own.
 
@@ -368,8 +374,8 @@ def publish_built(
     target : Settings
         With that name.
     builder : Builder
-    asked : Stretch
-    found : Found
+    asked : RangeRequest
+    found : BuiltRange
     made : Made
     by : str
         Who asks, for the audit trail.

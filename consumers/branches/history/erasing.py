@@ -23,7 +23,7 @@ from typing import Final
 
 from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.erased_rows import shown
-from consumers.branches.history.forgetting import Checkpoint, Report
+from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
 from consumers.branches.history.stretches import Log, Ranges
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
@@ -71,7 +71,7 @@ def erase(
     connection: Connection,
     settings: Settings,
     positions: Positions,
-    report: Report,
+    report: ForgettingReport,
     *,
     reason: str = "",
     agree: Callable[[Cost], bool],
@@ -87,7 +87,7 @@ def erase(
     settings : Settings
         The trainer's.
     positions : mapping of partition to sequence of Position
-    report : Report
+    report : ForgettingReport
         What is found and done is written there.
     reason : str
         For the audit trail.
@@ -165,7 +165,7 @@ class _Erasure:
         settings: Settings,
         disk: Disk,
         directory: CheckpointDirectory,
-        report: Report,
+        report: ForgettingReport,
         timeout_s: float,
     ) -> None:
         self._connection, self._cluster, self._settings = connection, cluster, settings

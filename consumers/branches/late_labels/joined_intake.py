@@ -37,7 +37,7 @@ from streamsvm.ingest.decoder import RejectedRecord
 from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.joiner import COUNTED, Joiner, Letter
 from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH, Ahead
-from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
+from streamsvm.kafka import Cluster, Message, Outbox, Record, RecordFetcher
 from streamsvm.points import Position, Positions
 from streamsvm.sections import section
 
@@ -102,7 +102,7 @@ class JoinedIntake(OneProcess):
         self._identity, self._surveyor = identity, surveyor
         self._health, self._monotonic, self._now = health, monotonic, now
         self._open = OpenTransactions(metrics)
-        self._reader: Reader | None = None
+        self._reader: RecordFetcher | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
         self._valid = dict.fromkeys(source.topics, False)
         if limits_apply(settings.input, settings.input.proven_after_points):

@@ -17,7 +17,7 @@ from consumers.settings import Settings
 from consumers.streams.topics import OwnTopics
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
-from streamsvm.branches.workers.coreset_writer import Publication
+from streamsvm.branches.workers.coreset_writer import CoresetWrite
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
@@ -185,7 +185,7 @@ class Due:
     """A publication of one partition, with what its manifest tells besides."""
 
     partition: int
-    publication: Publication
+    publication: CoresetWrite
     told: Mapping[str, bytes]
 
 

@@ -48,8 +48,8 @@ from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
-from streamsvm.delivery.events import Learned
-from streamsvm.delivery.reading import Reach, Reading
+from streamsvm.delivery.events import RowsLearned
+from streamsvm.delivery.reading import FixedGoal, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
@@ -319,7 +319,7 @@ class GroupWorker:
         learner = reading.learner
         begun, sealed = self._monotonic(), learner.leaves_sealed
         for event in reading.learn():
-            assert isinstance(event, Learned)
+            assert isinstance(event, RowsLearned)
             accepted = int(event.rows.accepted.sum())
             self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
             self._metrics.increase("streamsvm_input_rows", event.rows.rejected, outcome="rejected")
@@ -377,7 +377,9 @@ class GroupWorker:
         told = {p: own.read_to for p, own in self._owned.items() if own.read_to is not None}
         if before is not None:
             told |= {p: offset for p, offset in before.read_to.items() if p in base}
-        reading = Reading(Reach(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=told)
+        reading = Reading(
+            FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=told
+        )
         self._intake = Intake(
             self._settings,
             reading,

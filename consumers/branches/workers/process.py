@@ -54,8 +54,8 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.trainer import kernels
 from consumers.trainer.intake import Intake
 from streamsvm.branches.workers.handing import Receiver, Sender
-from streamsvm.delivery.events import CaughtUp, Learned
-from streamsvm.delivery.reading import Reach, Reading
+from streamsvm.delivery.events import CaughtUp, RowsLearned
+from streamsvm.delivery.reading import FixedGoal, Reading
 from streamsvm.errors import StateError, StreamsvmError, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, Connection
@@ -110,7 +110,7 @@ class ForwardedMetrics(Metrics):
         return found
 
 
-class NewestRows:
+class NewestRowsByPartition:
     """The newest rows of each partition since the last look, so many as a message carries."""
 
     def __init__(self) -> None:
@@ -157,7 +157,7 @@ class Work:
             allow_insecure_tls=prepare.allow_insecure_tls,
         )
         self._inbox: queue.SimpleQueue[ToWorker | None] = queue.SimpleQueue()
-        self._newest = NewestRows()
+        self._newest = NewestRowsByPartition()
         self._sender, self._receiver = Sender(), Receiver()
         self._reading: Reading | None = None
         self._intake: Intake | None = None
@@ -214,7 +214,9 @@ class Work:
         if states:
             learner.restore(LearnerState(states, 0))
         reading.begin(
-            Reach({partition: Position(*at) for partition, at in message.published_cut.items()}, message.next_number),
+            FixedGoal(
+                {partition: Position(*at) for partition, at in message.published_cut.items()}, message.next_number
+            ),
             read_to=message.read_to,
             points_elsewhere=message.points_elsewhere,
         )
@@ -242,7 +244,7 @@ class Work:
         reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
         self._stack.callback(reader.close)
         self._settings, self._cpu_s = settings, time.process_time()
-        self._reading = Reading(Reach(), Learner(config, {}, NEVER), name=settings.name, topic=topic)
+        self._reading = Reading(FixedGoal(), Learner(config, {}, NEVER), name=settings.name, topic=topic)
         self._intake = Intake(
             settings,
             self._reading,
@@ -282,7 +284,7 @@ class Work:
                 # The newest version's cut is reached here; others may still be behind it.
                 self._waits = True
                 return
-            assert isinstance(event, Learned)
+            assert isinstance(event, RowsLearned)
             accepted = int(event.rows.accepted.sum())
             self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
             self._metrics.increase("streamsvm_input_rows", event.rows.rejected, outcome="rejected")

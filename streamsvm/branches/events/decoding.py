@@ -15,7 +15,7 @@ from streamsvm.ingest.decoding import Decoding, Markers, RecordDecoder, RowsRead
 from streamsvm.ingest.schemas import Schemas
 
 if TYPE_CHECKING:
-    from streamsvm.ingest.files.source import Format, OnIncomplete, Source
+    from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource
 
 
 class EventDecoding(Decoding):
@@ -73,7 +73,7 @@ class EventDecoding(Decoding):
         delimiter: str | None,
         on_incomplete: OnIncomplete | None,
         dtype: Literal["float32", "float64"],
-    ) -> Source:
+    ) -> PointSource:
         """Return a file of raw events as points."""
         from streamsvm.branches.events.event_files import event_source
 

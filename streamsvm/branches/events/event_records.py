@@ -27,7 +27,7 @@ from streamsvm.errors import InvalidPoint, StreamsvmError
 from streamsvm.features.fields import FieldValues, listed, taken
 from streamsvm.features.paths import Path, Unreachable, picked
 from streamsvm.features.recipe import Envelope, Recipe
-from streamsvm.features.values import Fault
+from streamsvm.features.values import EventFault
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.blaming import blaming_the_record, undecodable
 from streamsvm.ingest.bounds import LISTED_ENTRY_BYTES, ROW_BYTES, refuse_expansion, too_many_rows
@@ -260,7 +260,7 @@ class EventRecords:
             return self._add_made(run, several, made, builder)
         place = np.array([at for at, row in enumerate(rows) if type(row) is dict], np.intp)
         self._passed_over.update(row.reason for row in rows if isinstance(row, PassedOver))
-        unread = {at: Fault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
+        unread = {at: EventFault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
         faults = unread | {int(place[at]): fault for at, fault in made.faults.items()}
         passed = np.array([isinstance(row, PassedOver) for row in rows], np.bool_)
         made = _spread(made, place, len(rows), faults)
@@ -295,7 +295,7 @@ class EventRecords:
             return self._read_apart(events)
 
     def _read_apart(self, events: list[Event]) -> EventPoints:
-        made, faults = self._reader.read([]), dict[int, Fault]()
+        made, faults = self._reader.read([]), dict[int, EventFault]()
         parts: list[EventPoints] = []
         for index, event in enumerate(events):
             try:
@@ -303,7 +303,7 @@ class EventRecords:
                     parts.append(self._reader.read([event]))
                 faults |= {index + at: fault for at, fault in parts[-1].faults.items()}
             except InvalidPoint as error:
-                faults[index] = Fault(error.reason, error.what)
+                faults[index] = EventFault(error.reason, error.what)
                 parts.append(_spread(made, np.empty(0, np.intp), 1, {}))
         points = Points.union([made.points, *(part.points for part in parts)])
         times = None if made.time_ms is None else np.array([int(one) for part in parts for one in part.time_ms])  # type: ignore[union-attr]
@@ -332,7 +332,7 @@ def events_of_records(
     return EventRecords(reader, config, parser, ask_again)
 
 
-Faulty = list[tuple[int, Fault]]
+Faulty = list[tuple[int, EventFault]]
 _DELETE: Final = PassedOver("delete")
 
 
@@ -355,7 +355,7 @@ def _reject_singles(run: Run, bad: Faulty, builder: RowsBuilder) -> None:
         builder.rejected.append(RejectedRecord(run.records[index], 1, (rejection,)))
 
 
-def _spread(made: EventPoints, place: NDArray[np.intp], rows: int, faults: Mapping[int, Fault]) -> EventPoints:
+def _spread(made: EventPoints, place: NDArray[np.intp], rows: int, faults: Mapping[int, EventFault]) -> EventPoints:
     """Put points to their places among so many rows; the other rows are zeros."""
     points = made.points
     X = np.zeros((rows, points.dimension), points.X.dtype)

@@ -14,7 +14,7 @@ from streamsvm.features.columns import columns_of
 from streamsvm.features.examples import Example, disagreement, examples_of
 from streamsvm.features.recipe import Recipe, check
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 
 
@@ -56,4 +56,4 @@ def decode(part: RecipePart, draft: Draft) -> None:
     draft.recipe = recipe
 
 
-PART: Final = Part(RecipePart, encode, decode)
+PART: Final = MessagePart(RecipePart, encode, decode)

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from streamsvm.model.left_out import Reader
+from streamsvm.model.left_out import LeftOutDecoder
 from streamsvm.model.pointers import decode_record
 from streamsvm.places import Count, Offset, Partition, Row
 from streamsvm.points import Position
@@ -88,4 +88,4 @@ def decode_erased(value: bytes) -> Erased:
     return decode_record(value, Erased)
 
 
-READER: Final = Reader(decode_erased)
+READER: Final = LeftOutDecoder(decode_erased)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import PART, Obeyed, obeyed_of, obeying
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.snapshot import Mark, Snapshot
+from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.model.left_out import LeftOut
@@ -82,7 +82,7 @@ def remove_disobedient(checkpoints: CheckpointDirectory, erased: LeftOut, model:
         If the disk refuses.
     """
 
-    def obeys_it(marks: Mapping[str, Mark]) -> bool:
+    def obeys_it(marks: Mapping[str, RememberedPart]) -> bool:
         own = marks.get(PART)
         return isinstance(own, Obeyed) and own.sha256 == erased.sha256
 

@@ -28,7 +28,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.screening import TARGET
 from streamsvm.learning import training
-from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, Node, NodePilots
+from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, NodePilots, NodeProblem
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
@@ -76,13 +76,13 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     Pilot
         With `decisions` and `landmarks`, or `crowded`; with one label only, the constant of that label, bound 0.
     """
-    node = Node.of(points, weight, seen, config.svm)
+    node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
     most = section(config.coreset, LandmarkOptions).landmarks
     assert most is not None
     some = _some(points)
-    part = Node.of(some, weight, seen, config.svm)
+    part = NodeProblem.of(some, weight, seen, config.svm)
     Z, upper, y = np.ascontiguousarray(part.scaled()), part.penalty * part.weighted(), some.y
     kernel = training.kernel_of(node.scaler, seen, config.svm)
     assert isinstance(kernel, RbfKernel)
@@ -103,7 +103,7 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     return _under(landmarks, node, points)
 
 
-def _under(landmarks: Landmarks, node: Node, points: Points) -> LandmarkPilot:
+def _under(landmarks: Landmarks, node: NodeProblem, points: Points) -> LandmarkPilot:
     """Return the pilot of a node under landmarks."""
     tiny = float(np.finfo(np.float64).tiny)
     own = node.pilot(np.zeros(points.dimension), landmarks.intercept, tiny)
@@ -115,7 +115,7 @@ def again(landmarks: Landmarks | None, points: Points, weight: float, seen: Mome
 
     Parameters other than `landmarks` are those of `landmark_pilot`.
     """
-    node = Node.of(points, weight, seen, config.svm)
+    node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
     if landmarks is None:

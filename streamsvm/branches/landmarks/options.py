@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, cast
 from pydantic import BeforeValidator, Field
 
 from streamsvm.option_texts import none_in_words
-from streamsvm.sections import KernelSizes, Options
+from streamsvm.sections import KernelSizes, SectionOptions
 
 if TYPE_CHECKING:
     from streamsvm.config import CoresetConfig
@@ -121,4 +121,4 @@ class LandmarkOptions(KernelSizes):
         return reduced * (point_bytes + 8 * whole.WORKING_NUMBERS) + pilot
 
 
-OPTIONS: Final = Options(section="coreset", mixin=LandmarkOptions, after="span_rows")
+OPTIONS: Final = SectionOptions(section="coreset", mixin=LandmarkOptions, after="span_rows")

@@ -15,7 +15,7 @@ from streamsvm.branches.memories.dyadic import Dyadic, stretch_of
 from streamsvm.branches.memories.forgetting import (
     Decay,
     Everything,
-    Forgetting,
+    ForgettingRule,
     Stretch,
     TimeDecay,
     TimeWindow,
@@ -44,7 +44,7 @@ LEAST_TIMES: Final = 5
 """Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
 
 
-def forgetting_of(config: CoresetConfig) -> Forgetting:
+def forgetting_of(config: CoresetConfig) -> ForgettingRule:
     """Return the rule of a configuration that forgets."""
     length = section(config, ForgettingOptions)
     if length.window_points is not None:
@@ -62,7 +62,7 @@ class ForgetfulWeighing:
 
     Attributes
     ----------
-    rule : Forgetting
+    rule : ForgettingRule
     voting : Voting or None
         Experts and shares of horizons, if they say what counts.
     learned : Learned
@@ -74,7 +74,7 @@ class ForgetfulWeighing:
     leaf : Extent
     """
 
-    rule: Forgetting
+    rule: ForgettingRule
     voting: Voting | None
     learned: Learned
     times: tuple[int, int]

@@ -16,7 +16,7 @@ that it takes to look at it at each adoption."""
 
 
 @dataclass(slots=True)
-class Stored:
+class StoredManifest:
     """A manifest that is held."""
 
     manifest: Manifest
@@ -37,7 +37,7 @@ class HeldIncarnation:
 
     opening: Opening
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    manifests: dict[Position, Stored] = field(default_factory=dict)
+    manifests: dict[Position, StoredManifest] = field(default_factory=dict)
     decoded: dict[str, Bucket] = field(default_factory=dict)
     named: dict[str, set[Position]] = field(default_factory=dict)
     """Parts that manifests name, and where these stand."""
@@ -46,7 +46,7 @@ class HeldIncarnation:
     unnamed_bytes: int = 0
     manifest_bytes: int = 0
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredManifest) -> None:
         """Hold a manifest."""
         self.drop(stored.manifest.at)
         self.manifests[stored.manifest.at] = stored

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from streamsvm.branches.workers.coreset_held import PIECE_COST, HeldIncarnation, Stored
+from streamsvm.branches.workers.coreset_held import PIECE_COST, HeldIncarnation, StoredManifest
 from streamsvm.branches.workers.coreset_records import (
     FORMAT,
     KEY,
@@ -21,7 +21,7 @@ from streamsvm.branches.workers.coreset_records import (
     Complete,
     Manifest,
     Opening,
-    Part,
+    PartEntry,
     decode_rows,
     placed,
 )
@@ -45,7 +45,7 @@ MOST_INCARNATIONS: Final = 100_000_000
 Kind = TypeVar("Kind")
 
 
-class Fault(NamedTuple):
+class SkippedRecord(NamedTuple):
     """A record that was passed over, and why."""
 
     offset: int
@@ -70,7 +70,7 @@ class PartitionLog:
 
     Attributes
     ----------
-    faults : list of Fault
+    faults : list of SkippedRecord
         What was passed over since somebody took it; at most `MOST_FAULTS`.
     more_faults : int
         How many there were beyond these.
@@ -96,7 +96,7 @@ class PartitionLog:
         self._adopted = Position(-1)
         self._alive: tuple[tuple[Position, Position], ...] = ()
         self._live: dict[str, None] = {}
-        self.faults: list[Fault] = []
+        self.faults: list[SkippedRecord] = []
         self.more_faults = 0
         self.told_again: Mapping[str, bytes] = {}
 
@@ -255,7 +255,7 @@ class PartitionLog:
             self._fault(offset, key, error.what)
             return
         if position > self._adopted:
-            own.put(Stored(manifest, told, offset, MANIFEST_COST + 3 * len(value)))
+            own.put(StoredManifest(manifest, told, offset, MANIFEST_COST + 3 * len(value)))
             if own.manifest_bytes > self.MOST_MANIFEST_BYTES:
                 self._shed(own)
         elif position == self._adopted:
@@ -362,7 +362,7 @@ class PartitionLog:
                 found.append(key)
         return [key.encode() for key in found]
 
-    def take_faults(self) -> list[Fault]:
+    def take_faults(self) -> list[SkippedRecord]:
         """Return what was passed over since the last call."""
         faults, self.faults, self.more_faults = self.faults, [], 0
         return faults
@@ -388,7 +388,7 @@ class PartitionLog:
         # One of the same number, but another base or configuration, was begun before this one under the same key.
         return number < opening.incarnation or (plain == key and number == opening.incarnation)
 
-    def _completed(self, own: HeldIncarnation, stored: Stored) -> Complete:
+    def _completed(self, own: HeldIncarnation, stored: StoredManifest) -> Complete:
         manifest = stored.manifest
         missing = self._missing(own, manifest)
         if missing:
@@ -415,13 +415,13 @@ class PartitionLog:
     def _missing(self, own: HeldIncarnation, manifest: Manifest) -> list[str]:
         return [part.name for part in manifest.parts if not self._is_there(own, part)]
 
-    def _is_there(self, own: HeldIncarnation, part: Part) -> bool:
+    def _is_there(self, own: HeldIncarnation, part: PartEntry) -> bool:
         if part.name in own.decoded:
             return True
         pieces = own.pieces.get(part.name, {})
         return len(pieces) >= part.pieces and sum(len(pieces.get(at, b"")) for at in range(part.pieces)) == part.size
 
-    def _bucket(self, own: HeldIncarnation, part: Part) -> tuple[BucketName, Bucket]:
+    def _bucket(self, own: HeldIncarnation, part: PartEntry) -> tuple[BucketName, Bucket]:
         sha256 = part.name.rpartition("#")[2]
         if part.name in own.decoded:
             bucket = own.decoded[part.name]
@@ -429,7 +429,7 @@ class PartitionLog:
         name, bucket = decode_bucket(self._value(own, part))
         return name, bucket
 
-    def _value(self, own: HeldIncarnation, part: Part) -> bytes:
+    def _value(self, own: HeldIncarnation, part: PartEntry) -> bytes:
         pieces = own.pieces[part.name]
         value = b"".join(pieces[at] for at in range(part.pieces))
         if value[-CHECKSUM_BYTES:].hex() != part.name.rpartition("#")[2]:
@@ -438,7 +438,7 @@ class PartitionLog:
 
     def _fault(self, offset: int, key: str, why: str) -> None:
         if len(self.faults) < self.MOST_FAULTS:
-            self.faults.append(Fault(offset, key[:LONGEST_KEY], why))
+            self.faults.append(SkippedRecord(offset, key[:LONGEST_KEY], why))
         else:
             self.more_faults += 1
 

@@ -8,7 +8,7 @@ import msgspec
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Memory, Version
 
 
@@ -32,4 +32,4 @@ def decode(part: MemoryPart, draft: Draft) -> None:
     draft.more["memory"] = Memory(**msgspec.structs.asdict(part))
 
 
-PART: Final = Part(MemoryPart, encode, decode)
+PART: Final = MessagePart(MemoryPart, encode, decode)

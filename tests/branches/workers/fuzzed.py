@@ -6,7 +6,7 @@ from typing import Final
 
 from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
 from streamsvm.branches.workers.coreset_log import PartitionLog
-from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, Part, place
+from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, PartEntry, place
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.kafka import Record
 from streamsvm.points import Position
@@ -45,7 +45,7 @@ def coresets() -> list[bytes]:
         configuration={"of": "a test"}, configuration_sha256=config.sha256(),
     )  # fmt: skip
     where = place(Position(7, 2))
-    rest = Part(f"l/{where}#{'ab' * 32}", 3)
+    rest = PartEntry(f"l/{where}#{'ab' * 32}", 3)
     manifest = Manifest(position=(7, 2), rows=9, buckets=(), rest=rest, newest=None)
     records = [
         (b"", opening.key, opening.encode()),

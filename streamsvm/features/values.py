@@ -1,8 +1,8 @@
 """Values of one field, a batch at a time, as numbers, texts, truths or times; and what is wrong with the others.
 
 Every function takes a list of what stood in the events, without missing ones, and gives an array or a list of the same
-length. Where a value has the wrong type or range, it notes an `EventFault` and gives something harmless. Batches in which
-all is well, the usual ones, are converted without a look at each value.
+length. Where a value has the wrong type or range, it notes an `EventFault` and gives something harmless. Batches
+in which all is well, the usual ones, are converted without a look at each value.
 """
 
 from __future__ import annotations

@@ -317,8 +317,8 @@ class Cluster(_Port):
     def input(self, topic: str, group: str) -> Input:
         return Input(self._world, self._life, topic)
 
-    def reader(self) -> Reader:
-        return Reader(self._world, self._life)
+    def reader(self) -> RecordFetcher:
+        return RecordFetcher(self._world, self._life)
 
 
 class Publisher(_Port):
@@ -486,7 +486,7 @@ class Outbox(_Port):
         self._queued.clear()
 
 
-class Reader(_Port):
+class RecordFetcher(_Port):
     """See `streamsvm.kafka.RecordFetcher`."""
 
     def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:

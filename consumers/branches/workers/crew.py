@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -162,6 +162,17 @@ class Hand:
 
 
 @dataclass(slots=True)
+class _Collection:
+    """One request that all workers hand over what they learned, and what they answered."""
+
+    ticket: int = 0
+    since: float | None = None
+    """When they were asked; None once all have answered, or where nobody waits any more."""
+    states: dict[int, tuple[States, dict[int, PartitionState]]] = field(default_factory=dict)
+    late: Late | None = None
+
+
+@dataclass(slots=True)
 class _Told:
     """What a worker told last."""
 
@@ -286,10 +297,7 @@ class Crew(InputOnly):
         self._senders = [Sender() for _ in hands.all]
         self._receivers = [Receiver() for _ in hands.all]
         self._given: set[int] = set()
-        self._ticket = 0
-        self._asked_at: float | None = None
-        self._answers: dict[int, tuple[States, dict[int, PartitionState]]] = {}
-        self._late: Late | None = None
+        self._collection = _Collection()
         self._ended: tuple[int, Failed | None] | None = None
         self._gauges: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, float]] = {}
         self._conditions: set[str] = set()
@@ -362,7 +370,7 @@ class Crew(InputOnly):
 
     def refresh(self, *, may_train: bool) -> None:
         """Ask for states if they would make a cut due that may be trained, or end reading again."""
-        if self._asked_at is not None:
+        if self._collection.since is not None:
             return
         leaves = self._combiner.leaves_since_cut + sum(told.leaves + told.handed for told in self._told)
         enough = leaves >= self._settings.training.every_leaves
@@ -402,19 +410,20 @@ class Crew(InputOnly):
         self._ask(settle=True, timeout_s=timeout_s)
         # A worker answers between two turns, and a turn may be a reduction.
         until = self._monotonic() + 2 * timeout_s
-        while self._asked_at is not None:
+        collection = self._collection
+        while collection.since is not None:
             self._health.beat()
             self._take(LOOK_S)
             self._refuse_if_ended()
             if self._monotonic() > until:
-                silent = [number for number, told in enumerate(self._told) if told.answered < self._ticket]
-                self._asked_at = None
+                silent = [number for number, told in enumerate(self._told) if told.answered < collection.ticket]
+                collection.since = None
                 raise TransientError(
                     f"worker {silent[0]} did not hand over what it learned within {2 * timeout_s:.0f} s",
                     "The trainer tries again. If this recurs, the machine has too few processors for its workers.",
                 )
-        if self._late is not None:
-            late, self._late = self._late, None
+        if collection.late is not None:
+            late, collection.late = collection.late, None
             if late.what == NOTHING_VALID:
                 raise NothingValid(late.what)
             raise TransientError(late.what, late.remedy)
@@ -440,11 +449,10 @@ class Crew(InputOnly):
         return not self._goal.replaying({**self._pipeline.learner.positions, **told})
 
     def _ask(self, *, settle: bool, timeout_s: float) -> None:
-        self._ticket += 1
-        self._asked_at, self._answers, self._late = self._monotonic(), {}, None
+        self._collection = _Collection(self._collection.ticket + 1, self._monotonic())
         valid = self._valid or self._pipeline.points_accepted() > 0
         for hand in self._hands.all:
-            hand.send(Report(self._ticket, settle, timeout_s, valid))
+            hand.send(Report(self._collection.ticket, settle, timeout_s, valid))
 
     def _assign(self, *, ends: bool) -> None:
         state, base, read_to = self._pipeline.learner.state().partitions, self._pipeline.base, self._pipeline.read_to
@@ -495,8 +503,8 @@ class Crew(InputOnly):
             case States():
                 self._handed_over(number, message)
             case Late():
-                if message.ticket == self._ticket:
-                    self._late, told.answered = message, message.ticket
+                if message.ticket == self._collection.ticket:
+                    self._collection.late, told.answered = message, message.ticket
                     self._adopt_if_all()
             case Ready():
                 pass
@@ -548,15 +556,16 @@ class Crew(InputOnly):
         states = {one.partition: receiver.decode(one.partition, one.buckets, one.value) for one in message.partitions}
         told = self._told[number]
         told.leaves, told.handed, told.answered = 0, told.handed + message.leaves, message.ticket
-        self._answers[number] = message, states
+        self._collection.states[number] = message, states
         self._combiner.tell(number, Told(observed=message.observed, outliers=message.outliers, clipped=message.clipped))
         self._adopt_if_all()
 
     def _adopt_if_all(self) -> None:
-        if any(told.answered < self._ticket for told in self._told):
+        collection = self._collection
+        if any(told.answered < collection.ticket for told in self._told):
             return
-        answers, self._answers, self._asked_at = self._answers, {}, None
-        for number, (message, states) in answers.items():
+        states_of, collection.states, collection.since = collection.states, {}, None
+        for number, (message, states) in states_of.items():
             leaves, self._told[number].handed = self._told[number].handed, 0
             adopt(self._pipeline, states, leaves, message.read_to)
 

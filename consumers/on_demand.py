@@ -1,4 +1,4 @@
-"""Commands that take settings, whose options are made only for the command that a person asked for.
+"""Commands that take settings, whose options are made only for the command that is run.
 
 The options come from the typed settings, so that they are declared, explained and checked once. Loading these classes
 takes longer than everything else that `streamsvm --help` does, which shows no option: until a command is asked for, it
@@ -88,7 +88,7 @@ class SettingsFlag:
 def with_settings(
     *names: str, common: Sequence[str] = COMMON, flags: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first parameter is `settings`, the options of the named sections, once it is asked for.
+    """Give a command, whose first parameter is `settings`, the options of the named sections, once it is run.
 
     Parameters
     ----------

@@ -93,7 +93,7 @@ Object = TypeVar("Object")
 
 
 class PluggedTable(Mapping[str, Object], Generic[Object]):
-    """What a socket has by name: the trunk's own, then that of the rooms, which is imported when it is asked for.
+    """What a socket has by name: the trunk's own, then that of the rooms, which is imported at its first use.
 
     Parameters
     ----------

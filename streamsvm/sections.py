@@ -51,7 +51,7 @@ class MemoryLength(Section):
         return None
 
     def most_spans(self, span: int) -> int | None:  # noqa: ARG002
-        """Return the most spans, of so many rows, that are held apart; None where any two may become one."""
+        """Return the most spans, of so many rows, that are kept apart; None where any two may become one."""
         return None
 
 

@@ -70,7 +70,7 @@ class Chosen:
 
 
 def chosen(reasons: Iterable[str], since: str, model: str, now: datetime) -> Chosen:
-    """Read what was asked for.
+    """Read what was requested.
 
     Parameters
     ----------

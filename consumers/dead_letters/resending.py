@@ -45,7 +45,7 @@ class Mended(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """What became of the letters that were asked for.
+    """What became of the letters that were requested.
 
     Attributes
     ----------

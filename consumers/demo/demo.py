@@ -104,7 +104,7 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
 
 
 def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
-    """Run the demo; tell whether the models really came over the topic.
+    """Run the demo; return whether the models really came over the topic.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class _Stage:
         return self._learned() >= len(self._split.train) and len(received) >= due
 
     def _levels(self) -> Text:
-        """Draw the tree: points held by level, the open leaf first."""
+        """Draw the tree: points kept by level, the open leaf first."""
         text = Text("tree  ", style="dim")
         for level in ("leaf", *map(str, range(12))):
             points = int(self.metric("streamsvm_coreset_points", level=level))

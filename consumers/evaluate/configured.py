@@ -71,7 +71,7 @@ def not_followed(settings: Settings) -> list[str]:
 
 
 def _asks(name: str) -> bool:
-    """Tell whether an option says whose partitions are counted."""
+    """Return whether an option says whose partitions are counted."""
     return name == "input.topic" or name.startswith("kafka.")
 
 

@@ -31,7 +31,7 @@ REMARK: Final = 0
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -230,7 +230,7 @@ def _streamsvm(
     fields: Mapping[str, slice],
     seconds: float,
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
-    """Return the row, and what several thresholds come to if one is asked for."""
+    """Return the row, and what several thresholds come to if one is configured."""
     made, models, coreset = learned.made, learned.models, learned.config.coreset
     row = _measured("streamsvm", models, objective, test, seconds, coreset.partition_points * plan.partitions)
     notes = [f"{coreset.reducer} {coreset.structure}, trained on {len(made.cut.points):,} points"]
@@ -257,7 +257,7 @@ def _streamsvm(
 
 
 def _tied(decision: Float) -> Iterator[str]:
-    """Say that nearly all rows lie at one margin, where the hinge loss does not tell them apart."""
+    """Say that nearly all rows lie at one margin, where the hinge loss does not separate them."""
     share = max(float(np.mean(np.abs(decision - margin) < MARGIN_WIDTH)) for margin in (-1.0, 1.0))
     if share > MOSTLY_TIED:
         yield (

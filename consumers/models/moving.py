@@ -44,7 +44,7 @@ def whoever() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What to write, and what to tell; nothing to write if it is done already."""
+    """What to write, and what to print; nothing to write if it is done already."""
 
     said: str
     messages: Sequence[Message] = ()

@@ -56,7 +56,7 @@ def _certified(found: Certified | None) -> dict[str, Any] | None:
 
 
 def doubts(catalogue: Catalogue) -> Iterator[str]:
-    """Name what stands under a version's number and is not it, or cannot be told from a forgery."""
+    """Name what stands under a version's number and is not it, or may be a forgery."""
     for number, values in catalogue.doubtful.items():
         key, there = version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
         if number in catalogue.entries:

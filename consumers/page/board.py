@@ -71,7 +71,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked what it looks at: a version's model, and for a kernel machine points to ask it about.
+    """What feature importance is computed of: a version's model, and for a kernel machine points.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class MomentSeries(Generic[Lived]):
     _next_at: float = field(default=-math.inf)
 
     def due(self, monotonic: float) -> bool:
-        """Tell whether it is time for another moment."""
+        """Return whether it is time for another moment."""
         return monotonic >= self._next_at
 
     def add(self, moment: Lived, monotonic: float) -> None:
@@ -151,7 +151,7 @@ class MomentSeries(Generic[Lived]):
 
 
 def _alike(one: Lived, other: Lived) -> bool:
-    """Tell whether two moments differ in nothing but their times."""
+    """Return whether two moments differ in nothing but their times."""
     assert isinstance(one, Struct)
     return bool(structs.replace(one, time=other.time) == other)
 
@@ -316,7 +316,7 @@ class ServingSnapshot:
 
     @property
     def subject(self) -> Subject | None:
-        """What is asked what it looks at."""
+        """What feature importance is computed of."""
         if self.loaded is None:
             return None
         version = self.loaded.version
@@ -347,7 +347,7 @@ class ScorerBoard:
         self.snapshot = replace(self.snapshot, loaded=loaded)
 
     def found(self, letters: LettersStatus) -> None:
-        """Note what the dead-letter topic held at the start."""
+        """Note how many letters the dead-letter topic had at the start."""
         self.snapshot = replace(self.snapshot, letters=letters)
 
     def rejected(self, topic: str, dead_letters: str, newest: RejectedRecord, now: datetime) -> None:

@@ -172,7 +172,7 @@ def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
 
 
 def _cells(structure: StructureStatus, part: PartitionPart) -> list[tuple[str, int, int]]:
-    """Return label, buckets held and places: of all, or of each level of a counter, the highest first."""
+    """Return label, buckets and places: of all, or of each level of a counter, the highest first."""
     if structure.kind == "chain":
         return [("chain", min(1, len(part.buckets)), 1)]
     if structure.buckets is not None:

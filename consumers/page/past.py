@@ -1,4 +1,4 @@
-"""What the topics tell about the time before this start: the newest versions, what they knew, and the dead letters.
+"""What the topics show of the time before this start: the newest versions, what they knew, and the dead letters.
 
 A page that is looked at after a restart would else know nothing, just when people look. What is read is bounded in
 records, bytes and seconds, and it is for people only: whatever cannot be read is left out, and nothing else depends on

@@ -118,7 +118,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
 
 
 def _several(quality: QualityStatus) -> bool:
-    """Tell whether there are more than two labels."""
+    """Return whether there are more than two labels."""
     return quality.labels is not None and len(quality.labels) > 2
 
 

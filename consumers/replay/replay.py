@@ -90,7 +90,7 @@ class ReplayResult:
 def prepare_topic(
     cluster: Cluster, topic: str, *, create_partitions: int | None = None, partition: int | None = None
 ) -> tuple[int, ...]:
-    """Check that a topic can be replayed to, create it if asked to, and return its partitions.
+    """Check that a topic can be replayed to, create it if requested, and return its partitions.
 
     Parameters
     ----------
@@ -498,7 +498,7 @@ def progress_bar(total: int | None, topic: str) -> Iterator[Callable[[Sent], Non
 
 
 def expected_points(source: PointSource, limit: int | None) -> int | None:
-    """Return how many points a replay will send, None if only reading tells."""
+    """Return how many points a replay will send, None if that is not known before reading."""
     if source.rows is None or limit is None:
         return source.rows
     return min(source.rows, limit)

@@ -294,7 +294,7 @@ class ScorerWatch:
     # ------------------------------------------------------------- proof
 
     def _is_proven(self) -> bool:
-        """Tell whether this model has scored enough records of the input, now or before this start."""
+        """Return whether this model has scored enough records of the input, now or before this start."""
         wanted = self._scoring.proven_after_records
         if self._scored_records < wanted:
             self._scored_records = max(self._scored_records, self._scored_before(wanted))

@@ -254,7 +254,7 @@ class Scorer:
             seat.publisher.poll()
 
     def _look_after_readers(self, life: ScorerLife, seat: Seat) -> None:
-        """Settle where readers of the scores are held up: by a scorer that died, or by this one's own past."""
+        """Settle where readers of the scores are blocked: by a scorer that died, or by this one's own past."""
         held_up = "" if life.cluster.embedded else life.standstill.turn()
         self._health.require("readers", held_up)
         if held_up and seat.publisher is not None:

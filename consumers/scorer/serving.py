@@ -66,7 +66,7 @@ class Serving:
         self._refused = 0
 
     def follow(self) -> bool:
-        """Take up the newest version; tell whether there is one."""
+        """Take up the newest version; return whether there is one."""
         loaded, refused = self._subscriber.loaded, self._subscriber.refused
         self._components.metrics.increase("streamsvm_model_messages_refused", refused - self._refused)
         self._refused = refused

@@ -1,4 +1,4 @@
-"""Whether a topic is still the one that was read: asked with the records, not by the clock.
+"""Whether a topic is still the one that was read: checked with the records, not by the clock.
 
 A topic that is deleted and made again keeps its name, and its offsets begin at 0 again. A reader in the midst of the
 old log reads on in the new one, if that is long enough, without any error. So what is made of records counts only once
@@ -146,7 +146,7 @@ def identity_of(cluster: Cluster, topic: str, *, remedy: str = "") -> TopicIdent
 
 
 def _hash(record: Record) -> str:
-    """Return what tells a record from another at its offset; a replay of the same values has other times."""
+    """Return what identifies a record among others at its offset; a replay of the same values has other times."""
     told = hashlib.sha256(str(record.timestamp_ms).encode())
     for part in (record.key, record.value):
         told.update(b"-" if part is None else b"%d:" % len(part) + part)

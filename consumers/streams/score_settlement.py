@@ -239,7 +239,7 @@ class ScoreSettlement(Settlement):
 
 
 def _passed(part: AttemptRecord, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
-    """Tell whether the group is past the record that a part was made from: then another scorer has scored it."""
+    """Return whether the group is past the record that a part was made from: then another scorer has scored it."""
     position = positions_of([part], input_topic)
     return any(
         (at := standings.get(partition)) is not None and (at.offset or 0) >= offset

@@ -288,7 +288,7 @@ class Settlement(ABC):
 
 
 def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:
-    """Return the attempts that began last, as far as clocks can tell.
+    """Return the attempts that began last, by their clocks.
 
     Earlier attempts of an id are complete: a publisher confirms each attempt before the next, and its successor settles
     first. Looking for an earlier attempt could mean reading all scores since a time long ago.

@@ -1,4 +1,4 @@
-"""Looks now and then whether readers of committed records are held up in the partitions that a daemon writes.
+"""Looks now and then whether readers of committed records are blocked in the partitions that a daemon writes.
 
 Writers do not notice an open transaction: they go on writing after it, but readers of committed records receive nothing
 from there on. So the daemons check. A thread asks the broker; the main loop only collects the answers.

@@ -124,7 +124,7 @@ class VersionSettlement(Settlement):
         return [one for one in found if one.committed]
 
     def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
-        """Tell whether readers receive the newest attempt without some of the parts that the log or this process holds.
+        """Return whether readers receive the newest attempt without some parts that the log or this process has.
 
         A part that neither holds, such as a retired version, cannot be completed.
         """

@@ -312,7 +312,7 @@ def gate_of(
 
 
 def _was_scored(said: Gate | None) -> bool:
-    """Tell whether a version was ever scored, by the verdict on the newest."""
+    """Return whether a version was ever scored, by the verdict on the newest."""
     if said is None or said.outcome == "unscored" or said.against is None:
         return False
     return said.outcome != "waits" or bool(said.scored_on)

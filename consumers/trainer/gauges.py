@@ -57,7 +57,7 @@ class Gauges:
         self._seen_levels: set[str] = set()
 
     def points(self, held: int, peak: int) -> None:
-        """Show points held at once, now and at most."""
+        """Show points kept at once, now and at most."""
         self._metrics.put("streamsvm_points_held", held)
         self._metrics.put("streamsvm_points_held_peak", max(peak, held))  # a checkpoint's points count, too
 

@@ -69,7 +69,7 @@ class CompilationCount:
 
 
 class _Counter(event.Listener):
-    """Counts what numba compiles: it tells of nothing that it loads."""
+    """Counts what numba compiles: it sends no event of what it loads."""
 
     def __init__(self, counted: CompilationCount) -> None:
         self._counted = counted

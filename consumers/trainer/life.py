@@ -325,7 +325,7 @@ def _way_out(name: str, incarnation: int) -> str:
 
 
 def _waiting(health: Health, stop: Stop) -> Callable[[str], bool]:
-    """Return what a start calls while it waits: it says why, waits a moment, and tells whether to go on waiting."""
+    """Return what a start calls while it waits: it says why, waits a moment, and returns whether to go on waiting."""
 
     def waits(why: str) -> bool:
         health.beat()

@@ -101,7 +101,7 @@ class Observer:
         self._health.require("input", "")
 
     def _past(self, life: Life) -> Past:
-        """Return what the topics tell about the time before; nothing where nobody looks."""
+        """Return what the topics show of the time before; nothing where nobody looks."""
         if not self._shown:
             return NOTHING
         settings = self._settings
@@ -347,7 +347,7 @@ class Observer:
         self._missing_labels = len(missing)
 
     def _warn_of_the_threshold(self, version: Version) -> None:
-        """Say when a threshold stops to reach what is asked for, and when it does again; not with every version."""
+        """Log when a threshold no longer reaches its target, and when it does again; not with every version."""
         threshold = version.model.threshold
         met = threshold is None or threshold.met
         if threshold is not None and met != self._threshold_met:
@@ -394,7 +394,7 @@ class Observer:
 
 
 def _machine_name(version: Version, index: int) -> str:
-    """Return what a machine tells apart, where there are several."""
+    """Return what a machine separates, where there are several."""
     model = version.model
     if not isinstance(model, ClassModel):
         return ""
@@ -403,7 +403,7 @@ def _machine_name(version: Version, index: int) -> str:
 
 
 def told_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
-    """Return what a log line tells of a skill, so that it is told once while it stays the same."""
+    """Return what a log line says of a skill, so that it is logged once while it stays the same."""
     if isinstance(skill, ClassSkill):
         return skill.silent if skill.silent and skill.state != "none" else skill.state
     return skill.state if skill.answers == "both" else skill.answers

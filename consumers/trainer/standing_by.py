@@ -61,7 +61,7 @@ class Turn:
         self._due_at = 0.0
 
     def wait(self) -> bool:
-        """Stand by until it is this copy's turn; tell whether it is, and not the stop that came.
+        """Stand by until it is this copy's turn; return whether it is, and not the stop that came.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Turn:
             )
 
     def held_up(self, taken: StateError) -> bool:
-        """Wait a moment for what the copy before still holds, as one does that is frozen; tell whether to stop.
+        """Wait a moment for what the copy before still holds, as one does that is frozen; return whether to stop.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Looks at the input topic while the trainer runs: the questions are asked aside, the loop only takes the answers."""
+"""Looks at the input topic while the trainer runs: another thread sends the requests, the loop takes the answers."""
 
 from __future__ import annotations
 

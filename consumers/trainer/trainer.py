@@ -93,7 +93,7 @@ class Trainer:
                 raise TurnLost(fenced.what, LOST) from fenced
 
     def _takes_its_turn(self, stack: ExitStack) -> bool:
-        """Stand by, compiled, until no other copy works; tell whether it is this one's turn, and not the stop's."""
+        """Stand by, compiled, until no other copy works; return whether it is this one's turn, and not the stop's."""
         parts = self._components
         with self._health.failing():
             try:
@@ -107,7 +107,7 @@ class Trainer:
             return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
-        """Live once; tell whether to start over because the log has a gap and the configuration says to."""
+        """Live once; return whether to start over because the log has a gap and the configuration says to."""
         try:
             self._live()
         except (LogGap, OffsetOutOfRange) as gap:
@@ -293,7 +293,7 @@ class Trainer:
         life.keeper.published(life.delivery.next_number - 1)
 
     def _look_after_readers(self, life: Life) -> None:
-        """Settle where readers of committed records are held up, although nothing is to be published just now."""
+        """Settle where readers of committed records are blocked, although nothing is to be published just now."""
         held_up = "" if self._components.cluster.embedded else life.standstill.turn()
         self._health.require("readers", held_up)
         if held_up:

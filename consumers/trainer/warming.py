@@ -24,7 +24,7 @@ COMPILING: Final = "compiling, which takes up to a minute at the first start"
 
 
 def warm_up(settings: Settings, components: Components) -> None:
-    """Compile all that a life calls; raises `Stopped` if told to stop meanwhile."""
+    """Compile all that a life calls; raises `Stopped` if the daemon stops meanwhile."""
     registry = components.schemas is not None or bool(settings.registry.url)
     WarmUp(settings.models(), components.health, components.stop, components.clock, registry=registry).run()
 

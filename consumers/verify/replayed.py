@@ -207,7 +207,7 @@ class Replayed:
         self._logs[topic] = {p: self._cluster.log_range(topic, p) for p in described.partitions}
 
     def _confirm(self, version: Version, others: Sequence[OtherLog]) -> None:
-        """Return if what was read of a version's topics is of the ones that were asked for."""
+        """Return if what was read of a version's topics is of the requested ones."""
         cut = version.lineage.cut
         self._topics[version.lineage.topic].confirm({part.partition: part.offset for part in cut})
         for log in others:

@@ -72,7 +72,7 @@ class ReplaySource(ABC):
         }
 
     def _learn(self, recomputation: Recomputation, partition: int, until: Position) -> bool:
-        """Learn what waits of a partition up to its part of a cut; tell whether there was anything."""
+        """Learn what waits of a partition up to its part of a cut; return whether there was anything."""
         waiting = self._backlog.get(partition)
         if not waiting:
             return False

@@ -121,7 +121,7 @@ class CheckpointDirectory:
             raise TransientError(f"{self._lost}; {error.what}", error.remedy) from None
 
     def generations(self) -> Iterator[Generation]:
-        """Read the checkpoints, the newest first; each is read when it is asked for."""
+        """Read the checkpoints, the newest first; each is read when the iterator comes to it."""
         for name in self._files("ssvm"):
             found = self._read(name)
             self._meet(found)
@@ -236,11 +236,11 @@ class CheckpointDirectory:
                     self._remove(name)
 
     def _is_good(self, name: str, model: str) -> bool:
-        """Tell whether a file is known to be valid, and of this model; one never met before is read, once."""
+        """Return whether a file is known to be valid, and of this model; one never met before is read, once."""
         return not self._is_anothers(name, model) and self._good[name]
 
     def _is_anothers(self, name: str, model: str) -> bool:
-        """Tell whether a file is a checkpoint of another model; one never met before is read, once."""
+        """Return whether a file is a checkpoint of another model; one never met before is read, once."""
         if name not in self._good:
             self._meet(self._read(name))
         return self._models.get(name, model) != model

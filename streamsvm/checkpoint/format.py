@@ -199,7 +199,7 @@ def _same_sample(then: Held, now: Held) -> bool:
 
 
 def _same(one: Points, other: Points) -> bool:
-    """Tell whether two sets have the same bytes."""
+    """Return whether two sets have the same bytes."""
     if one.X is other.X:
         return True
     pairs = ((one.X, other.X), (one.y, other.y), (one.weight, other.weight))

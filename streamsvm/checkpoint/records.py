@@ -1,4 +1,4 @@
-"""Records of buckets and partitions: what somebody who learns hands over to whoever combines.
+"""Records of buckets and partitions: what a process that learns hands over to the one that combines.
 
 A *bucket record* holds one bucket. Its name is its place in the structure, with the SHA-256 of its bytes: whoever has a
 record of that name has that bucket. A *partition record* holds everything else of a partition, the open leaf, its

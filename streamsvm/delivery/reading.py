@@ -39,12 +39,12 @@ class Goal(Protocol):
         """Number of the version after it."""
 
     def replaying(self, reached: Positions) -> bool:
-        """Tell whether some partition is still behind its cut."""
+        """Return whether some partition is still behind its cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedGoal:
-    """A goal that somebody else tells.
+    """A goal that another process has set.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Reading:
         return {p: self._read_to.get(p, at.offset) for p, at in self.learner.positions.items()}
 
     def _compared(self) -> str:
-        """Say how what is held differs from what the newest version was made from; empty where nothing tells."""
+        """Return how the training set differs from the newest version's; empty where that is not known."""
         return ""
 
     @property

@@ -84,7 +84,7 @@ def check_machine(machine: Any) -> None:
 
 
 def _check_parts(machine: Any) -> None:
-    """Check what is not an array, but read by whoever decides: a pickle that was read by half lacks it."""
+    """Check what is not an array, but is read by `predict`: a pickle that was read by half lacks it."""
     for name, kinds in _PARTS.items():
         if name == "n_features_in_" and callable(machine.kernel):
             continue  # rows are what the caller's kernel takes, and have no features

@@ -44,7 +44,7 @@ _OFFERED: PluggedTable[Any] = PluggedTable("estimators", {})
 
 
 def __getattr__(name: str) -> Any:
-    """Load what a room offers where it is asked for.
+    """Load an estimator of a room when it is first used.
 
     Raises
     ------

@@ -145,7 +145,7 @@ class Optimum:
 
     @property
     def uncertainty(self) -> float:
-        """How far above the true optimum this one may lie, relative; smaller gaps are not told apart."""
+        """How far above the true optimum this one may lie, relative; smaller gaps are not distinguished."""
         return max(0.0, 1.0 - self.lower_bound / self.objective)
 
     def gap(self, objective: float) -> float:
@@ -311,7 +311,7 @@ def _copied(points: Points) -> Points:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How well points that were set aside are told apart, their weights counted.
+    """How well points that were set aside are classified, their weights counted.
 
     Attributes
     ----------

@@ -229,7 +229,7 @@ class _Compiled:
             self._fill_missing(out, values, missing, faults)
 
     def _takes_instants(self, found: Sequence[FieldValues]) -> bool:
-        """Tell whether all fields are times that were read already, none of which gets a constant."""
+        """Return whether all fields are times that were read already, none of which gets a constant."""
         if not (self._of_texts_of_times and all(isinstance(one, Instants) for one in found)):
             return False
         return self._constant is None or all(count_missing(one) == 0 for one in found)

@@ -307,7 +307,7 @@ def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> Field
 
 
 def _is_time(path: Path) -> bool:
-    """Tell whether a field is a time by its name."""
+    """Return whether a field is a time by its name."""
     return any(word in str(path[-1]).lower() for word in _TIME_WORDS)
 
 

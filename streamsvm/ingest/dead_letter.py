@@ -131,7 +131,7 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Decoded
 
 
 def _is_share(text: str) -> bool:
-    """Tell whether a text says how many of some rows, such as ``1 of 20``."""
+    """Return whether a text says how many of some rows, such as ``1 of 20``."""
     some, _, all_ = text.partition(" of ")
     numbers = whole_number(some, ROWS), whole_number(all_, ROWS)
     return numbers[0] is not None and numbers[1] is not None and 1 <= numbers[0] <= numbers[1]

@@ -69,7 +69,7 @@ class RecordDecoder(Protocol):
         ...
 
     def is_array(self, format_: str, record: RawRecord) -> bool:
-        """Tell whether a record with a valid row is an array of rows.
+        """Return whether a record with a valid row is an array of rows.
 
         Raises
         ------
@@ -134,7 +134,7 @@ class Decoding(ABC):
 
     @abstractmethod
     def decodes(self, recipe: object) -> bool:
-        """Tell whether a recipe is one of these."""
+        """Return whether a recipe is one of these."""
 
     @abstractmethod
     def decoder(

@@ -143,7 +143,7 @@ _LIKE: Final = {
 
 
 def is_framed(value: bytes) -> bool:
-    """Tell whether a value that should be JSON has a frame instead: no JSON begins with a zero byte."""
+    """Return whether a value that should be JSON has a frame instead: no JSON begins with a zero byte."""
     return len(value) > FRAME.size and value[0] == _BY_ID
 
 
@@ -164,7 +164,7 @@ def hinted(error: InvalidPoint, headers: Sequence[tuple[str, bytes]]) -> Invalid
 
 
 def unframed(value: bytes, header: bytes | None = None) -> bytes:
-    """Return the JSON in a frame. Its schema is not asked for: what a field must be is said by the recipe.
+    """Return the JSON in a frame. Its schema is not fetched: the recipe says what a field must be.
 
     Raises
     ------

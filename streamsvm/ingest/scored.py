@@ -72,7 +72,7 @@ class SourceRecord(RawRecord, Protocol):
 
 
 class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
-    """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
+    """One score; `probability` only of a version that has one, `passed` and `reasons` if configured, `row` in an array.
 
     What is scored beside it has fields of its own, behind these: `ExtraFields`.
     """
@@ -189,7 +189,7 @@ def points_config(
 
 @dataclass(frozen=True, slots=True)
 class _Extra:
-    """What is said of the rows of a record beside their scores, if it is asked for."""
+    """What is written of the rows of a record beside their scores, if it is configured."""
 
     beside: Sequence[Mapping[str, Any]] | None
     reasons: Sequence[Reasons] | None
@@ -425,7 +425,7 @@ def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
 
 
 class _NamedModel(msgspec.Struct, frozen=True):
-    """What tells whose a score is."""
+    """The model and version that a score is of."""
 
     model: str
 

@@ -127,7 +127,7 @@ class FeatureRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRows:
-    """Rows of the labels log, in its order; arrays of shape (n,). A sign (`sign_of`) of 0 only tells the time."""
+    """Rows of the labels log, in its order; arrays of shape (n,). A sign (`sign_of`) of 0 is a watermark's."""
 
     offset: NDArray[np.int64]
     row: NDArray[np.int64]
@@ -493,7 +493,7 @@ class Joiner:
                 return None, []
 
     def _goes_on(self) -> bool:
-        """Tell whether another pass can do more: something was grown, or another chunk is at hand."""
+        """Return whether another pass can do more: something was grown, or another chunk is at hand."""
         if self._why in (kernels.ROWS_FULL, kernels.EARLY_FULL, kernels.INDEX_FULL, kernels.OUTPUT_FULL):
             return True
         if self._why == kernels.WAITS_FOR_LABELS:

@@ -140,7 +140,7 @@ _LOST_CONNECTION = frozenset({"FAIL", "REQTMOUT"})
 
 
 class ConnectionLog:
-    """Passes one client's lines on, and notes whether they tell of a lost connection; nothing else does.
+    """Passes one client's lines on, and notes whether one is about a lost connection; nothing else shows that.
 
     A client that loses a connection in the midst of a request asks again over another one, and its caller hears only
     of the answer. The first request may still be on its way. Safe from any thread.
@@ -355,7 +355,7 @@ class _Lendable:
     link: Link
 
     def answers(self, connection: Connection, topic: str) -> bool:
-        """Tell whether a broker answers it; where its connection broke meanwhile, a new client would wait for one."""
+        """Return whether a broker answers it; where its connection broke meanwhile, a new client would wait for one."""
         try:
             partitions_of(self.consumer, self.link, connection, topic)
         except StreamsvmError as error:

@@ -187,7 +187,7 @@ class Subscription:
         return records
 
     def begin_again(self, partitions: Sequence[int] | None = None) -> None:
-        """Read partitions, by default all that are held, from their first record on, whatever the group's position.
+        """Read partitions, by default all that are assigned, from their first record on, whatever the group's position.
 
         A rebalance, or a `rewind`, before a position is committed there goes back to the group's.
         """
@@ -334,7 +334,7 @@ class Subscription:
             self._first.pop(tp.partition, None)
 
     def _return(self) -> None:
-        """Go back to the group's positions, if the broker tells them now."""
+        """Go back to the group's positions, if the broker returns them now."""
         held = self._consumer.assignment()
         try:
             committed = self._consumer.committed(held, REWIND_TIMEOUT_S) if held else []

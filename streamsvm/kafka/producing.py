@@ -220,7 +220,7 @@ class Publisher:
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
     def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
-        """End what a broker may have left open, without publishing; call it after `start` where readers are held up.
+        """End what a broker may have left open, without publishing; call it after `start` where readers are blocked.
 
         A broker that is killed between deciding a transaction and marking its partitions may consider the transaction
         finished when it is back, although markers are missing (Apache Kafka 4.3.1: "these partitions are likely deleted

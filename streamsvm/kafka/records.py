@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 class Batch(Sequence[Record]):
-    """Consumed records: column by column, or one by one, each made when it is asked for.
+    """Consumed records: column by column, or one by one, each made at its first use.
 
     A record takes longer to make than its value takes to decode; who needs columns only asks for none. A column is made
     by mapping the class's method, which is called without being looked up for each message.

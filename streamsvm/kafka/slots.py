@@ -126,7 +126,7 @@ class GroupSlots:
 
     @property
     def client_id(self) -> str:
-        """The client id with which whoever holds a slot must join the group."""
+        """The client id with which the owner of a slot must join the group."""
         return self._process.client_id(self._connection)
 
     def claim(self) -> Slot:
@@ -182,7 +182,7 @@ class GroupSlots:
         return (self._connection.servers, slot) in _held_here
 
     def _is_dead(self, member: MemberDescription) -> bool:
-        """Tell whether a member is one that this process knows to be dead, and may replace."""
+        """Return whether a member is one that this process knows to be dead, and may replace."""
         if not self._replaces_the_dead:
             return False
         pid = self._process.pid_of(member.client_id, self._connection)

@@ -53,7 +53,7 @@ class GroupStanding:
 
 
 class Standings:
-    """Asks how far a group has come, over one kept connection; whoever polls for the group is not disturbed.
+    """Asks how far a group has come, over one kept connection, without disturbing the member that polls.
 
     Parameters
     ----------

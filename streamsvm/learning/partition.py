@@ -300,7 +300,7 @@ class Partition:
             reservoir.restore(held)
 
     def _is_steady(self) -> bool:
-        """Tell whether the full leaf is like everything that is held: only then may a band be trusted.
+        """Return whether the full leaf is like all buckets: only then may a band be trusted.
 
         A pure function of what is held, unlike the watch for observers, which remembers what was merged.
         """
@@ -313,7 +313,7 @@ class Partition:
         return not self._has_turned()
 
     def _has_turned(self) -> bool:
-        """Tell whether the full leaf, a screened one, follows another rule than what is known; asked twice a seal."""
+        """Return whether the full leaf, a screened one, follows another rule than what is known; twice a seal."""
         if self.leaf.screened is None:
             return False
         if self._turned is None:
@@ -331,5 +331,5 @@ class Partition:
 
 
 def _share(one: Points, other: Points) -> bool:
-    """Tell whether two views, both from its beginning, are of one buffer."""
+    """Return whether two views, both from its beginning, are of one buffer."""
     return one.weight.ctypes.data == other.weight.ctypes.data

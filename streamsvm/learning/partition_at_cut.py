@@ -59,7 +59,7 @@ class PartitionAtCut:
         return -1 if self.weighing is None else self.weighing.now_ms
 
     def parts(self, config: ModelConfig, task: Task, now_ms: int) -> CutParts:
-        """Return everything that is held, under the weights that it has in a cut.
+        """Return all parts, under the weights that they have in a cut.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class PartitionAtCut:
         )
 
     def _totals(self, open_points: Points, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
-        """Return everything that is held with its account; empty where nobody keeps any, or a bucket has none."""
+        """Return all parts with their accounts; empty where nobody keeps any, or a bucket has none."""
         if accounting is None:
             return ()
         found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]

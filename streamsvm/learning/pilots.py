@@ -1,4 +1,4 @@
-"""Pilots: the rough solutions of a node's own problem, by which a reducer tells what matters.
+"""Pilots: the rough solutions of a node's own problem, by which a reducer finds what matters.
 
 A linear pilot knows nothing of what a kernel machine will find hard: its margins order the points by another question.
 So where a kernel is trained, the node's own problem is solved with that kernel, gamma resolved from the node's points
@@ -85,7 +85,7 @@ def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig)
 
 
 def takes_kernel(config: ModelConfig) -> bool:
-    """Tell whether pilots are of the trained kernel, not linear."""
+    """Return whether pilots are of the trained kernel, not linear."""
     return config.svm.kernel != "linear" and config.coreset.reducer == "calibrated"
 
 

@@ -137,7 +137,7 @@ class Tuned:
 
 
 def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
-    """Tell whether a cut is to be tuned.
+    """Return whether a cut is to be tuned.
 
     Parameters
     ----------

@@ -45,7 +45,7 @@ class LeftOut(Protocol):
     def rows(self) -> Collection[Any]: ...  # noqa: D102
 
     def is_of(self, topic: str, topic_id: str) -> bool:
-        """Tell whether the rows are of this topic, not of another one of the same name."""
+        """Return whether the rows are of this topic, not of another one of the same name."""
 
     def places(self, before: int | None = None) -> Mapping[int, frozenset[Position]]:
         """Return the places by partition; `before` a version's number, only those that it must be without."""

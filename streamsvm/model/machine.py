@@ -155,7 +155,7 @@ class Model:
 
     @property
     def classes(self) -> int:
-        """Number of labels that it tells apart."""
+        """Number of labels that it separates."""
         return 2
 
     @property

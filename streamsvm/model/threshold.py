@@ -69,7 +69,7 @@ class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def judged(self) -> Judged | None:
-        """What is expected of the figure that was asked for."""
+        """What is expected of the figure of the target."""
         found: Judged | None = getattr(self, self.figure)
         return found
 
@@ -105,7 +105,7 @@ def check(threshold: Threshold) -> Threshold:
 
 
 def wanted(figure: Figure, asked: float | tuple[float, float]) -> str:
-    """Return what was asked for, in words: "recall 0.9"."""
+    """Return the target in words: "recall 0.9"."""
     if isinstance(asked, tuple):
         return f"cost {asked[0]:g} of a missed positive and {asked[1]:g} of a false alarm"
     return f"alarms {_percent(asked)}" if figure == "alarm_rate" else f"{figure} {asked:g}"
@@ -124,7 +124,7 @@ def described(threshold: Threshold) -> str:
 
 
 def expected(threshold: Threshold) -> str:
-    """Return what is expected at a threshold, the figure that was asked for first, with its interval."""
+    """Return what is expected at a threshold, the figure of the target first, with its interval."""
     order: list[Figure] = ["precision", "recall", "alarm_rate", "cost"]
     order.sort(key=lambda figure: figure != threshold.figure)
     parts = []

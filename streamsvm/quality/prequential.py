@@ -162,7 +162,7 @@ def stride_of(model: Model) -> int:
 
 
 class Baseline:
-    """SGD on standardised features, which learns one point in so many and is asked about all others.
+    """SGD on standardised features, which learns one point in so many and is scored on all others.
 
     Several machines learn the same points, each at its rate; the one that lately did best on points before it learned
     them is asked. So the baseline is what a person would have after looking for a rate, which they must.

@@ -86,7 +86,7 @@ class Answered:
 def skill_of(
     newest: Answered | None, audit: Answered | None, number: int, probability: Probability | None = None
 ) -> Skill:
-    """Judge a version by what is newer than its cut, and where that cannot tell, by its audit sample.
+    """Judge a version by what is newer than its cut, and where that is too little, by its audit sample.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def skill_of(
 
 
 def no_better_than_chance(skill: AnySkill) -> bool:
-    """Tell whether nothing speaks for a version: it knows nothing, or it gives one answer and ranks as chance does.
+    """Return whether nothing speaks for a version: it knows nothing, or it gives one answer and ranks as chance does.
 
     A version that gives one answer by its threshold, if it has one, else at 0, passes if its AUC is `LEAST_SKILL` or
     more: it ranks. Its probabilities never fall as its scores rise, so they can say no more than the ranking. Where

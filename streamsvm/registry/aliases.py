@@ -94,7 +94,7 @@ class Aliases:
         return (self.head.alias,) if self.head else tuple(self.named.values())
 
     def is_retired(self, number: int) -> bool:
-        """Tell whether a version is retired, and no alias names it."""
+        """Return whether a version is retired, and no alias names it."""
         named = any(alias.number == number for alias in self.named.values())
         return self.retired is not None and number in self.retired and not named
 
@@ -150,7 +150,7 @@ class AliasTable:
             self._named[key] = _alias(value)
 
     def _is_alias(self, key: str) -> bool:
-        """Tell whether a key is that of an alias or of the pin, and not of a record that stands beside an alias."""
+        """Return whether a key is that of an alias or of the pin, and not of a record that stands beside an alias."""
         if BESIDE in key.removeprefix(self._name):
             return key == pin_key(self._name)
         return key != owner_key(self._name)

@@ -204,7 +204,7 @@ class ModelSubscriber:
 
     @property
     def connected(self) -> bool:
-        """Whether aliases are followed and a broker connection was up a moment ago, or a fixed version is held."""
+        """Whether aliases are followed and a broker connection was up a moment ago, or a fixed version is loaded."""
         if self._version is not None:
             return self._loaded is not None and self._fault is None
         tail = self._tail

@@ -133,7 +133,7 @@ def fit_threshold(
 
 
 def choose(figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], weight: Float) -> tuple[float, bool]:
-    """Return the threshold of a sample, and whether it reaches what is asked there; parameters as `fit_threshold`.
+    """Return the threshold of a sample, and whether it reaches the target; parameters as `fit_threshold`.
 
     Every recall and every alarm rate is reached, by alarms for all points or for none; a precision need not be.
     """
@@ -231,7 +231,7 @@ def _share_above(one: Judged, other: Judged) -> float:
 
 
 def _missed(figure: Figure, asked: Asked, judged: Judged | None) -> bool:
-    """Return whether what was asked for lies beyond the interval, on the wrong side."""
+    """Return whether the target lies beyond the interval, on the wrong side."""
     if isinstance(asked, tuple):
         return False
     if judged is None:  # no alarm at all, and so no precision

@@ -19,7 +19,7 @@ from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
 
 
 class Auditor:
-    """Judges one record of a version after the other, in log order; whoever reads the topics drives it.
+    """Judges one record of a version after the other, in log order; the caller reads the topics.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Auditor:
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:
-        """Tell whether a version is to be recomputed."""
+        """Return whether a version is to be recomputed."""
         return (self._only is None or number == self._only) and number not in self._survey.retired
 
     def placed(self, version: Version) -> Lineage:

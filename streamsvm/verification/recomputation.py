@@ -47,7 +47,7 @@ class OtherLog(CutFact, Protocol):
 
 
 def tuned_before(lineage: Lineage) -> bool:
-    """Tell whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
+    """Return whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
     if lineage.tuned_at is None or lineage.tuned_at == lineage.cut:
         return False
     tuned, base = positions(lineage.tuned_at), positions(lineage.base)
@@ -115,7 +115,7 @@ class Recomputation:
         return self._learner.positions
 
     def admits(self, version: Version, others: Sequence[OtherLog] = ()) -> bool:
-        """Tell whether a version can be reached from here: of the same logs and base, and not behind."""
+        """Return whether a version can be reached from here: of the same logs and base, and not behind."""
         lineage = version.lineage
         base, cut = positions(lineage.base), positions(lineage.cut)
         return (
@@ -128,7 +128,7 @@ class Recomputation:
         )
 
     def _can_tune(self, lineage: Lineage) -> bool:
-        """Tell whether its tuning is known, or its cut still to be reached, with the partitions of then."""
+        """Return whether its tuning is known, or its cut still to be reached, with the partitions of then."""
         if not tuned_before(lineage) or lineage.tuned_at in self._tunings:
             return True
         tuned = positions(lineage.tuned_at or ())
@@ -290,7 +290,7 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:
-    """Return a learner to which no cut falls due: when they fell due is the business of whoever published."""
+    """Return a learner to which no cut falls due: the publisher has decided when they fell due."""
     return Learner(config, base, sys.maxsize, before=before)
 
 

@@ -104,7 +104,7 @@ class VerificationReport:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was asked for could be checked."""
+        """Whether everything that was requested could be checked."""
         unchecked = {Outcome.FOREIGN, Outcome.UNAVAILABLE, Outcome.LEFT_OUT}
         return not self.notes and not any(row.outcome in unchecked for row in self.rows)
 
@@ -162,7 +162,7 @@ class VerificationReport:
 
 
 def _plain(row: RecordFinding) -> dict[str, Any]:
-    """Return a row as a plain JSON value; the certificate only where one was asked for."""
+    """Return a row as a plain JSON value; the certificate only where one was requested."""
     plain: dict[str, Any] = msgspec.to_builtins(row)
     if row.certificate is None:
         del plain["certificate"]

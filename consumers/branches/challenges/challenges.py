@@ -344,13 +344,13 @@ class Challenges:
         return done
 
     def _read_up(self, follower: Follower) -> bool:
-        """Tell whether all was read that both logs held when the challenge's time was first seen to be over."""
+        """Return whether all was read that both logs had when the challenge's time was first seen to be over."""
         if self._progress.until is None:
             self._progress.until = self._ends_of_both()
         return follower.reached(*self._progress.until)
 
     def _caught_up(self, follower: Follower) -> bool:
-        """Tell whether all was read that both logs held when this life began to read them."""
+        """Return whether all was read that both logs had when this life began to read them."""
         if self._ends_at_start is None:
             self._ends_at_start = self._ends_of_both()
         return follower.reached(*self._ends_at_start)
@@ -499,7 +499,7 @@ class Challenges:
             self._known = True
 
     def _there(self, alias: Alias) -> bool:
-        """Tell whether a version was not retired since it was published."""
+        """Return whether a version was not retired since it was published."""
         key, there = self._key(alias).encode(), False
         try:
             topic = self._settings.output.models_topic
@@ -616,7 +616,7 @@ class Challenges:
 
 
 def _worth_joining(follower: Follower, *, idle: bool) -> bool:
-    """Return whether enough came since the newest join, which takes time in proportion to all that is held."""
+    """Return whether enough came since the newest join, which takes time in proportion to all that is kept."""
     return follower.grown > 0 and (idle or 20 * follower.grown >= follower.held)
 
 

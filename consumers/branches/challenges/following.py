@@ -196,7 +196,7 @@ class Follower:
 
     @property
     def full(self) -> bool:
-        """Whether so much is held, or was passed over, that nothing more is read."""
+        """Whether so much is kept, or was passed over, that nothing more is read."""
         return self.held >= MOST_HELD or (self._by_place is not None and self._by_place.passed >= MOST_PASSED)
 
     def read(self, most: int) -> int:
@@ -230,7 +230,7 @@ class Follower:
         return len(scores) + len(records)
 
     def reached(self, scores: Mapping[int, int], labels: Mapping[int, int]) -> bool:
-        """Tell whether all was read before these ends, as far as their partitions are followed."""
+        """Return whether all was read before these ends, as far as their partitions are followed."""
         followed = [(self._scores_input, self._scores_spans, scores)]
         if self._labels_input is not None:
             followed.append((self._labels_input, self._labels_spans, labels))

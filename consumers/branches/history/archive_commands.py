@@ -270,7 +270,7 @@ def forget_command(
 
 
 def _has_archive(settings: Settings, report: ForgettingReport) -> bool:
-    """Tell whether there is an archive to take rows out of; where not, the report says so."""
+    """Return whether there is an archive to take rows out of; where not, the report says so."""
     from consumers.branches.history.building import archive_store
     from consumers.branches.history.settings import ArchiveConfig
     from streamsvm.sections import section

@@ -52,7 +52,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RangeRequest:
-    """What is asked for.
+    """What is requested.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Builder:
         return found
 
     def _ranges(self, asked: RangeRequest, found: BuiltRange) -> dict[int, list[Range]]:
-        """Return what is asked for, in positions."""
+        """Return what is requested, in positions."""
         chosen = self._partitions(asked)
         since = self._positions(asked.since, chosen, found, up=True)
         until = self._positions(asked.until, chosen, found, up=False, at_end=True)

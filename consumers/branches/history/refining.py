@@ -49,7 +49,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for.
+    """What is requested.
 
     Attributes
     ----------

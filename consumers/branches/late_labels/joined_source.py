@@ -136,7 +136,7 @@ class JoinedSource:
         return {p: j.features_waiting if log == "features" else j.labels_waiting for p, j in self.joiners.items()}
 
     def _awaited(self) -> set[Log]:
-        """Return the logs of which a record is needed before anything more can be joined where that is asked for."""
+        """Return the logs of which a record is needed before anything more can be joined."""
         awaited: set[Log] = set()
         for partition in self._active:
             joiner = self.joiners[partition]

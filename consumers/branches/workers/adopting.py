@@ -163,7 +163,7 @@ class Adopting(InputOnly):
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
-        """The offset after each partition's last record, as far as looks at the input tell."""
+        """The offset after each partition's last record, as of the newest looks at the input."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
         found |= {partition: one.end for partition, one in self._followed.items()}
         for partition, end in self._log_ends().items():
@@ -247,7 +247,7 @@ class Adopting(InputOnly):
         self.read(1, 0.0)
 
     def release(self) -> None:
-        """Nothing was held up."""
+        """Nothing was paused."""
 
     def poll_letters(self) -> None:
         """Dead letters are the workers' business."""
@@ -276,7 +276,7 @@ class Adopting(InputOnly):
     # ------------------------------------------------------------------ inside
 
     def _open(self, partition: int) -> _Followed:
-        """Leave what a worker goes on from: the state that is held here if the topic has less, then the opening."""
+        """Leave what a worker goes on from: the state that is kept here if the topic has less, then the opening."""
         settings, config, state = self._settings, self._config, self._pipeline.learner.state().partitions[partition]
         base, read_to = self._pipeline.base[partition], self._pipeline.read_to.get(partition)
         opening = Opening(
@@ -324,7 +324,7 @@ class Adopting(InputOnly):
         return one
 
     def _end_of(self, partition: int, one: _Followed, offset: int, *, at_once: bool = False) -> int:
-        """Return where a partition of the input ends; it is asked for where the offset lies beyond what is known."""
+        """Return where a partition of the input ends; it is fetched where the offset lies beyond what is known."""
         now = self._monotonic()
         one.end = max(one.end, self._log_ends().get(partition, 0))
         if offset > one.end and (at_once or now - one.asked_at >= ASK_EVERY_S):
@@ -347,7 +347,7 @@ class Adopting(InputOnly):
         return complete
 
     def _saw(self, partition: int, one: _Followed, complete: Complete) -> bool:
-        """Take in what a complete manifest tells besides its state; return whether it is a new one."""
+        """Take in what a complete manifest has besides its state; return whether it is a new one."""
         self._note_read_to(partition, one, complete.told)
         if complete.manifest.at <= one.position:
             return False
@@ -356,7 +356,7 @@ class Adopting(InputOnly):
         return True
 
     def _note_again(self, partition: int, one: _Followed) -> None:
-        """Take in what the adopted manifest tells, where it was written again."""
+        """Take in what the adopted manifest has, where it was written again."""
         again, one.log.told_again = one.log.told_again, {}
         if again:
             self._note_read_to(partition, one, again)

@@ -57,7 +57,7 @@ def told_from(line: bytes) -> dict[int, int]:
 
 
 def until(marks: Mapping[int, int], lines: BinaryIO) -> Callable[[Mapping[int, int]], bool]:
-    """Return what tells a worker that all marks are reached, and its parent how far it is."""
+    """Return a callback that reports progress to the parent and says whether all marks are reached."""
     told_at = -TELL_EVERY_S
 
     def enough(ahead: Mapping[int, int]) -> bool:

@@ -99,12 +99,12 @@ def check_topic(found: TopicInfo, partitions: int, client_bytes: int) -> None:
 
 
 def told_of(record: Record) -> Mapping[str, bytes]:
-    """Return what a manifest's headers tell: what else stands there is not held."""
+    """Return the known headers of a manifest, without any others."""
     return {name: value for name, value in record.headers if name in (WATERMARK, READ_TO) and len(value) <= MOST_DIGITS}
 
 
 def number_of(told: Mapping[str, bytes], name: str) -> int | None:
-    """Return a number that a header tells; None where it tells none."""
+    """Return the number in a header; None where there is none."""
     return whole_number(told.get(name, b""))
 
 
@@ -182,7 +182,7 @@ def tell_faults(settings: Settings, partition: int, found: PartitionLog, metrics
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A publication of one partition, with what its manifest tells besides."""
+    """A publication of one partition, with what its manifest has besides."""
 
     partition: int
     publication: CoresetWrite
@@ -241,7 +241,7 @@ class CoresetsWriter:
 
 
 def is_opening(record: Record, name: str) -> bool:
-    """Tell whether a record is an opening of a model, or takes one back."""
+    """Return whether a record is an opening of a model, or takes one back."""
     return record.key is not None and record.key.startswith(f"{name}/o/".encode())
 
 

@@ -1,4 +1,4 @@
-"""The trainer's side of its workers: starts them, tells them where to learn on, and adopts what they learned.
+"""The trainer's side of its workers: starts them, sends them where to learn on, and adopts what they learned.
 
 To the trainer's loop it stands where `consumers.trainer.intake` stands otherwise. What a worker tells some times a
 second is for people; states come when they are asked for: when enough leaves were completed for a cut that may be
@@ -174,7 +174,7 @@ class _Collection:
 
 @dataclass(slots=True)
 class _Told:
-    """What a worker told last."""
+    """The newest report of a worker."""
 
     progress: Progress | None = None
     at: float = 0.0
@@ -206,7 +206,7 @@ class Hands:
             raise
 
     def wait(self, health: Health, stop: Stop, monotonic: Callable[[], float]) -> bool:
-        """Wait until all are prepared; False if told to stop meanwhile.
+        """Wait until all are prepared; False if the daemon stops meanwhile.
 
         Raises
         ------
@@ -254,7 +254,7 @@ class Hands:
 
 
 class Crew(InputOnly):
-    """What the workers read, learn and tell, in one life of a trainer.
+    """What the workers read, learn and report, in one life of a trainer.
 
     Parameters
     ----------
@@ -327,7 +327,7 @@ class Crew(InputOnly):
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
-        """The offset after each partition's last record, as far as was told."""
+        """The offset after each partition's last record, by the newest reports."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
         for told in self._told:
             found |= {} if told.progress is None else told.progress.watermarks
@@ -356,7 +356,7 @@ class Crew(InputOnly):
         self._assign(ends=True)
 
     def read(self, most: int, timeout_s: float) -> int:
-        """Take in what workers told; return 0 where all of them wait for records, else `most`.
+        """Take in what workers reported; return 0 where all of them wait for records, else `most`.
 
         Raises
         ------
@@ -378,11 +378,11 @@ class Crew(InputOnly):
             self._ask(settle=False, timeout_s=0.0)
 
     def hold(self) -> None:
-        """Take in what was told; workers go on."""
+        """Take in what was reported; workers go on."""
         self._take(0.0)
 
     def release(self) -> None:
-        """Nothing was held up."""
+        """Nothing was paused."""
 
     def poll_letters(self) -> None:
         """Dead letters are the workers' business."""
@@ -434,7 +434,7 @@ class Crew(InputOnly):
             hand.send(Show())
 
     def _refuse_if_ended(self) -> None:
-        """Raise what ended a worker, as often as it is asked: a checkpoint that fails by it is no reason to go on."""
+        """Raise what ended a worker, at every call: a checkpoint that fails by it is no reason to go on."""
         if self._ended is not None:
             self._hands.fail(*self._ended)
 
@@ -442,7 +442,7 @@ class Crew(InputOnly):
 
     @property
     def _reached(self) -> bool:
-        """Whether every partition was told to be at the newest version's cut."""
+        """Whether every partition is at the newest version's cut, by the newest reports."""
         told: dict[int, Position] = {}
         for one in self._told:
             told |= {} if one.progress is None else {p: Position(*at) for p, at in one.progress.positions.items()}

@@ -490,7 +490,7 @@ class GroupWorker:
         )
 
     def _told_read_to(self, partition: int, told: Mapping[str, bytes]) -> int | None:
-        """Return before which offset nothing is left to learn, as a manifest's header tells; not beyond the input."""
+        """Return before which offset nothing is left to learn, by a manifest's header; not beyond the input."""
         read_to = number_of(told, READ_TO)
         if read_to is None:
             return None

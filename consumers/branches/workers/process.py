@@ -77,7 +77,7 @@ NEVER: Final = 1 << 62
 
 
 class ForwardedMetrics(Metrics):
-    """Metrics that are kept here for whoever asks, and whose changes are handed on."""
+    """Metrics that are kept here, and whose changes are handed on."""
 
     def __init__(self) -> None:
         super().__init__(TRAINER)
@@ -181,7 +181,7 @@ class Work:
             self._inbox.put(None)
 
     def _obey(self) -> bool:
-        """Do what the trainer asked for; tell whether it is still there."""
+        """Do what the trainer requested; return whether it is still there."""
         block = self._intake is None
         while True:
             try:
@@ -336,7 +336,7 @@ class Work:
         return {condition: why for condition, why in waiting.items() if condition not in ("start", "loop")}
 
     def _report(self, message: Report) -> None:
-        """Hand over what was learned; what goes before it in the log was told of before."""
+        """Hand over what was learned; what goes before it in the log was reported before."""
         reading, intake = self._reading, self._intake
         if reading is None or intake is None:
             self._channel.send(Late(message.ticket, "the worker is not assigned yet", ""))

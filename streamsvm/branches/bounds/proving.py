@@ -185,7 +185,7 @@ def _upper(held: Points, strata: list[_Strata], scaler: Scaler, machine: LinearM
 
 @dataclass(frozen=True, slots=True)
 class _All:
-    """Held rows, then the strata's means, as the points of a problem.
+    """The rows that were kept, then the strata's means, as the points of a problem.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class _All:
 
     @classmethod
     def of(cls, held: Points, strata: list[_Strata], scaler: Scaler, fit: Fit) -> _All:
-        """Return those of held rows and strata."""
+        """Return those of the rows that were kept, and of the strata."""
         y = np.concatenate([held.y, *(one.y for one in strata)])
         mass = np.concatenate([held.weight, *(one.mass for one in strata)])
         # Of a stratum, alpha over mass is at most C k.

@@ -28,7 +28,7 @@ class EventDecoding(Decoding):
     }
 
     def decodes(self, recipe: object) -> bool:
-        """Tell whether a recipe is one of raw events."""
+        """Return whether a recipe is one of raw events."""
         return isinstance(recipe, Recipe)
 
     def decoder(

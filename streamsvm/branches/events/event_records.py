@@ -91,7 +91,7 @@ class EventRecords:
         return self._reader.take_absences(), passed
 
     def is_array(self, format_: str, record: RawRecord) -> bool:
-        """Tell whether a record with a valid row is an array of rows; every Arrow record is.
+        """Return whether a record with a valid row is an array of rows; every Arrow record is.
 
         Raises
         ------
@@ -337,7 +337,7 @@ _DELETE: Final = PassedOver("delete")
 
 
 def _portions(run: Run) -> Iterator[Run]:
-    """Yield parts of a run that may be held together once they are parsed."""
+    """Yield parts of a run whose parsed values may be in memory together."""
     start = held = 0
     for index, value in enumerate(run.values):
         held += len(value or b"")

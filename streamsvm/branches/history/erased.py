@@ -54,7 +54,7 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return sha256(encode_erased(self)).hexdigest()
 
     def is_of(self, topic: str, topic_id: str) -> bool:
-        """Tell whether the rows are of this topic, not of another one of the same name."""
+        """Return whether the rows are of this topic, not of another one of the same name."""
         return (self.topic, self.topic_id) == (topic, topic_id)
 
     def places(self, before: int | None = None) -> dict[int, frozenset[Position]]:

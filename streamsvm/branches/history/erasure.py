@@ -23,7 +23,7 @@ from streamsvm.model.pointers import Head
 
 
 def obeys(snapshot: Snapshot, erased: LeftOut) -> bool:
-    """Tell whether a checkpoint was made without the erased rows: it names their record, or is of another input."""
+    """Return whether a checkpoint was made without the erased rows: it names their record, or is of another input."""
     if not erased.is_of(snapshot.topic, snapshot.topic_id):
         return True
     own = obeyed_of(snapshot)

@@ -123,7 +123,7 @@ class Identity:
 
 
 class Store:
-    """The files of an archive. Only a writer locks the directory; whoever reads finds whole files or none.
+    """The files of an archive. Only a writer locks the directory; readers find whole files or none.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ class Store:
         ]
 
     def _may_hold(self, partition: int, at: Position) -> bool:
-        """Tell whether a bucket or the open span is of a position; of an open span that is damaged nobody knows."""
+        """Return whether a bucket or the open span is of a position; of an open span that is damaged nobody knows."""
         if self.holding({partition: [at]}):
             return True
         try:

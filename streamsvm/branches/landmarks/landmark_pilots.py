@@ -1,4 +1,4 @@
-r"""Pilots of an RBF machine that can be asked about every row: solved on some points, written down over few.
+r"""Pilots of an RBF machine that can screen every row: solved on some points, expressed by few.
 
 1. The node's own problem is solved roughly with the configured kernel, on at most `POINTS` of its points, taken at even
    distances from each label, in the order of the log; the totals of each label are kept.
@@ -49,7 +49,7 @@ CROWDED: Final = 1.0 / 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandmarkPilot(Pilot):
-    """With the machine of its decision values, which every row of a stream can be asked about.
+    """With the machine of its decision values, which can screen every row of a stream.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ def seals_a_pilot(coreset: CoresetConfig) -> int:
 
 
 def are_screened(config: ModelConfig) -> bool:
-    """Tell whether landmarks are configured."""
+    """Return whether landmarks are configured."""
     return section(config.coreset, LandmarkOptions).landmarks is not None
 
 

@@ -92,7 +92,7 @@ class LandmarkOptions(KernelSizes):
         return more
 
     def _suits(self, kernel: str) -> bool:
-        """Tell whether leaves can be screened by landmarks, and are screened."""
+        """Return whether leaves can be screened by landmarks, and are screened."""
         whole = self._whole
         suits = kernel == "rbf" and whole.reducer == "calibrated" and whole.structure in (None, "chain")
         return suits and not whole.forgets and whole.screening > 0.0

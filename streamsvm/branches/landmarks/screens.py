@@ -61,7 +61,7 @@ class LandmarkScreens(LeafScreens):
 
     @classmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:  # noqa: ARG003
-        """Tell whether landmarks are configured."""
+        """Return whether landmarks are configured."""
         return are_screened(config) and config.coreset.leaf_rows >= LEAST_CAPACITY
 
     @classmethod

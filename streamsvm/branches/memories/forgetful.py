@@ -87,7 +87,7 @@ class ForgetfulWeighing:
         return latest(self._stretches())[-1]
 
     def _stretches(self) -> list[Stretch]:
-        """Return what is held as a rule of forgetting sees it, the open span as one."""
+        """Return the buckets as a rule of forgetting sees them, the open span as one."""
         full = [bucket for bucket in self.buckets if bucket.level != OPEN]
         rows = self.leaf.rows + sum(bucket.extent.rows for bucket in self.buckets[len(full) :])
         return [*map(stretch_of, full), Stretch(rows, self.times)]
@@ -169,7 +169,7 @@ class ForgetfulMemory(SpanMemory):
             self._voting = self._voting.moved(self.structure.buckets, self._partition, self._config, self._task)
 
     def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
-        """Compare a leaf with what is held, where age alone says what counts; shares follow a change by themselves."""
+        """Compare a leaf with the buckets, where age alone says what counts; shares follow a change by themselves."""
         return None if self._voting is not None else self._held_watch.shifted(self.structure.buckets, leaf, points)
 
     def weighing(self, leaf: Extent) -> ForgetfulWeighing:

@@ -59,7 +59,7 @@ class ForgettingRule(ABC):
 
     @abstractmethod
     def joinable(self, older: Stretch, newer: Stretch) -> bool:
-        """Tell whether two stretches may be held as one."""
+        """Return whether two stretches may become one."""
 
     def ageing(self, older: Stretch, newer: Stretch) -> float:  # noqa: ARG002
         """Return by what the older of two stretches that become one is multiplied."""

@@ -70,7 +70,7 @@ class Combiner(Partitions):
             self._cutter.leaves += leaves
 
     def tell(self, source: int, told: Told) -> None:
-        """Note what one of those who learn has met so far; it replaces what the same one told before."""
+        """Note what one of those who learn has met so far; it replaces the report before."""
         self._told[source] = told
 
     def tell_rows(self, source: int, rows: int) -> None:
@@ -79,18 +79,18 @@ class Combiner(Partitions):
 
     @property
     def rows_elsewhere(self) -> int:
-        """Rows learned, as far as was told, and not adopted yet."""
+        """Rows learned, by the newest reports, and not adopted yet."""
         return max(0, sum(self._rows_told.values()) - self.rows)
 
     def observed(self) -> Observed:
-        """Return what reductions met, those of cuts and those that were told of."""
+        """Return what reductions met, those of cuts and those that were reported."""
         whole = super().observed()
         for told in self._told.values():
             whole.add(told.observed)
         return whole
 
     def outliers(self) -> Tally:
-        """Return what was told of outliers, and what cuts of open first leaves met."""
+        """Return the reported outliers, and what cuts of open first leaves met."""
         whole = super().outliers()
         for told in self._told.values():
             whole.add(told.outliers)
@@ -98,7 +98,7 @@ class Combiner(Partitions):
 
     @property
     def rows_clipped(self) -> int:
-        """Rows that clipping changed, as far as was told."""
+        """Rows that clipping changed, by the newest reports."""
         return self.outliers().rows + sum(told.clipped for told in self._told.values())
 
 

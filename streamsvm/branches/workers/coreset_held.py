@@ -17,7 +17,7 @@ that it takes to look at it at each adoption."""
 
 @dataclass(slots=True)
 class StoredManifest:
-    """A manifest that is held."""
+    """A manifest, and what is known of its parts."""
 
     manifest: Manifest
     told: Mapping[str, bytes]
@@ -33,7 +33,7 @@ class StoredManifest:
 
 @dataclass(slots=True)
 class HeldIncarnation:
-    """What is held of one; whoever reads bounds the bytes of parts that nobody names yet, and of manifests."""
+    """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none of them names."""
 
     opening: Opening
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)

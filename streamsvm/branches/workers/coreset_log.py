@@ -368,7 +368,7 @@ class PartitionLog:
         return faults
 
     def _is_dead(self, key: re.Match[str]) -> bool:
-        """Tell whether a part lies below what was adopted, and is certain to be named by no higher manifest."""
+        """Return whether a part lies below what was adopted, and is certain to be named by no higher manifest."""
         if key["at"] is not None:
             return placed(key["at"]) < self._adopted
         start, end = placed(key["start"]), placed(key["end"])
@@ -380,7 +380,7 @@ class PartitionLog:
         )
 
     def _is_over(self, key: str, opening: Opening) -> bool:
-        """Tell whether a key that is not of this incarnation is of one before it."""
+        """Return whether a key that is not of this incarnation is of one before it."""
         plain = key.removeprefix(f"{self._name}/o/")
         number = whole_number(plain.removeprefix(f"{self._name}/")[:8])
         if number is None:

@@ -57,7 +57,7 @@ def open_csv(path: Path, options: ReadOptions) -> PointSource:
 
 
 def _has_header(path: Path, rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first line is a header: it has text where the second has numbers, and no number there."""
+    """Return whether the first line is a header: it has text where the second has numbers, and no number there."""
     if len(rows) == 1:
         return not any(map(_is_number, rows[0]))
     over_numbers = [_is_number(above) for above, below in zip(*rows, strict=False) if _is_number(below)]

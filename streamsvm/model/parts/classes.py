@@ -1,4 +1,4 @@
-"""The part `classes`: of more than two labels, what each machine tells apart and how each was fitted.
+"""The part `classes`: of more than two labels, what each machine separates and how each was fitted.
 
 Invariant: there are as many fits as the labels have machines under the scheme, in their order.
 """

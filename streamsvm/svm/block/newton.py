@@ -161,7 +161,7 @@ def solve_block(
 
 
 def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> NDArray[np.bool_]:
-    """Tell which points at a bound would leave it, because their F differs from the free points' by half the tolerance.
+    """Return the points at a bound that would leave it: their F differs from the free points' by half the tolerance.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ class WorkerPool(Protocol):
         ...
 
     def run(self, parts: Sequence[Callable[[], object]]) -> None:
-        """Run every part, and return when all have ended; whoever is free takes the next."""
+        """Run every part, and return when all have ended; a thread that is free takes the next."""
         ...
 
 

@@ -33,7 +33,7 @@ class StoredManifest:
 
 @dataclass(slots=True)
 class HeldIncarnation:
-    """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none of them names."""
+    """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none names."""
 
     opening: Opening
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)

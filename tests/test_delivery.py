@@ -332,7 +332,7 @@ EVENTS = {
     Event.OWNED: lambda d: d.owned(),
     Event.FOUND: lambda d: d.begins(OWNER, 1, None, None),
     Event.SENT: lambda d: d.sends(),
-    Event.COMMITTED: lambda d: d.told(),
+    Event.COMMITTED: lambda d: d.records_committed(),
     Event.REFUSED: lambda d: d.refused(),
     Event.IN_DOUBT: lambda d: d.doubts(),
 }

@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from consumers.dead_letters.listing import Chosen, StoredLetter, again_of, counts, read_letters
-from consumers.models.moving import whoever
+from consumers.models.moving import user_at_host
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import RESENT_HEADER, Receipt
@@ -295,6 +295,6 @@ def _messages(some: Sequence[_Again], source: str, target: str, now: datetime) -
         messages.append(Message(target, record.value, first.key, named))
         for letter in record.letters:
             name, at = letter.rejected.id, now.isoformat(timespec="seconds")
-            receipt = deadletter.encode_receipt(Receipt(name, target, rows_of(letter), whoever(), at))
+            receipt = deadletter.encode_receipt(Receipt(name, target, rows_of(letter), user_at_host(), at))
             messages.append(Message(source, receipt.value, receipt.key, receipt.headers, 0))
     return messages

@@ -18,7 +18,7 @@ from streamsvm.supports import require
 
 FOLLOWED: Final = frozenset({"points", "coreset", "svm", "seed", "features", "events"})
 """Sections that decide what is learned."""
-ASKED_S: Final = 3.0
+LIMITS_TIMEOUT_S: Final = 3.0
 """Seconds for which a broker is asked: an evaluation needs none."""
 
 
@@ -81,7 +81,7 @@ def partitions_of(settings: Settings) -> tuple[int, str]:
     if not any(map(_asks, settings.differing())):
         return 1, "no input.topic is configured"
     try:
-        connection = replace(connect(settings, "evaluate"), request_timeout_s=ASKED_S)
+        connection = replace(connect(settings, "evaluate"), request_timeout_s=LIMITS_TIMEOUT_S)
         count = len(Cluster(connection).describe(topic).partitions)
     except StreamsvmError as error:
         return 1, f"the topic {topic} cannot be asked: {error.what}"

@@ -351,14 +351,14 @@ class _Newest:
     def __init__(self, rows: int, leaf_rows: int) -> None:
         self._rows, self._leaf_rows, self._at = rows, leaf_rows, 0
         self._parts: deque[Points] = deque()
-        self._held = 0
+        self._kept = 0
 
     def learn(self, points: Points) -> None:
         before = self._at
         self._parts.append(points)
-        self._held, self._at = self._held + len(points), before + len(points)
-        while self._held - len(self._parts[0]) >= self._rows:
-            self._held -= len(self._parts.popleft())
+        self._kept, self._at = self._kept + len(points), before + len(points)
+        while self._kept - len(self._parts[0]) >= self._rows:
+            self._kept -= len(self._parts.popleft())
         if self._at // self._leaf_rows > before // self._leaf_rows:
             held = Points.union(list(self._parts))
             self._train(held.take(slice(-self._rows, None)))

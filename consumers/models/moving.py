@@ -33,7 +33,7 @@ from streamsvm.registry.signing import TrustedKeys
 ATTEMPTS: Final = 5
 
 
-def whoever() -> str:
+def user_at_host() -> str:
     """Return who asks for a move, as the audit trail names them: user@host."""
     try:
         user = getpass.getuser()

@@ -116,8 +116,8 @@ class Serving:
         """
         assert self._by is not None, "nothing is read before there is a version"
         scored = self._by[1].score(records)
-        self._unread.tell(scored.unread)
-        self._absent.tell(scored.absences)
+        self._unread.note(scored.unread)
+        self._absent.note(scored.absences)
         messages = [Message(self._scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
         messages += self._dead_letters.letters(records, scored.rejected)
         return messages, scored

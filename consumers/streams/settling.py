@@ -132,17 +132,17 @@ class Settlement(ABC):
         # Taken once, before anything of ours is written: a later end would lie behind our own open transaction.
         ends = {place: mark.end for place, mark in self._cluster.marks(self._places).items()}
         # A commit is answered before its markers are written: most of what hangs ends by itself within moments.
-        held_up = self._held_up(ends, GRACE_S)
+        blocked = self._blocked(ends, GRACE_S)
         # Kept for completing: after the sweep the partitions no longer show what had hung there.
-        left_open = dict(held_up)
-        if held_up:
-            self._say(held_up)
-            publisher.sweep(filler_messages(self._swept_with(held_up)))
+        left_open = dict(blocked)
+        if blocked:
+            self._say(blocked)
+            publisher.sweep(filler_messages(self._swept_with(blocked)))
             crash_point("settle.swept")
-            held_up = self._held_up(ends, SWEPT_S)
-        while held_up:
-            self._end_others(held_up)
-            held_up = self._held_up(ends, SWEPT_S)
+            blocked = self._blocked(ends, SWEPT_S)
+        while blocked:
+            self._end_others(blocked)
+            blocked = self._blocked(ends, SWEPT_S)
         self._complete(publisher, left_open)
         # Nothing hangs any more: the times of waiting would only pile up.
         self._since.clear()
@@ -155,35 +155,35 @@ class Settlement(ABC):
     def _of(self, transactional_id: str) -> Settlement:
         """Return the settlement of another id of the family, for the same partitions."""
 
-    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
+    def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
         """Return where to abort: each hanging partition, and those that a successor checks if this process dies."""
-        return set(held_up)
+        return set(blocked)
 
     # ------------------------------------------------------------------- ending
 
-    def _held_up(self, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
+    def _blocked(self, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
         """Return the stable offset of each partition where it stays below the given end for this long."""
         deadline = self._monotonic() + wait_s
         while True:
             marks = self._cluster.marks(ends)
-            held_up = {place: marks[place].stable for place, end in ends.items() if marks[place].stable < end}
-            if not held_up or self._monotonic() >= deadline:
-                return held_up
+            blocked = {place: marks[place].stable for place, end in ends.items() if marks[place].stable < end}
+            if not blocked or self._monotonic() >= deadline:
+                return blocked
             self._wait(LOOK_S)
 
-    def _say(self, held_up: Mapping[Place, int]) -> None:
+    def _say(self, blocked: Mapping[Place, int]) -> None:
         log.warning(
             "transaction_left_open",
             transactional_id=self._id,
-            at=[_where(place, offset) for place, offset in held_up.items()],
+            at=[_where(place, offset) for place, offset in blocked.items()],
             remedy="no action needed: the transaction is aborted, and what readers see a part of is completed",
         )
 
-    def _end_others(self, held_up: Mapping[Place, int]) -> None:
+    def _end_others(self, blocked: Mapping[Place, int]) -> None:
         """Take over the ids whose transactions hold readers up, when those cannot be alive any more."""
         theirs: dict[str, list[Place]] = {}
         refusals: list[Unsettled] = []
-        for place, offset in held_up.items():
+        for place, offset in blocked.items():
             who, refusal = self._blame(place, offset)
             if refusal is None:
                 theirs.setdefault(who, []).append(place)
@@ -242,8 +242,8 @@ class Settlement(ABC):
             left_open = {place: mark.stable for place, mark in self._cluster.marks(places).items()}
             publisher.sweep(filler_messages(other._swept_with(places)))
             # Past the first open record is enough: what comes after it may be the work of living writers.
-            held_up = self._held_up({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
-            for place, offset in held_up.items():
+            blocked = self._blocked({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
+            for place, offset in blocked.items():
                 # We own the id, and its abort did not help: then no producer can end it.
                 raise self._person_needed(place, offset, transactional_id)
             # Under the other's id: the parts belong to its attempts, and its next start looks for them there.

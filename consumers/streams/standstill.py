@@ -51,7 +51,7 @@ class Standstill:
         self._monotonic = monotonic
         self._metrics = metrics
         # Not at once: a start settles the same partitions itself.
-        self._asked_at = monotonic()
+        self._requested_at = monotonic()
         self._asking: threading.Thread | None = None
         self._answer: Mapping[Place, Watermarks] | None = None
         self._since: dict[Place, tuple[int, float]] = {}
@@ -71,16 +71,16 @@ class Standstill:
             self._asking = None
             if self._answer is not None:
                 self._note(self._answer, now)
-        elif self._asking is None and now - self._asked_at >= INTERVAL_S:
+        elif self._asking is None and now - self._requested_at >= INTERVAL_S:
             # An old answer must not be taken for one that failed to come.
-            self._asked_at, self._answer = now, None
+            self._requested_at, self._answer = now, None
             self._asking = self._begin()
-        held_up = {place: now - since for place, (_, since) in self._since.items()}
-        longest_s = max(held_up.values(), default=0.0)
+        blocked = {place: now - since for place, (_, since) in self._since.items()}
+        longest_s = max(blocked.values(), default=0.0)
         self._metrics.put("streamsvm_output_held_up_seconds", longest_s)
         if longest_s <= self._patience_s:
             return ""
-        (topic, partition), _ = max(held_up.items(), key=lambda one: one[1])
+        (topic, partition), _ = max(blocked.items(), key=lambda one: one[1])
         offset = self._since[topic, partition][0]
         return (
             f"readers have been held up at {topic}[{partition}]@{offset} for {longest_s:.0f} s by an open transaction"

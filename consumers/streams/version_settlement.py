@@ -81,8 +81,8 @@ class VersionSettlement(Settlement):
             models_topic=self._models_topic,
         )
 
-    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
-        return {self._places[0], *held_up}
+    def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
+        return {self._places[0], *blocked}
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         aliases, *others = self._places

@@ -274,8 +274,8 @@ class Intake(OneProcess):
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
-        self._unread.tell(decoded.unread)
-        self._absent.tell(decoded.absences)
+        self._unread.note(decoded.unread)
+        self._absent.note(decoded.absences)
         for reason, count in decoded.passed_over.items():
             self._metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         for rows in decoded.rows:

@@ -262,7 +262,7 @@ class Observer:
         show_skill(skill, self._metrics)
         weighted = self._settings.svm.class_weight != "none"
         wrong = complaint_of(skill, version.labels, weighted=weighted)
-        told = told_of(skill)
+        told = summary_of(skill)
         before, self._skill = self._skill, told
         if wrong and told != before:
             log.warning(
@@ -374,14 +374,14 @@ class Observer:
         self._measured_at = now
         pipeline, learner, log_ranges = life.pipeline, life.pipeline.learner, life.surveyor.log
         pipeline.pass_markers(life.intake.ends)
-        self._gauges.points(pipeline.points_held(), pipeline.held_peak)
+        self._gauges.points(pipeline.points_held(), pipeline.points_peak)
         self._gauges.coreset(learner)
         life.quality.show()
         if self._freshness is not None:
             self._freshness.show()
-        self._conditions.tell(learner.observed().counts())
-        self._conditions.tell_of_horizons(learner.short_share())
-        self._outliers.tell(learner.outliers())
+        self._conditions.warn(learner.observed().counts())
+        self._conditions.warn_of_horizons(learner.short_share())
+        self._outliers.warn(learner.outliers())
         ends = life.intake.high_watermarks
         self._gauges.lag({p: (offset, ends.get(p)) for p, offset in life.intake.ahead.items()})
         life.intake.measure()
@@ -402,7 +402,7 @@ def _machine_name(version: Version, index: int) -> str:
     return f"{' against '.join(spelt(version.labels[label]) for label in of)}: "
 
 
-def told_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
+def summary_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
     """Return what a log line says of a skill, so that it is logged once while it stays the same."""
     if isinstance(skill, ClassSkill):
         return skill.silent if skill.silent and skill.state != "none" else skill.state

@@ -158,7 +158,7 @@ class Session:
             raise
         head = committed(offsets)
         if head is None:
-            self._delivery.told()
+            self._delivery.records_committed()
         else:
             crash_point("publish.committed")
             self._delivery.published(head)

@@ -28,7 +28,7 @@ log = structlog.get_logger("streamsvm.trainer")
 LOOK_EVERY_S: Final = 0.05
 ASK_EVERY_S: Final = 0.5
 """How often a working trainer asks whose turn it is."""
-HELD_UP_S: Final = 0.2
+FROZEN_WAIT_S: Final = 0.2
 PARTITION: Final = 0
 LOST: Final = "No action needed: started again, it stands by. If this is often: look for pauses of machine or network."
 
@@ -102,7 +102,7 @@ class Turn:
                 LOST,
             )
 
-    def held_up(self, taken: StateError) -> bool:
+    def wait_for_frozen(self, taken: StateError) -> bool:
         """Wait a moment for what the copy before still holds, as one does that is frozen; return whether to stop.
 
         Raises
@@ -113,7 +113,7 @@ class Turn:
         self._health.beat()
         self._health.require("start", f"it is this copy's turn, but {taken.what}")
         self.check()
-        return self._stop.wait(HELD_UP_S)
+        return self._stop.wait(FROZEN_WAIT_S)
 
     def close(self) -> None:
         """Leave the group: another copy's turn begins at once."""

@@ -170,7 +170,7 @@ class Trainer:
             except StateError as taken:
                 if self._turn_to_train is None:
                     raise
-                if self._turn_to_train.held_up(taken):
+                if self._turn_to_train.wait_for_frozen(taken):
                     raise Stopped from taken
 
     def _turn(self, life: Life) -> None:
@@ -294,10 +294,10 @@ class Trainer:
 
     def _look_after_readers(self, life: Life) -> None:
         """Settle where readers of committed records are blocked, although nothing is to be published just now."""
-        held_up = "" if self._components.cluster.embedded else life.standstill.turn()
-        self._health.require("readers", held_up)
-        if held_up:
-            life.session.doubt(held_up)
+        blocked = "" if self._components.cluster.embedded else life.standstill.turn()
+        self._health.require("readers", blocked)
+        if blocked:
+            life.session.doubt(blocked)
 
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""

@@ -51,7 +51,7 @@ class WarmUp:
         self._stop = stop
         self._clock = clock
         self._since = clock.monotonic()
-        self._what, self._told = "", False
+        self._what, self._logged = "", False
         self._compiled = kernels.CompilationCount()
 
     @property
@@ -68,7 +68,7 @@ class WarmUp:
         """
         log.debug("preparing", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         # A thread says it, because the first part alone may take half a minute: nothing in it can say so.
-        teller = threading.Timer(LONG_COMPILE_S, self._tell)
+        teller = threading.Timer(LONG_COMPILE_S, self._log_progress)
         teller.daemon = True
         teller.start()
         try:
@@ -93,11 +93,11 @@ class WarmUp:
         if self._stop.is_set():
             raise Stopped
         self._what = what
-        if self._told:
+        if self._logged:
             log.info("compiling", what=what, functions=self._compiled.functions)
 
-    def _tell(self) -> None:
-        self._told = True
+    def _log_progress(self) -> None:
+        self._logged = True
         self._health.require("start", COMPILING)
         log.info(
             "compiling",

@@ -14,10 +14,10 @@ from streamsvm.checkpoint.forms import (
     Form,
     Pairs,
     PlacedExtent,
-    PlacedHeld,
     PlacedMoments,
     PlacedParts,
     PlacedPoints,
+    PlacedReservoir,
     PlacedSampled,
     StateReader,
     StateWriter,
@@ -75,7 +75,7 @@ class PlacedTaken(Form):
     partition: int
     buckets: tuple[int | PlacedBucket, ...]
     leaf_points: int | PlacedPoints
-    audit: tuple[bool | PlacedHeld, ...]
+    audit: tuple[bool | PlacedReservoir, ...]
     sealed: int
     leader_epoch: int
     leaf_extent: PlacedExtent

@@ -306,7 +306,7 @@ def _check_points(points: Points) -> None:
         raise CorruptCheckpoint("a set of points has arrays of different shapes")
 
 
-def _check_held(held: Held) -> None:
+def _check_reservoir(held: Held) -> None:
     if held.priority.shape != (len(held.points),):
         raise CorruptCheckpoint("an audit sample has arrays of different lengths")
 
@@ -353,8 +353,8 @@ class PlacedLearned(Form):
     last_time_ms: int
 
 
-@describes(Held, check=_check_held)
-class PlacedHeld(Form):
+@describes(Held, check=_check_reservoir)
+class PlacedReservoir(Form):
     """Describes an audit sample, or that of one label."""
 
     points: PlacedPoints

@@ -19,9 +19,9 @@ import msgspec
 from streamsvm.checkpoint.forms import (
     Form,
     PlacedExtent,
-    PlacedHeld,
     PlacedParts,
     PlacedPoints,
+    PlacedReservoir,
     StateWriter,
     describes,
 )
@@ -55,7 +55,7 @@ class _PartitionHeader(Form):
     leaf_points: PlacedPoints
     leaf_extent: PlacedExtent
     screened: PlacedScreened | None
-    audit: tuple[PlacedHeld, ...]
+    audit: tuple[PlacedReservoir, ...]
     parts: PlacedParts
 
 

@@ -21,7 +21,7 @@ def partition_points(config: CoresetOptions) -> int:
     return SIZES[config.merges].points(config.fan_in, config.leaf_rows, config.bucket_points) + config.audit_points
 
 
-def audit_held(config: CoresetOptions) -> int:
+def audit_capacity(config: CoresetOptions) -> int:
     """Return the most points of a partition's audit samples."""
     if not config.forgets:
         return config.audit_points
@@ -30,14 +30,14 @@ def audit_held(config: CoresetOptions) -> int:
 
 def coreset_points(config: CoresetOptions) -> int:
     """Return the most points that the buckets and open leaves of all partitions hold at once."""
-    return config.max_partitions * (partition_points(config) - audit_held(config))
+    return config.max_partitions * (partition_points(config) - audit_capacity(config))
 
 
 def reduced_points(config: CoresetOptions) -> int:
     """Return the most points of one reduction or pilot: of a node, of all partitions, or of a partition's screen."""
     held = coreset_points(config)
     if config.structure == "chain" or config.buckets is not None or config.memory == "adaptive":
-        node = partition_points(config) - audit_held(config)  # a pilot, or an expert, is of everything that is held
+        node = partition_points(config) - audit_capacity(config)  # a pilot, or an expert, is of everything that is held
     elif config.forgets:
         node = max(config.leaf_rows + max(config.leaf_rows, config.bucket_points), 2 * config.bucket_points)
     else:
@@ -49,7 +49,7 @@ def reduced_points(config: CoresetOptions) -> int:
 
 def largest_bytes(config: CoresetOptions, points: PointsConfig) -> int:
     """Return the most bytes that all partitions, a running reduction and a training set take together."""
-    audited = config.max_partitions * audit_held(config)
+    audited = config.max_partitions * audit_capacity(config)
     buckets = config.max_partitions + coreset_points(config) // config.bucket_points
     held = (coreset_points(config) + audited) * points.point_bytes + audited * config.AUDIT_BYTES
     held += buckets * (16 * points.dimension + config.BUCKET_BYTES)

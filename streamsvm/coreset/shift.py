@@ -67,7 +67,7 @@ class ShiftWatch:
         return found
 
 
-class HeldWatch:
+class KeptPointsWatch:
     """Compares each leaf of a partition that forgets with what it still holds.
 
     What was dropped is no reason for a warning, so nothing is carried along: the moments of each label are those of the

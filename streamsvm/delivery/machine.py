@@ -252,7 +252,7 @@ class Delivery:
         self._move(Event.COMMITTED)
         self._head, self._on_topic = head, head.number
 
-    def told(self) -> None:
+    def records_committed(self) -> None:
         """Note that a transaction without a version (audit entries, tombstones) is committed."""
         self._move(Event.COMMITTED)
 

@@ -100,9 +100,9 @@ class Pipeline(Reading):
     ) -> None:
         super().__init__(delivery, learner, name=name, topic=topic, read_to=read_to, waiting_rows=waiting_rows)
         self.base = dict(base)
-        self.held_peak = 0
+        self.points_peak = 0
         """Most points that were held at once."""
-        self.held_elsewhere = 0
+        self.points_in_workers = 0
         """Points that others hold who learn for this pipeline."""
         self._delivery = delivery
         self._config = config
@@ -124,7 +124,7 @@ class Pipeline(Reading):
             If the log passes the newest version's cut without standing at it.
         """
         # Once a turn: a row of the backlog counts as much as in a leaf, and what a cut below keeps counts at the next.
-        self.held_peak = max(self.held_peak, self.points_held() + max(map(len, self.backlog), default=0))
+        self.points_peak = max(self.points_peak, self.points_held() + max(map(len, self.backlog), default=0))
         while True:
             # Before any further row: a cut belongs to the leaf that made it due, not to the batch that the leaf ended
             # in.
@@ -227,7 +227,7 @@ class Pipeline(Reading):
         Of a cut that is not made yet only those points count that no partition holds any more.
         """
         in_flight = sum(self.learner.points_beyond(cut) for cut in self.in_flight)
-        held = self.learner.points_held + self.held_elsewhere
+        held = self.learner.points_held + self.points_in_workers
         return held + self.rows_waiting() + in_flight
 
     def snapshot(self, sequence: int, ends: Ends) -> Snapshot:

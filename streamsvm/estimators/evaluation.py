@@ -280,7 +280,7 @@ class ReservoirBaseline:
     def __init__(self, size: int, seed: int) -> None:
         self._size = size
         self._random = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers that `split` draws
-        self._held: Points | None = None
+        self._kept: Points | None = None
         self._seen = 0
         self._weight = 0.0
 
@@ -288,21 +288,21 @@ class ReservoirBaseline:
         """Take the next points of the stream."""
         room = max(0, self._size - self._seen)
         first, rest = points.take(slice(room)), points.take(slice(room, None))
-        self._held = _copied(first) if self._held is None else Points.union([self._held, first])
+        self._kept = _copied(first) if self._kept is None else Points.union([self._kept, first])
         places = self._random.integers(0, self._seen + len(first) + np.arange(1, len(rest) + 1))
         taken = places < self._size
         # numpy assigns in order: of several that take one place the last stays, as one by one
-        self._held.X[places[taken]] = rest.X[taken]
-        self._held.y[places[taken]] = rest.y[taken]
-        self._held.weight[places[taken]] = rest.weight[taken]
+        self._kept.X[places[taken]] = rest.X[taken]
+        self._kept.y[places[taken]] = rest.y[taken]
+        self._kept.weight[places[taken]] = rest.weight[taken]
         self._seen += len(points)
         self._weight += float(points.weight.sum())
 
     @property
     def points(self) -> Points:
         """The sample, weighted to stand for all that came; something must have."""
-        assert self._held is not None
-        return self._held.reweighted(self._held.weight * (self._weight / self._held.weight.sum()))
+        assert self._kept is not None
+        return self._kept.reweighted(self._kept.weight * (self._weight / self._kept.weight.sum()))
 
 
 def _copied(points: Points) -> Points:

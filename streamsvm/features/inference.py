@@ -191,7 +191,7 @@ def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _Bi
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
     if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
         some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
-        told = f" ({_told_markers(markers)})" if markers else ""
+        told = f" ({_markers_text(markers)})" if markers else ""
         raise ValueError(
             f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{told}"
         )
@@ -244,7 +244,7 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> 
         return FieldProposal(path, None, f"mixed types ({told}): fix the producer, or choose one kind")
     distinct = Counter(present)
     if len(distinct) == 1 and len(present) == len(values):
-        return FieldProposal(path, None, f"constant: every event has {_told(present[0])}")
+        return FieldProposal(path, None, f"constant: every event has {_value_text(present[0])}")
     (kind,) = kinds
     made = {"number": _number, "str": _text, "bool": _flag}[kind](path, present, distinct)
     if answers is not None and (known := _leak(made, values, answers)) is not None:
@@ -366,11 +366,11 @@ def _with_markers(made: FieldProposal, markers: Mapping[str, int]) -> FieldPropo
         return made
     is_text = made.options is not None and made.options["as"] in ("category", "hash")
     hint = "; what is a value must be among the values of a category" if is_text else ""
-    return FieldProposal(made.path, made.options, f"{made.why}; {_told_markers(markers)}{hint}")
+    return FieldProposal(made.path, made.options, f"{made.why}; {_markers_text(markers)}{hint}")
 
 
-def _told_markers(markers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {_told(text)}" for text, count in sorted(markers.items())) + " taken as missing"
+def _markers_text(markers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {_value_text(text)}" for text, count in sorted(markers.items())) + " taken as missing"
 
 
 def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) -> str | None:
@@ -405,7 +405,7 @@ def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
         for label, value in ((0, answers.negative), (1, answers.positive)):
             others = labels != label
             if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
-                return f"it is {what} for {_told(value)} only"
+                return f"it is {what} for {_value_text(value)} only"
     area = _separation(presence.tolist(), labels)
     return f"whether it is present separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
 
@@ -453,6 +453,6 @@ def _area(scores: NDArray[np.float64], labels: NDArray[Any]) -> float:
     return float((ranks[positive].sum() - n * (n + 1) / 2.0) / (n * m))
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -52,17 +52,17 @@ class Faults:
         if isinstance(value, Unreachable):
             what = f"{shown(path)} cannot be read: {value.why}"
         else:
-            what = f"{shown(path)} is {told(value)}, not {wanted}"
+            what = f"{shown(path)} is {value_text(value)}, not {wanted}"
         self.by_row.setdefault(row, EventFault("wrong_type", what))
 
     def not_finite(self, row: int, path: Path, value: object) -> None:
         """Note a number that is too large, infinite, or not a number."""
         self.by_row.setdefault(
-            row, EventFault("not_finite", f"{shown(path)} is {told(value)}, beyond what can be learned")
+            row, EventFault("not_finite", f"{shown(path)} is {value_text(value)}, beyond what can be learned")
         )
 
 
-def told(value: object) -> str:
+def value_text(value: object) -> str:
     """Show a value as it stands in JSON, shortened."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -211,7 +211,7 @@ class KnownSchemas(Generic[Schema]):
         """
         entry = self._known.get(schema_id)
         if entry is None:
-            entry = self._known[schema_id] = self._asked(schema_id)
+            entry = self._known[schema_id] = self._fetched(schema_id)
             self._characters += entry[1]
             while len(self._known) > MOST_SCHEMAS or self._characters > MOST_CHARACTERS:
                 self._characters -= self._known.popitem(last=False)[1][1]
@@ -220,7 +220,7 @@ class KnownSchemas(Generic[Schema]):
             raise InvalidPoint(found.reason, found.what)
         return found
 
-    def _asked(self, schema_id: SchemaKey) -> tuple[Schema | InvalidPoint, int]:
+    def _fetched(self, schema_id: SchemaKey) -> tuple[Schema | InvalidPoint, int]:
         absent = self._absent.get(schema_id)
         if absent is not None:
             raise InvalidPoint(absent.reason, absent.what)

@@ -328,7 +328,7 @@ class Joiner:
         most = (PORTION, dimension)
         self._points: tuple[NDArray[Any], ...] = (np.empty(most, dtype), np.empty(PORTION), np.empty(PORTION, np.int8))
         self._places = tuple(np.empty(PORTION, np.int64) for _ in range(5))
-        self._told = (np.empty(PORTION, np.int8), np.empty(PORTION, np.int64), np.empty(PORTION, np.int64))
+        self._letters_out = (np.empty(PORTION, np.int8), np.empty(PORTION, np.int64), np.empty(PORTION, np.int64))
 
     def _ring(self, capacity: int) -> tuple[NDArray[Any], ...]:
         return (
@@ -399,7 +399,7 @@ class Joiner:
         return int(waiting.times[0][waiting.at]) if waiting is not None and waiting.chunks else -1
 
     @property
-    def rows_held(self) -> int:
+    def rows_kept(self) -> int:
         """Rows within their horizon, joined or not."""
         return int(self._state[kernels.NEXT_ROW] - self._state[kernels.FIRST_ROW])
 
@@ -411,7 +411,7 @@ class Joiner:
     @property
     def oldest_ms(self) -> int:
         """Time of the oldest row within its horizon; -1 if there is none."""
-        if not self.rows_held:
+        if not self.rows_kept:
             return -1
         first = int(self._state[kernels.FIRST_ROW]) % len(self._rows[0])
         return int(self._rows[1][first])
@@ -481,7 +481,7 @@ class Joiner:
                 self._index,
                 *self._points,
                 *self._places,
-                *self._told,
+                *self._letters_out,
                 self.counts,
             )
             self._features.advance(int(state[kernels.FEATURES_AT]))
@@ -520,7 +520,7 @@ class Joiner:
         )
 
     def _letters(self, n: int) -> list[Letter]:
-        kind, offset, row = (array[:n].tolist() for array in self._told)
+        kind, offset, row = (array[:n].tolist() for array in self._letters_out)
         return [Letter(KINDS[one], at, index) for one, at, index in zip(kind, offset, row, strict=True)]
 
     # ------------------------------------------------------------------- memory
@@ -528,9 +528,9 @@ class Joiner:
     def _grow(self) -> None:
         """Give what is full an eighth more room; places change, so that everything is indexed again."""
         if self._why == kernels.ROWS_FULL:
-            if self.rows_held >= self._rules.most_rows:
+            if self.rows_kept >= self._rules.most_rows:
                 raise ConfigurationError(
-                    f"{self.rows_held} rows of partition {self.partition} wait within labels.horizon, and "
+                    f"{self.rows_kept} rows of partition {self.partition} wait within labels.horizon, and "
                     f"labels.most_rows is {self._rules.most_rows}",
                     "Raise labels.most_rows if the memory is there (a row takes some 40 bytes besides its features), "
                     "or shorten labels.horizon, which makes another incarnation.",

@@ -283,7 +283,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         first_time_ms=learned.first_time_ms,
         last_time_ms=learned.last_time_ms,
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
-        held=_held(standings, parts, learned, now_ms),
+        held=_coverage(standings, parts, learned, now_ms),
         met=met,
         beside_offsets=_beside_offsets(standings, config),
         ledger=None
@@ -292,7 +292,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
     )
 
 
-def _held(
+def _coverage(
     standings: Mapping[int, PartitionAtCut],
     parts: Mapping[int, CutParts],
     learned: Learned,

@@ -22,7 +22,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
-from streamsvm.coreset.shift import HeldWatch, is_steady
+from streamsvm.coreset.shift import KeptPointsWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf, joined
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
@@ -69,7 +69,7 @@ class Partition:
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
-        self._held = HeldWatch()
+        self._kept_points_watch = KeptPointsWatch()
         self._turned: bool | None = None
         self.audit = make_reservoirs(partition, config, task)
 
@@ -308,7 +308,7 @@ class Partition:
         if not coreset.band_of(coreset.bucket_points) or not buckets:
             return False
         before, moments = joined([bucket.extent for bucket in buckets]).moments, leaf.extent.moments
-        if not is_steady(before, moments) or self._held.shifted(buckets, moments, leaf.points):
+        if not is_steady(before, moments) or self._kept_points_watch.shifted(buckets, moments, leaf.points):
             return False
         return not self._has_turned()
 

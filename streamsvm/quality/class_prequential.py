@@ -158,7 +158,7 @@ class ClassBaseline:
         self._machines = np.zeros((len(rates), classes, dimension))
         self._intercepts = np.zeros((len(rates), classes))
         self._losses = np.zeros(len(rates))
-        self._asked: tuple[Values, Values] | None = None
+        self._machine: tuple[Values, Values] | None = None
 
     def add(self, points: Points) -> Values:
         """Return decision values, shape (n, n_classes), NaN for learned points and where there is none; then learn."""
@@ -167,9 +167,9 @@ class ClassBaseline:
         while start < len(points):
             stop = min(len(points), start + self._until_batch())
             part = slice(start, stop)
-            if self._asked is not None:
+            if self._machine is not None:
                 with np.errstate(all="ignore"):
-                    values[part] = points.X[part].astype(np.float64) @ self._asked[0].T + self._asked[1]
+                    values[part] = points.X[part].astype(np.float64) @ self._machine[0].T + self._machine[1]
             self._take(points.take(part), values[part])
             start = stop
         return values
@@ -204,7 +204,7 @@ class ClassBaseline:
         self._losses = MEMORY * self._losses + losses
         best = int(self._losses.argmin())
         w = self._machines[best] / scaler.scale
-        self._asked = w, self._intercepts[best] - w @ scaler.mean
+        self._machine = w, self._intercepts[best] - w @ scaler.mean
 
     def _weights(self, batch: Points) -> Values:
         if not self._balanced:
@@ -238,7 +238,7 @@ class _ClassScoreRing:
         self._y = np.zeros(capacity, np.int8)
         self._weight = np.zeros(capacity)
         self._said = np.full((len(SCORERS), capacity), UNASKED, np.int8)
-        self._next = self._held = 0
+        self._next = self._filled = 0
 
     def add(self, points: Points, decisions: Sequence[Values], frequent: Codes) -> None:
         """Take in answered points, the newest last: decision values of the scorers that have some, then a label."""
@@ -252,21 +252,21 @@ class _ClassScoreRing:
             asked = np.isfinite(decision).all(axis=1)
             self._said[scorer, places] = np.where(asked, np.argmax(np.nan_to_num(decision), axis=1), UNASKED)
         self._said[-1, places] = frequent[newest]
-        self._next, self._held = (self._next + len(y)) % capacity, min(capacity, self._held + len(y))
+        self._next, self._filled = (self._next + len(y)) % capacity, min(capacity, self._filled + len(y))
 
     def of_the_model(self) -> ClassesAnswered | None:
         """Return what the model answered; None without an answer."""
-        said = self._said[0, : self._held]
+        said = self._said[0, : self._filled]
         asked = said != UNASKED
         if not asked.any():
             return None
         return ClassesAnswered(
-            y=self._y[: self._held][asked], said=said[asked], weight=self._weight[: self._held][asked]
+            y=self._y[: self._filled][asked], said=said[asked], weight=self._weight[: self._filled][asked]
         )
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
-        held, found = slice(0, self._held), {}
+        held, found = slice(0, self._filled), {}
         y, weight = self._y[held], self._weight[held]
         for name, said in zip(SCORERS, self._said[:, held], strict=True):
             asked = said != UNASKED

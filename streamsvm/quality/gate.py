@@ -148,10 +148,10 @@ class EvaluationWindow:
     def __init__(self, capacity: int = WINDOW_POINTS) -> None:
         self._capacity = capacity
         self._chunks: deque[_Chunk] = deque()
-        self._held = 0
+        self._size = 0
 
     def __len__(self) -> int:
-        return self._held
+        return self._size
 
     def add(self, rows: Rows) -> None:
         """Take rows in, in the order in which they are learned; what is kept is copied."""
@@ -159,9 +159,9 @@ class EvaluationWindow:
         if not len(chunk):
             return
         self._chunks.append(chunk)
-        self._held += len(chunk)
-        while self._held - len(self._chunks[0]) >= self._capacity:
-            self._held -= len(self._chunks.popleft())
+        self._size += len(chunk)
+        while self._size - len(self._chunks[0]) >= self._capacity:
+            self._size -= len(self._chunks.popleft())
 
     def after(self, cut: Positions, unlearned: Iterable[Rows] = ()) -> Evidence | None:
         """Return the newest points past a cut, those read but not learned yet among them; None if there are none.

@@ -196,7 +196,7 @@ class Baseline:
         self._factors = np.array(class_weight if isinstance(class_weight, tuple) else (1.0, 1.0))
         self._machines = np.zeros((len(rates), dimension + 1))
         self._losses = np.zeros(len(rates))
-        self._asked = np.full(dimension + 1, np.nan)
+        self._machine = np.full(dimension + 1, np.nan)
 
     def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Values]:
         """Return decision values, NaN for learned points and where there is none; then learn its share of the points.
@@ -214,7 +214,7 @@ class Baseline:
             The baseline's values and the other machine's, NaN without one.
         """
         values = np.empty((2, len(points)))
-        machines = np.stack((self._asked, np.full_like(self._asked, np.nan) if beside is None else beside))
+        machines = np.stack((self._machine, np.full_like(self._machine, np.nan) if beside is None else beside))
         stop = 0
         while stop < len(points):
             start = stop
@@ -235,7 +235,7 @@ class Baseline:
                     self._losses,
                     machines[0],
                 )
-        self._asked = machines[0]
+        self._machine = machines[0]
         return values[0], values[1]
 
 
@@ -399,7 +399,7 @@ class _ScoreRing:
         self._values = np.full((len(SCORERS), capacity), np.nan)
         self._border = np.zeros((len(SCORERS), capacity))
         self._next = 0
-        self._held = 0
+        self._filled = 0
 
     def add(self, points: Points, *values: Values, border: float = 0.0) -> None:
         """Take in scored points, the newest last; the first scorer, the model, answers +1 above a border of its own."""
@@ -413,20 +413,20 @@ class _ScoreRing:
                 self._values[row, into] = value[source]
             self._border[0, into] = border
             self._next, done = (self._next + taken) % capacity, done + taken
-            self._held = min(capacity, self._held + taken)
+            self._filled = min(capacity, self._filled + taken)
 
     def of_the_model(self) -> Answered | None:
         """Return what the model answered; None without an answer."""
-        values = self._values[0, : self._held]
+        values = self._values[0, : self._filled]
         asked = np.isfinite(values)
         if not asked.any():
             return None
-        y, weight, border = self._y[: self._held], self._weight[: self._held], self._border[0, : self._held]
+        y, weight, border = self._y[: self._filled], self._weight[: self._filled], self._border[0, : self._filled]
         return Answered(y=y[asked], weight=weight[asked], values=values[asked], border=border[asked])
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
-        held = slice(0, self._held)
+        held = slice(0, self._filled)
         y, weight = self._y[held], self._weight[held]
         found = {}
         for name, values, border in zip(SCORERS, self._values[:, held], self._border[:, held], strict=True):

@@ -1,4 +1,4 @@
-"""Which record is version N, proved by hashes: with the right to write to the models topic alone nobody can change that.
+"""Which record is version N, proved by hashes: the right to write to the models topic is not enough to change that.
 
 The aliases topic, which fewer may write to, gives the SHA-256 of the newest version (`name@head`) and of those that
 aliases name. Each version names the hashes of earlier ones (`streamsvm.model.ancestry`), so that from the newest one

@@ -1,7 +1,7 @@
 """Follows a scorer's output and the labels, and joins what was read so far: what a challenge is decided by.
 
 Invariant: the join is that of `consumers.branches.challenges.reading.join_ranges`, of settled rows, over the ranges
-that `spans` names. The order in which records were read does not matter. At most `MOST_HELD` scores and labels are
+that `spans` names. The order in which records were read does not matter. At most `MOST_KEPT` scores and labels are
 held, and at most `MOST_PASSED` records of the input are passed over for labels by place, whatever the scores name.
 """
 
@@ -28,7 +28,7 @@ from streamsvm.branches.challenges.score_records import Unreadable
 from streamsvm.branches.challenges.served import Served, ServedLabels, ServedScores, gathered
 from streamsvm.kafka import Cluster, Input
 
-MOST_HELD: Final = 2_000_000
+MOST_KEPT: Final = 2_000_000
 """Scores and labels of one challenge; some 200 bytes each. A score by place counts twice: its label will be held."""
 MOST_PASSED: Final = 20_000_000
 """Records of the input that are passed over for labels by place. Going on elsewhere counts as `PORTION` records."""
@@ -197,7 +197,7 @@ class Follower:
     @property
     def full(self) -> bool:
         """Whether so much is kept, or was passed over, that nothing more is read."""
-        return self.held >= MOST_HELD or (self._by_place is not None and self._by_place.passed >= MOST_PASSED)
+        return self.held >= MOST_KEPT or (self._by_place is not None and self._by_place.passed >= MOST_PASSED)
 
     def read(self, most: int) -> int:
         """Read at most so many records of each log that are at hand; return how many came.

@@ -90,7 +90,7 @@ def build_command(
         found = builder.take(asked)
         made = builder.made(found)
         target = settings.model_copy(update={"name": as_})
-        sent = publish_built(connection, target, builder, asked, found, made, _whoever())
+        sent = publish_built(connection, target, builder, asked, found, made, _user_at_host())
     told = {
         "version": sent.version.key,
         "sha256": sent.digest,
@@ -227,7 +227,7 @@ def forget_command(
         unmet: list[str] = []
         if id_ or key:
             positions, unmet = _found(settings, cluster, positions, id_ or [], key or [], schemas, archive_only)
-        report = report_of(positions, _whoever())
+        report = report_of(positions, _user_at_host())
         report.asked += [*(f"id {one}" for one in id_ or ()), *(f"key {one}" for one in key or ())]
         report.absent += [f"{one}: the log holds no such row" for one in unmet]
         with ExitStack() as stack:
@@ -528,10 +528,10 @@ def _say(line: str) -> None:
     typer.echo(printable(line), err=True)
 
 
-def _whoever() -> str:
-    from consumers.models.moving import whoever
+def _user_at_host() -> str:
+    from consumers.models.moving import user_at_host
 
-    return whoever()
+    return user_at_host()
 
 
 BUILD: Final = Command(name="build", run=build_command, cls=OptionsOnDemand, group="model")

@@ -365,7 +365,7 @@ class _Erasure:
         """Put a checkpoint without anything learned in the place of those that may hold the rows."""
         assert self._known is not None
         before = {each.name for each in self._directory.generations()}
-        self._report.checkpoints += [self._told(name, "removed") for name in sorted(before)]
+        self._report.checkpoints += [self._checkpoint(name, "removed") for name in sorted(before)]
         snapshot = emptied(self._snapshot, self._known, self._head)
         if snapshot is not self._snapshot:
             self._directory.save(replace(snapshot, sequence=snapshot.sequence + 1))
@@ -376,9 +376,9 @@ class _Erasure:
             if each.snapshot is None:
                 self._report.remains.append(f"the checkpoint {each.name}, which cannot be read: {each.fault}")
             else:
-                self._report.checkpoints.append(self._told(each.name, "is what the trainer continues from"))
+                self._report.checkpoints.append(self._checkpoint(each.name, "is what the trainer continues from"))
 
-    def _told(self, name: str, what: str) -> Checkpoint:
+    def _checkpoint(self, name: str, what: str) -> Checkpoint:
         return Checkpoint(name=name, sha256=sha256(self._disk.read(name)).hexdigest(), what=what)
 
 

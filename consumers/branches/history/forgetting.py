@@ -329,7 +329,7 @@ class Forgetting:
             self._report.changed += [_changed_state(partition, state) for partition, (_, state) in states.items()]
         self._store.remove(work.old)
         Rebuild(self._store, self._identity, self._log, self._ranges, lambda _: None).join()
-        self._tell(work.old)
+        self._note_rewritten(work.old)
         self._store.mark(None)
 
     def _obeyed(self, rows: Mapping[int, frozenset[Position]]) -> str:
@@ -450,7 +450,7 @@ class Forgetting:
                 "other rows are lost with them.",
             )
 
-    def _tell(self, old: Sequence[Node]) -> None:
+    def _note_rewritten(self, old: Sequence[Node]) -> None:
         after = {(node.partition, node.base, node.level, node.number): node for node in self._store.nodes()}
         for node in old:
             made = after.get((node.partition, node.base, node.level, node.number))

@@ -93,7 +93,7 @@ class JoinCounts:
         joiners = self._source.joiners.values()
         times = [joiner.time_ms - joiner.oldest_ms for joiner in joiners if joiner.oldest_ms >= 0]
         self._metrics.put("streamsvm_join_open_rows", sum(joiner.rows_open for joiner in joiners))
-        self._metrics.put("streamsvm_join_held_rows", sum(joiner.rows_held for joiner in joiners))
+        self._metrics.put("streamsvm_join_held_rows", sum(joiner.rows_kept for joiner in joiners))
         self._metrics.put("streamsvm_join_bytes", sum(joiner.index_bytes + joiner.row_bytes for joiner in joiners))
         self._metrics.put("streamsvm_join_oldest_row_seconds", max(times, default=0) / 1_000)
 

@@ -23,7 +23,7 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from consumers.branches.workers.backfill_process import Share, told_from
+from consumers.branches.workers.backfill_process import Share, progress_of
 from consumers.branches.workers.coresets_topic import check_topic, read_partition
 from consumers.branches.workers.crew import environment, plain
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
@@ -221,4 +221,4 @@ class _Process:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self.ahead = told_from(line)
+                self.ahead = progress_of(line)

@@ -98,14 +98,14 @@ def check_topic(found: TopicInfo, partitions: int, client_bytes: int) -> None:
         )
 
 
-def told_of(record: Record) -> Mapping[str, bytes]:
+def headers_of(record: Record) -> Mapping[str, bytes]:
     """Return the known headers of a manifest, without any others."""
     return {name: value for name, value in record.headers if name in (WATERMARK, READ_TO) and len(value) <= MOST_DIGITS}
 
 
-def number_of(told: Mapping[str, bytes], name: str) -> int | None:
+def number_of(headers: Mapping[str, bytes], name: str) -> int | None:
     """Return the number in a header; None where there is none."""
-    return whole_number(told.get(name, b""))
+    return whole_number(headers.get(name, b""))
 
 
 def read_partition(cluster: Cluster, settings: Settings, partition: int) -> tuple[PartitionLog, int]:
@@ -127,7 +127,7 @@ def read_with(found: PartitionLog, cluster: Cluster, settings: Settings) -> tupl
         # Before reading: what is added meanwhile is read twice, in its order, which changes nothing.
         _, end = cluster.log_range(topic, partition)
         for record in cluster.read_to_end(topic, partition, timeout_s=READ_TIMEOUT_S):
-            found.feed(record.offset, record.key, record.value, told_of(record))
+            found.feed(record.offset, record.key, record.value, headers_of(record))
         found.highest()
         if not found.again:
             break
@@ -163,7 +163,7 @@ def with_adopted(cluster: Cluster, settings: Settings, snapshot: Snapshot) -> Le
     return LearnerState(states, leaves)
 
 
-def tell_faults(settings: Settings, partition: int, found: PartitionLog, metrics: Metrics) -> None:
+def log_faults(settings: Settings, partition: int, found: PartitionLog, metrics: Metrics) -> None:
     """Log what was passed over in a partition, by name."""
     more, faults = found.more_faults, found.take_faults()
     if not faults:
@@ -186,7 +186,7 @@ class Due:
 
     partition: int
     publication: CoresetWrite
-    told: Mapping[str, bytes]
+    headers: Mapping[str, bytes]
 
 
 class CoresetsWriter:
@@ -214,7 +214,7 @@ class CoresetsWriter:
         parts = [(one.partition, key, value, ()) for one in due for key, value in one.publication.parts]
         self._send("part", parts)
         crash_point("coresets.parts")
-        manifests = [(one.partition, *one.publication.manifest, tuple(one.told.items())) for one in due]
+        manifests = [(one.partition, *one.publication.manifest, tuple(one.headers.items())) for one in due]
         self._send("manifest", manifests)
         crash_point("coresets.manifests")
         self._send("tombstone", [(o.partition, key, None, ()) for o in due for key in o.publication.tombstones])

@@ -52,7 +52,7 @@ from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.trainer.intake import NothingValid
 from consumers.trainer.source import InputOnly
-from streamsvm.branches.workers.combiner import Told, adopt, combiner_of
+from streamsvm.branches.workers.combiner import WorkerReport, adopt, combiner_of
 from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends, Goal
@@ -173,7 +173,7 @@ class _Collection:
 
 
 @dataclass(slots=True)
-class _Told:
+class _Reported:
     """The newest report of a worker."""
 
     progress: Progress | None = None
@@ -293,7 +293,7 @@ class Crew(InputOnly):
         self._metrics = metrics
         self._health = health
         self._monotonic = monotonic
-        self._told = [_Told(at=monotonic()) for _ in hands.all]
+        self._reports = [_Reported(at=monotonic()) for _ in hands.all]
         self._senders = [Sender() for _ in hands.all]
         self._receivers = [Receiver() for _ in hands.all]
         self._given: set[int] = set()
@@ -312,12 +312,12 @@ class Crew(InputOnly):
     @property
     def nothing_valid(self) -> bool:
         """Whether rows were rejected and none of any worker was ever valid, so that no position may be kept."""
-        told = [one.progress for one in self._told if one.progress is not None]
+        told = [one.progress for one in self._reports if one.progress is not None]
         return any(one.nothing_valid for one in told) and not self._valid
 
     @property
     def _valid(self) -> bool:
-        told = [one.progress for one in self._told if one.progress is not None]
+        told = [one.progress for one in self._reports if one.progress is not None]
         return any(one.valid for one in told)
 
     @property
@@ -329,7 +329,7 @@ class Crew(InputOnly):
     def high_watermarks(self) -> Mapping[int, int | None]:
         """The offset after each partition's last record, by the newest reports."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
-        for told in self._told:
+        for told in self._reports:
             found |= {} if told.progress is None else told.progress.watermarks
         return found
 
@@ -341,7 +341,7 @@ class Crew(InputOnly):
     def ahead(self) -> Mapping[int, int]:
         """The offset before which each partition holds nothing that a worker has still to learn."""
         found = dict(self._pipeline.ahead)
-        for told in self._told:
+        for told in self._reports:
             found |= {} if told.progress is None else told.progress.ahead
         return found
 
@@ -365,14 +365,14 @@ class Crew(InputOnly):
         """
         self._take(timeout_s)
         self._refuse_if_ended()
-        waiting = all(told.progress is not None and told.progress.idle for told in self._told)
+        waiting = all(told.progress is not None and told.progress.idle for told in self._reports)
         return 0 if waiting else most
 
     def refresh(self, *, may_train: bool) -> None:
         """Ask for states if they would make a cut due that may be trained, or end reading again."""
         if self._collection.since is not None:
             return
-        leaves = self._combiner.leaves_since_cut + sum(told.leaves + told.handed for told in self._told)
+        leaves = self._combiner.leaves_since_cut + sum(told.leaves + told.handed for told in self._reports)
         enough = leaves >= self._settings.training.every_leaves
         if self._reached if self._pipeline.reads_again else may_train and enough:
             self._ask(settle=False, timeout_s=0.0)
@@ -390,7 +390,7 @@ class Crew(InputOnly):
     def look(self) -> None:
         """Say which worker has not been heard of for so long that it must be stuck."""
         now, most = self._monotonic(), self._settings.http.stuck_after_s
-        for number, told in enumerate(self._told):
+        for number, told in enumerate(self._reports):
             silent_s = now - told.at
             stuck = f"worker {number} has been silent for {silent_s:.0f} s" if silent_s > most else ""
             self._health.suspect(f"worker {number}", stuck)
@@ -416,7 +416,7 @@ class Crew(InputOnly):
             self._take(LOOK_S)
             self._refuse_if_ended()
             if self._monotonic() > until:
-                silent = [number for number, told in enumerate(self._told) if told.answered < collection.ticket]
+                silent = [number for number, told in enumerate(self._reports) if told.answered < collection.ticket]
                 collection.since = None
                 raise TransientError(
                     f"worker {silent[0]} did not hand over what it learned within {2 * timeout_s:.0f} s",
@@ -444,7 +444,7 @@ class Crew(InputOnly):
     def _reached(self) -> bool:
         """Whether every partition is at the newest version's cut, by the newest reports."""
         told: dict[int, Position] = {}
-        for one in self._told:
+        for one in self._reports:
             told |= {} if one.progress is None else {p: Position(*at) for p, at in one.progress.positions.items()}
         return not self._goal.replaying({**self._pipeline.learner.positions, **told})
 
@@ -494,7 +494,7 @@ class Crew(InputOnly):
             return
 
     def _heard(self, number: int, frame: bytes | None) -> None:
-        told, message = self._told[number], None if frame is None else from_worker(frame)
+        told, message = self._reports[number], None if frame is None else from_worker(frame)
         told.at = self._monotonic()
         match message:
             case Progress():
@@ -525,9 +525,9 @@ class Crew(InputOnly):
         for newest in message.newest:
             self._note(rows_of(newest))
         self._pipeline.note_read(message.fetched)
-        progress = [told.progress for told in self._told if told.progress is not None]
-        self._pipeline.held_elsewhere = sum(one.points_held for one in progress)
-        self._combiner.tell_rows(number, message.rows)
+        progress = [told.progress for told in self._reports if told.progress is not None]
+        self._pipeline.points_in_workers = sum(one.points_held for one in progress)
+        self._combiner.report_rows(number, message.rows)
         if message.rejected is not None:
             self._rejected(message)
         self._require(progress)
@@ -542,7 +542,7 @@ class Crew(InputOnly):
 
     def _require(self, progress: Sequence[Progress]) -> None:
         waiting: dict[str, list[str]] = {}
-        for number, told in enumerate(self._told):
+        for number, told in enumerate(self._reports):
             for condition, why in ({} if told.progress is None else told.progress.waiting_for).items():
                 waiting.setdefault(condition, []).append(f"worker {number}: {why}")
         if len(progress) == self._hands.count:
@@ -554,19 +554,21 @@ class Crew(InputOnly):
         # Decoded even if nobody waits for it any more: the next one names buckets that this one brings.
         receiver = self._receivers[number]
         states = {one.partition: receiver.decode(one.partition, one.buckets, one.value) for one in message.partitions}
-        told = self._told[number]
+        told = self._reports[number]
         told.leaves, told.handed, told.answered = 0, told.handed + message.leaves, message.ticket
         self._collection.states[number] = message, states
-        self._combiner.tell(number, Told(observed=message.observed, outliers=message.outliers, clipped=message.clipped))
+        self._combiner.report(
+            number, WorkerReport(observed=message.observed, outliers=message.outliers, clipped=message.clipped)
+        )
         self._adopt_if_all()
 
     def _adopt_if_all(self) -> None:
         collection = self._collection
-        if any(told.answered < collection.ticket for told in self._told):
+        if any(told.answered < collection.ticket for told in self._reports):
             return
         states_of, collection.states, collection.since = collection.states, {}, None
         for number, (message, states) in states_of.items():
-            leaves, self._told[number].handed = self._told[number].handed, 0
+            leaves, self._reports[number].handed = self._reports[number].handed, 0
             adopt(self._pipeline, states, leaves, message.read_to)
 
 

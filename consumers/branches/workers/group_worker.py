@@ -28,9 +28,9 @@ from consumers.branches.workers.coresets_topic import (
     Due,
     check_topic,
     is_opening,
+    log_faults,
     number_of,
     read_partition,
-    tell_faults,
 )
 from consumers.branches.workers.ownership import FixedShare, Ownership
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
@@ -279,7 +279,7 @@ class GroupWorker:
                 raise
             self._wait_for_reset(gap)
         self._show()
-        self._tell()
+        self._show_gauges()
 
     def _wait_for_reset(self, gap: StateError) -> None:
         """Let go of everything until the trainer has begun anew, as `input.on_gap = reset` asks of it."""
@@ -454,14 +454,14 @@ class GroupWorker:
         self._follows[partition] = end
         awaited, opening = self._awaited[partition], found.opening
         if opening is None or opening.incarnation <= self._over:
-            tell_faults(settings, partition, found, self._metrics)
+            log_faults(settings, partition, found, self._metrics)
             if opening is None:
                 awaited.why = f"no trainer with --from-coresets has opened it in {coresets_topic(settings)} yet"
             awaited.look_at = self._monotonic() + LOOK_AGAIN_S
             return None
         self._check(opening)
         held = found.highest()
-        tell_faults(settings, partition, found, self._metrics)
+        log_faults(settings, partition, found, self._metrics)
         if held is not None:
             found.adopt(held)
         self._writer.clear(partition, found.garbage())
@@ -486,10 +486,10 @@ class GroupWorker:
             published_rows=rows,
             rows=rows,
             begun=None if held is None else held.state,
-            read_to=None if held is None else self._told_read_to(partition, held.told),
+            read_to=None if held is None else self._read_to_of(partition, held.headers),
         )
 
-    def _told_read_to(self, partition: int, told: Mapping[str, bytes]) -> int | None:
+    def _read_to_of(self, partition: int, told: Mapping[str, bytes]) -> int | None:
         """Return before which offset nothing is left to learn, by a manifest's header; not beyond the input."""
         read_to = number_of(told, READ_TO)
         if read_to is None:
@@ -622,7 +622,7 @@ class GroupWorker:
             self._shown_at = now
             self._ownership.commit({partition: own.published.offset for partition, own in self._owned.items()})
 
-    def _tell(self) -> None:
+    def _show_gauges(self) -> None:
         self._metrics.put("streamsvm_worker_partitions", len(self._owned))
         waiting = "; ".join(f"partition {p}: {one.why}" for p, one in sorted(self._awaited.items()))
         self._health.require("partitions", waiting)

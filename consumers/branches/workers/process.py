@@ -67,9 +67,9 @@ from streamsvm.points import Position, Rows
 log = structlog.get_logger("streamsvm.worker")
 
 POLL_S: Final = 0.05
-TELL_EVERY_S: Final = 0.1
+REPORT_EVERY_S: Final = 0.1
 """Between two messages of how far a worker is, while it learns."""
-IDLE_TELL_EVERY_S: Final = 1.0
+IDLE_REPORT_EVERY_S: Final = 1.0
 NEWEST_ROWS: Final = 500
 """Most rows of a partition that one such message carries: what the trainer scores, and its gate judges by."""
 NEVER: Final = 1 << 62
@@ -162,7 +162,7 @@ class Work:
         self._reading: Reading | None = None
         self._intake: Intake | None = None
         self._idle = self._was_idle = self._waits = False
-        self._told_at = self._cpu_s = 0.0
+        self._reported_at = self._cpu_s = 0.0
 
     def run(self) -> None:
         """Prepare, then learn until the trainer is gone."""
@@ -223,7 +223,7 @@ class Work:
         assigned = reading.assign(intake.ends)
         intake.assign({} if message.ends else assigned.offsets)
         self._waits = message.ends
-        self._tell(at_once=True)
+        self._send_progress(at_once=True)
 
     def _begin(self, message: Assign) -> None:
         """Make what needs the settings as they go on from the checkpoint."""
@@ -274,7 +274,7 @@ class Work:
             intake.release()
             self._idle = not intake.read(self._settings.input.batch_records, POLL_S)
         intake.poll_letters()
-        self._tell()
+        self._send_progress()
 
     def _learn(self, reading: Reading, intake: Intake) -> None:
         learner = reading.learner
@@ -299,15 +299,15 @@ class Work:
 
     # ---------------------------------------------------------------- telling
 
-    def _tell(self, *, at_once: bool = False) -> None:
+    def _send_progress(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        due = IDLE_TELL_EVERY_S if self._idle and self._was_idle else TELL_EVERY_S
-        if not at_once and now - self._told_at < due:
+        due = IDLE_REPORT_EVERY_S if self._idle and self._was_idle else REPORT_EVERY_S
+        if not at_once and now - self._reported_at < due:
             return
         reading, intake = self._reading, self._intake
         assert reading is not None
         assert intake is not None
-        self._told_at, self._was_idle = now, self._idle
+        self._reported_at, self._was_idle = now, self._idle
         cpu_s, self._cpu_s = time.process_time() - self._cpu_s, time.process_time()
         self._metrics.increase("streamsvm_worker_cpu_seconds", cpu_s, worker=str(self._prepare.number))
         learner = reading.learner
@@ -342,7 +342,7 @@ class Work:
             self._channel.send(Late(message.ticket, "the worker is not assigned yet", ""))
             return
         if message.settle and intake.nothing_valid and not message.valid:
-            self._tell(at_once=True)
+            self._send_progress(at_once=True)
             self._channel.send(Late(message.ticket, NOTHING_VALID, ""))
             return
         try:
@@ -351,7 +351,7 @@ class Work:
         except TransientError as error:
             self._channel.send(Late(message.ticket, error.what, error.remedy))
             return
-        self._tell(at_once=True)
+        self._send_progress(at_once=True)
         reading.pass_markers(intake.ends)
         learner = reading.learner
         leaves = learner.leaves_since_cut

@@ -19,7 +19,7 @@ from streamsvm.features.columns import columns_of
 from streamsvm.features.fields import Coded, FieldValues, Instants, Numeric, listed, without_placeholders
 from streamsvm.features.paths import Path, picked, shown
 from streamsvm.features.recipe import EventTime, Recipe
-from streamsvm.features.values import MICROSECONDS, EventFault, Faults, numbers, times, told
+from streamsvm.features.values import MICROSECONDS, EventFault, Faults, numbers, times, value_text
 from streamsvm.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 from streamsvm.ingest.decoding import Absences
 from streamsvm.ingest.row import LARGEST_WEIGHT, SMALLEST_WEIGHT
@@ -158,9 +158,9 @@ class EventReader:
         assert label is not None
         if value is None:
             return EventFault("missing_field", f"{shown(label.field)} is missing")
-        sides = [", ".join(map(told, side[:_LABELS_SHOWN])) for side in (label.negative, label.positive)]
+        sides = [", ".join(map(value_text, side[:_LABELS_SHOWN])) for side in (label.negative, label.positive)]
         known = f"events.label means {sides[0]} as negative and {sides[1]} as positive"
-        return EventFault("unknown_label", f"{shown(label.field)} is {told(value)}; {known}")
+        return EventFault("unknown_label", f"{shown(label.field)} is {value_text(value)}; {known}")
 
     def _weights_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.float64]:
         path = self._recipe.weight

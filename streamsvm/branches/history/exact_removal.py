@@ -44,7 +44,7 @@ def without(state: PartitionState, points: Points, classes: int) -> PartitionSta
             f"{missing:,} of the {len(points):,} rows are not held with these labels: none was taken out"
         )
     left = state.leaf_points.take(kept)
-    audit = tuple(_held_without(held, Counter(wanted)) for held in state.audit)
+    audit = tuple(_reservoir_without(held, Counter(wanted)) for held in state.audit)
     moments = Moments.zero(left.dimension, classes).add(left)
     # A copy: the present leaf goes on writing into the memory that these are views of.
     return replace(
@@ -69,7 +69,7 @@ def _unnamed(points: Points, wanted: Counter[tuple[bytes, int]]) -> NDArray[np.b
     return kept
 
 
-def _held_without(held: Held, wanted: Counter[tuple[bytes, int]]) -> Held:
+def _reservoir_without(held: Held, wanted: Counter[tuple[bytes, int]]) -> Held:
     kept = _unnamed(held.points, wanted)
     return Held(Points.union([held.points.take(kept)]), held.priority[kept], held.threshold)
 

@@ -58,7 +58,7 @@ class PlacedVoting(Form):
 
 
 @describes(PartitionCoverage)
-class PlacedHeldOfPartition(Form):
+class PlacedCoverage(Form):
     """Describes what a cut is of, in one partition."""
 
     oldest: Position
@@ -70,7 +70,7 @@ class CutForgetful(Form, tag_field="part", tag="forgetful"):
     """Of a cut: what it is of."""
 
     learned: PlacedLearned
-    partitions: Pairs[PlacedHeldOfPartition]
+    partitions: Pairs[PlacedCoverage]
 
 
 def _of_cut(cut: Cut) -> dict[str, Any]:

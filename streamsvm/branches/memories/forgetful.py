@@ -28,7 +28,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.shift import HeldWatch
+from streamsvm.coreset.shift import KeptPointsWatch
 from streamsvm.coreset.spans import OPEN
 from streamsvm.coreset.structure import NO_TIMES, Bucket, Extent, Learned, PilotOf
 from streamsvm.learning.auditing import audit_shares
@@ -125,7 +125,7 @@ class ForgetfulMemory(SpanMemory):
 
     def __init__(self, partition: int, config: ModelConfig, task: Task) -> None:
         super().__init__(partition, config, task)
-        self._held_watch = HeldWatch()
+        self._kept_watch = KeptPointsWatch()
         self._voting = Voting(self._span_rows) if config.coreset.memory == "adaptive" else None
 
     def _empty(self) -> Dyadic:
@@ -170,7 +170,7 @@ class ForgetfulMemory(SpanMemory):
 
     def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
         """Compare a leaf with the buckets, where age alone says what counts; shares follow a change by themselves."""
-        return None if self._voting is not None else self._held_watch.shifted(self.structure.buckets, leaf, points)
+        return None if self._voting is not None else self._kept_watch.shifted(self.structure.buckets, leaf, points)
 
     def weighing(self, leaf: Extent) -> ForgetfulWeighing:
         """See `PartitionMemory`."""

@@ -241,11 +241,11 @@ class Complete:
     manifest : Manifest
     state : PartitionState
     newest : Rows or None
-    told : mapping of str to bytes
+    headers : mapping of str to bytes
         Headers of its record: what is not a function of the input.
     """
 
     manifest: Manifest
     state: PartitionState
     newest: Rows | None
-    told: Mapping[str, bytes]
+    headers: Mapping[str, bytes]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Union
 
 import numpy as np
 
-from streamsvm.checkpoint.forms import Form, OptionalPart, PlacedArray, PlacedHeld, PlacedLearned
+from streamsvm.checkpoint.forms import Form, OptionalPart, PlacedArray, PlacedLearned, PlacedReservoir
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
@@ -26,7 +26,7 @@ else:
 class BucketSpan(Form, tag_field="part", tag="forgetful"):
     """Of a bucket: its own audit sample, its times, and what was learned before it."""
 
-    audit: tuple[PlacedHeld, ...]
+    audit: tuple[PlacedReservoir, ...]
     times: tuple[int, int]
     before: PlacedLearned
 

@@ -338,7 +338,7 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
 ) -> None:
     """The cut is due, and the worker is late, by what was checked, between checkpoints too."""
     monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.3)
-    monkeypatch.setattr(adopting, "TELL_EVERY_S", 0.0, raising=False)
+    monkeypatch.setattr(adopting, "REPORT_EVERY_S", 0.0, raising=False)
     seldom = settings.model_copy(
         update={
             "checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0}),

@@ -20,7 +20,7 @@ class StoredManifest:
     """A manifest, and what is known of its parts."""
 
     manifest: Manifest
-    told: Mapping[str, bytes]
+    headers: Mapping[str, bytes]
     offset: int
     size: int
     fault: str = ""
@@ -32,7 +32,7 @@ class StoredManifest:
 
 
 @dataclass(slots=True)
-class HeldIncarnation:
+class StoredIncarnation:
     """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none names."""
 
     opening: Opening

@@ -212,8 +212,8 @@ def next_step(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
     """
     if len(labels) != 2:
         more = ", ..." if len(labels) > MOST_LABELS else ""
-        told = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
-        return f"a trainer needs exactly two labels, but {source.name} has {told}: check --label"
+        shown = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
+        return f"a trainer needs exactly two labels, but {source.name} has {shown}: check --label"
     command = ["streamsvm", "train", "--input-topic", topic, "--points-dimension", str(source.dimension)]
     if list(labels) != [-1, 1]:
         command += ["--points-labels", _list_option("labels", labels)]

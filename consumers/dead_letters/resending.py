@@ -255,16 +255,16 @@ def _sort_out(
     agreed: Collection[str] | None = None,
 ) -> _Found:
     """Read letters and receipts, and say of each letter what is to be sent, or why nothing is."""
-    held = read_letters(cluster, source, None, wanted)
-    there = {letter.rejected.id for letter in held.letters}
-    chosen = [letter for letter in held.letters if mended is None or letter.rejected.id in mended]
+    letters = read_letters(cluster, source, None, wanted)
+    there = {letter.rejected.id for letter in letters.letters}
+    chosen = [letter for letter in letters.letters if mended is None or letter.rejected.id in mended]
     found = _Found(chosen, [], set(), Counter(), [name for name in mended or () if name not in there])
-    elsewhere = {(place_of(name), one.rows) for name, one in held.receipts.items() if one.to == target}
+    elsewhere = {(place_of(name), one.rows) for name, one in letters.receipts.items() if one.to == target}
     together: dict[tuple[str, bytes], _Again] = {}
     for letter in chosen:
         name = letter.rejected.id
         place = place_of(name)
-        if name in held.receipts or (place, rows_of(letter)) in elsewhere:
+        if name in letters.receipts or (place, rows_of(letter)) in elsewhere:
             found.before.add(name)
             continue
         value, why = again_of(letter.rejected) if mended is None else (mended[name], "its field `again` is null")

@@ -360,8 +360,8 @@ class _Newest:
         while self._kept - len(self._parts[0]) >= self._rows:
             self._kept -= len(self._parts.popleft())
         if self._at // self._leaf_rows > before // self._leaf_rows:
-            held = Points.union(list(self._parts))
-            self._train(held.take(slice(-self._rows, None)))
+            points = Points.union(list(self._parts))
+            self._train(points.take(slice(-self._rows, None)))
 
     def _train(self, points: Points) -> None:
         raise NotImplementedError

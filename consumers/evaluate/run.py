@@ -202,7 +202,7 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 
 
 def _measured(
-    name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
+    name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, points_held: int
 ) -> EvaluationRow:
     decision = decisions(objective.task, models, test.X)
     if len(models) == 1:
@@ -213,7 +213,7 @@ def _measured(
         scores=scores(test, decision),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
         seconds=seconds,
-        points_held=min(held, len(objective.points)),
+        points_held=min(points_held, len(objective.points)),
     )
 
 
@@ -282,9 +282,9 @@ def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
                     f"which {doubt:.0%} are in doubt: lower svm.tolerance if that matters"
                 )
     if coreset.memory_points is not None and len(made.cut.positions) < coreset.max_partitions:
-        held = coreset.partition_points * len(made.cut.positions)
+        usable = coreset.partition_points * len(made.cut.positions)
         yield (
-            f"{held:,} of {coreset.memory_points:,} points can be held, because coreset.max_partitions = "
+            f"{usable:,} of {coreset.memory_points:,} points can be held, because coreset.max_partitions = "
             f"{coreset.max_partitions} keeps room for so many partitions"
         )
 
@@ -323,8 +323,8 @@ def _other_weights(
 
 def at_threshold(value: float, costs: tuple[float, float] | None, decision: Float, test: Points) -> AtThreshold:
     """Return what answers above a threshold come to on points that were set aside."""
-    told = judge(value, costs, decision, test.y, np.asarray(test.weight, np.float64))
-    figures = {figure: judged.value for figure, judged in told.items() if judged is not None}
+    shares = judge(value, costs, decision, test.y, np.asarray(test.weight, np.float64))
+    figures = {figure: judged.value for figure, judged in shares.items() if judged is not None}
     return AtThreshold(
         threshold=value,
         precision=figures.get("precision"),

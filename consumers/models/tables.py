@@ -177,8 +177,8 @@ def _number(value: float | None, form: str) -> str:
 def _time(milliseconds: int) -> str | None:
     if milliseconds < 0:
         return None
-    told = time_of(milliseconds / 1000)
-    return None if told is None else told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    time = time_of(milliseconds / 1000)
+    return None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def head_line(names: Aliases, name: str) -> str:

@@ -448,8 +448,8 @@ def _partition(
         )
         for bucket in buckets
     )
-    held = LeafPart((*leaf.start,), (*leaf.end,), leaf.rows, leaf.span, leaf.points)
-    return PartitionPart(number, leaf.sealed, rows, parts, held, tuple((one.rows, one.share) for one in horizons))
+    leaf_part = LeafPart((*leaf.start,), (*leaf.end,), leaf.rows, leaf.span, leaf.points)
+    return PartitionPart(number, leaf.sealed, rows, parts, leaf_part, tuple((one.rows, one.share) for one in horizons))
 
 
 def _gate(gate: Gate | None) -> GateStatus | None:

@@ -120,10 +120,10 @@ def past_of(cluster: Cluster, name: str, models_topic: str, letters_topic: str, 
 
 def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> LettersStatus:
     """Return what a dead-letter topic holds: how many, at most, and the newest one of this model."""
-    held, found = None, list[LetterPart]()
+    count, found = None, list[LetterPart]()
     with _as_far_as_possible(topic):
         ranges = {number: cluster.log_range(topic, number) for number in cluster.describe(topic).partitions}
-        held = sum(high - low for low, high in ranges.values())
+        count = sum(high - low for low, high in ranges.values())
         for number, (low, high) in list(ranges.items())[:MOST_PARTITIONS]:
             beat()
             if high > low:
@@ -131,7 +131,7 @@ def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> LettersSt
                 records = cluster.read_to_end(topic, number, start=start, timeout_s=READ_TIMEOUT_S)
                 found += [letter for record in records if (letter := _letter(record, name)) is not None]
     return LettersStatus(
-        topic=topic, before=held, newest=max(found, key=lambda one: one.time or _LONG_AGO, default=None)
+        topic=topic, before=count, newest=max(found, key=lambda one: one.time or _LONG_AGO, default=None)
     )
 
 

@@ -249,8 +249,8 @@ def replay_events(
     rows_per_record = sending.get("rows_per_record", 1)
     _check_numbers(sending.get("rate_per_s"), rows_per_record, limit)
     if shuffle_seed is not None:
-        held = list(events)
-        events = [held[index] for index in np.random.default_rng(shuffle_seed).permutation(len(held)).tolist()]
+        every = list(events)
+        events = [every[index] for index in np.random.default_rng(shuffle_seed).permutation(len(every)).tolist()]
 
     def records() -> Iterator[tuple[int, bytes | None, Headers, bytes]]:
         rest = iter(islice(events, limit))

@@ -455,12 +455,12 @@ def portions(records: Sequence[Record], most_bytes: int) -> Iterator[Sequence[Re
     if int(sizes.sum()) <= most_bytes:
         yield records
         return
-    start = held = 0
+    start = total = 0
     for at, size in enumerate(sizes.tolist()):
-        if at > start and held + size > most_bytes:
+        if at > start and total + size > most_bytes:
             yield records[start:at]
-            start, held = at, 0
-        held += size
+            start, total = at, 0
+        total += size
     yield records[start:]
 
 

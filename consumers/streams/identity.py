@@ -147,7 +147,7 @@ def identity_of(cluster: Cluster, topic: str, *, remedy: str = "") -> TopicIdent
 
 def _hash(record: Record) -> str:
     """Return what identifies a record among others at its offset; a replay of the same values has other times."""
-    told = hashlib.sha256(str(record.timestamp_ms).encode())
+    digest = hashlib.sha256(str(record.timestamp_ms).encode())
     for part in (record.key, record.value):
-        told.update(b"-" if part is None else b"%d:" % len(part) + part)
-    return told.hexdigest()
+        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return digest.hexdigest()

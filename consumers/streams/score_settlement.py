@@ -125,8 +125,8 @@ class ScoreSettlement(Settlement):
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         standings = self._standings()
-        told = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
-        begun, decided = newest_attempts(told), set(told)
+        times_ms = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
+        begun, decided = newest_attempts(times_ms), set(times_ms)
         looked_at = [
             self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
             for place, offset in left_open.items()
@@ -155,8 +155,8 @@ class ScoreSettlement(Settlement):
         self._give_positions_back(publisher)
 
     def _is_of_another_input(self, attempt: str) -> bool:
-        of, told, _ = attempt.partition(_AFTER_ID)
-        return bool(told) and of != self._topic_id()[:_ID_CHARACTERS]
+        of, times_ms, _ = attempt.partition(_AFTER_ID)
+        return bool(times_ms) and of != self._topic_id()[:_ID_CHARACTERS]
 
     def _standings(self) -> dict[int, GroupStanding]:
         """Return the group's positions, after waiting for transactions that are about to end by themselves."""

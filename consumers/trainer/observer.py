@@ -262,16 +262,16 @@ class Observer:
         show_skill(skill, self._metrics)
         weighted = self._settings.svm.class_weight != "none"
         wrong = complaint_of(skill, version.labels, weighted=weighted)
-        told = summary_of(skill)
-        before, self._skill = self._skill, told
-        if wrong and told != before:
+        said = summary_of(skill)
+        before, self._skill = self._skill, said
+        if wrong and said != before:
             log.warning(
                 "no_skill",
                 version=version.key,
                 what=wrong,
                 remedy="look at the runbook: deploy/RUNBOOK.md#streamsvmnoskill",
             )
-        elif told == "some" and before not in (None, "some", "unknown"):
+        elif said == "some" and before not in (None, "some", "unknown"):
             log.info("skill_found", version=version.key)
 
     def _tuned(self, event: Published, seconds: float) -> None:
@@ -351,13 +351,13 @@ class Observer:
         threshold = version.model.threshold
         met = threshold is None or threshold.met
         if threshold is not None and met != self._threshold_met:
-            told = {"version": version.key, "threshold": described(threshold)}
+            said = {"version": version.key, "threshold": described(threshold)}
             if met:
-                log.info("target_met", **told)
+                log.info("target_met", **said)
             else:
                 log.warning(
                     "target_not_met" if threshold.chosen else "threshold_not_chosen",
-                    **told,
+                    **said,
                     remedy="ask for less, or give features that tell the labels apart"
                     if threshold.chosen
                     else "the model answers at 0 meanwhile. Wait for more points, or raise coreset.audit_points",

@@ -69,17 +69,17 @@ class Turn:
             As for `Input.poll`.
         """
         self._metrics.put("streamsvm_standby", 1)
-        begun, told = self._clock.monotonic(), False
+        begun, warned = self._clock.monotonic(), False
         while PARTITION not in self._member.poll():
             self._health.beat()
             self._health.require("start", "another copy of the trainer works, and this one stands by")
-            if not told and self._clock.monotonic() - begun > 1.0:
+            if not warned and self._clock.monotonic() - begun > 1.0:
                 log.info("standing_by", group=self._group, remedy="no action needed: it takes over when that one ends")
-                told = True
+                warned = True
             if self._stop.wait(LOOK_EVERY_S):
                 return False
         self._metrics.put("streamsvm_standby", 0)
-        if told:
+        if warned:
             log.info("takes_its_turn", group=self._group, stood_by_s=round(self._clock.monotonic() - begun, 1))
         return not self._stop.is_set()
 

@@ -125,8 +125,8 @@ class InputSource(ReplaySource):
 
     def _read(self, behind: Positions, positions: Positions) -> None:
         """Read on: all partitions, or only those that are behind where too much of the others waits already."""
-        held = sum(rows.points.nbytes for waiting in self._backlog.values() for rows in waiting)
-        if held > BACKLOG_BYTES:
+        waiting_bytes = sum(rows.points.nbytes for waiting in self._backlog.values() for rows in waiting)
+        if waiting_bytes > BACKLOG_BYTES:
             self._assign(behind)
         elif not behind.keys() <= self._assigned:
             self._assign(positions)

@@ -176,8 +176,8 @@ def _taken(writer: StateWriter, then: LearnerState, now: LearnerState) -> tuple[
 def _taken_partition(writer: StateWriter, partition: int, then: PartitionState, now: PartitionState) -> PlacedTaken:
     places = {(bucket.level, bucket.index): place for place, bucket in enumerate(now.buckets)}
     known = [places.get((bucket.level, bucket.index), -1) for bucket in then.buckets]
-    held = len(then.leaf_points)
-    leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, held)))
+    leaf_points = len(then.leaf_points)
+    leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, leaf_points)))
     return writer.described(
         PlacedTaken,
         then,
@@ -186,7 +186,7 @@ def _taken_partition(writer: StateWriter, partition: int, then: PartitionState, 
             place if place >= 0 and _same(bucket.points, now.buckets[place].points) else writer.value(bucket)
             for place, bucket in zip(known, then.buckets, strict=True)
         ),
-        leaf_points=held if leaf_is_known else writer.value(then.leaf_points),
+        leaf_points=leaf_points if leaf_is_known else writer.value(then.leaf_points),
         audit=tuple(
             _same_sample(old, new) or writer.value(old) for old, new in zip(then.audit, now.audit, strict=True)
         ),

@@ -227,8 +227,8 @@ class Pipeline(Reading):
         Of a cut that is not made yet only those points count that no partition holds any more.
         """
         in_flight = sum(self.learner.points_beyond(cut) for cut in self.in_flight)
-        held = self.learner.points_held + self.points_in_workers
-        return held + self.rows_waiting() + in_flight
+        learned = self.learner.points_held + self.points_in_workers
+        return learned + self.rows_waiting() + in_flight
 
     def snapshot(self, sequence: int, ends: Ends) -> Snapshot:
         """Return what a checkpoint of this number holds."""

@@ -185,14 +185,14 @@ class Stream:
             return
         self._warned = count
         what = "weight" if worst.feature is None else f"feature {worst.feature}"
-        told = (
+        offsets = (
             f"{worst.begin.offset}"
             if worst.end.offset <= worst.begin.offset + 1
             else (f"{worst.begin.offset} to {worst.end.offset - 1}")
         )
         warnings.warn(
             f"{found.rows} rows and {found.weights} weights are outliers and were clipped; the farthest is row "
-            f"{told} of all rows learned: {what} is {worst.value:g} and was learned as {worst.bound:g} (see "
+            f"{offsets} of all rows learned: {what} is {worst.value:g} and was learned as {worst.bound:g} (see "
             "max_leverage)",
             UserWarning,
             stacklevel=stacklevel,

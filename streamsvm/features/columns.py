@@ -179,9 +179,9 @@ def _names_of(feature: Feature, before: Mapping[str, tuple[str, ...]]) -> tuple[
 
 
 def _intervals(borders: Sequence[float]) -> list[str]:
-    told = [repr(border).removesuffix(".0") for border in borders]
-    between = [f"[{low},{high})" for low, high in pairwise(told)]
-    return [f"<{told[0]}", *between, f">={told[-1]}"]
+    texts = [repr(border).removesuffix(".0") for border in borders]
+    between = [f"[{low},{high})" for low, high in pairwise(texts)]
+    return [f"<{texts[0]}", *between, f">={texts[-1]}"]
 
 
 # ---------------------------------------------------------------------- filling

@@ -163,9 +163,9 @@ def proposal(
         if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
-    told = None if label is None or answers is None else (label, answers.negative, answers.positive)
+    labels = None if label is None or answers is None else (label, answers.negative, answers.positive)
     rare = None if answers is None else answers.rare()
-    return Proposal(tuple(found), told, rare, identifier, len(events))
+    return Proposal(tuple(found), labels, rare, identifier, len(events))
 
 
 _IDENTIFIER: Final = "identifier"
@@ -191,9 +191,9 @@ def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _Bi
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
     if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
         some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
-        told = f" ({_markers_text(markers)})" if markers else ""
+        taken = f" ({_markers_text(markers)})" if markers else ""
         raise ValueError(
-            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{told}"
+            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{taken}"
         )
     negative, positive = kinds[0][1], kinds[1][1]
     return _BinaryLabels(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
@@ -240,8 +240,8 @@ def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> 
     if kinds & {"list", "dict"}:
         return FieldProposal(path, None, "not a single value: declare the element that counts, such as items[0]")
     if len(kinds) > 1:
-        told = ", ".join(sorted(kinds))
-        return FieldProposal(path, None, f"mixed types ({told}): fix the producer, or choose one kind")
+        types = ", ".join(sorted(kinds))
+        return FieldProposal(path, None, f"mixed types ({types}): fix the producer, or choose one kind")
     distinct = Counter(present)
     if len(distinct) == 1 and len(present) == len(values):
         return FieldProposal(path, None, f"constant: every event has {_value_text(present[0])}")

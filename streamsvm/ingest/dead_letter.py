@@ -108,12 +108,12 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Decoded
     InvalidMessage
         If it is not a dead letter of ours.
     """
-    told = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
-    source = rejected_source_of(told.items())
-    size = told.get("streamsvm.deadletter.value.bytes")
+    values = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
+    source = rejected_source_of(values.items())
+    size = values.get("streamsvm.deadletter.value.bytes")
     value_bytes = len(value or b"") if size is None else whole_number(size)
     try:
-        rejected = told["streamsvm.deadletter.rejected"].decode()
+        rejected = values["streamsvm.deadletter.rejected"].decode()
         if source is None or value_bytes is None or not _is_share(rejected):
             raise ValueError(f"of the place {source}, {rejected} rows, {value_bytes} bytes")
         return DecodedDeadLetter(
@@ -121,10 +121,10 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Decoded
             partition=source.partition,
             offset=source.offset,
             rejected=rejected,
-            rows=msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
+            rows=msgspec.json.decode(values["streamsvm.deadletter.rows"], type=_Rows),
             value=value,
             value_bytes=value_bytes,
-            model=told[MODEL_HEADER].decode(),
+            model=values[MODEL_HEADER].decode(),
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
@@ -157,17 +157,17 @@ def encode_receipt(receipt: Receipt) -> DeadLetter:
 
 def decode_receipt(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Receipt | None:
     """Return what a record says was sent again; None if it is not a receipt."""
-    told = dict(headers).get(RECEIPT_HEADER)
+    receipt_id = dict(headers).get(RECEIPT_HEADER)
     try:
-        receipt = None if told is None else _receipts.decode(value or b"")
+        receipt = None if receipt_id is None else _receipts.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return receipt if receipt is not None and receipt.id.encode() == told else None
+    return receipt if receipt is not None and receipt.id.encode() == receipt_id else None
 
 
 def own_headers(headers: Iterable[tuple[str, bytes]]) -> Headers:
     """Return the headers that a record had before it was rejected."""
-    return tuple((name, held) for name, held in headers if name != MODEL_HEADER and not name.startswith(_OURS))
+    return tuple((name, value) for name, value in headers if name != MODEL_HEADER and not name.startswith(_OURS))
 
 
 def encode(

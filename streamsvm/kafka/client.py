@@ -192,14 +192,14 @@ class Link:
         """Note whether any broker's connection is up, and what is open; it comes every second, whatever happens."""
         # Statistics come every second even where nothing else happens: the one regular moment that a client offers.
         CLIENT_LOG.summarise()
-        told = json.loads(text)
+        statistics = json.loads(text)
         self.open = {
             (topic, int(number)): one["hi_offset"] - one["ls_offset"]
-            for topic, found in told.get("topics", {}).items()
+            for topic, found in statistics.get("topics", {}).items()
             for number, one in found.get("partitions", {}).items()
             if 0 <= one.get("ls_offset", -1) < one.get("hi_offset", -1)
         }
-        brokers = told.get("brokers", {}).values()
+        brokers = statistics.get("brokers", {}).values()
         self.up = any(
             # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
             broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal")

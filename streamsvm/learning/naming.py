@@ -93,11 +93,11 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
         partitions=tuple(
             HeldOfPartition(
                 partition=partition,
-                oldest=(held.oldest.offset, held.oldest.row),
-                before=_summary(held.before),
-                horizons=tuple((one.rows, one.share) for one in held.horizons),
+                oldest=(coverage.oldest.offset, coverage.oldest.row),
+                before=_summary(coverage.before),
+                horizons=tuple((one.rows, one.share) for one in coverage.horizons),
             )
-            for partition, held in sorted(cut.held.partitions.items())
+            for partition, coverage in sorted(cut.held.partitions.items())
         ),
     )
 

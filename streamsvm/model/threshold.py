@@ -104,11 +104,11 @@ def check(threshold: Threshold) -> Threshold:
     return threshold
 
 
-def wanted(figure: Figure, asked: float | tuple[float, float]) -> str:
+def wanted(figure: Figure, target: float | tuple[float, float]) -> str:
     """Return the target in words: "recall 0.9"."""
-    if isinstance(asked, tuple):
-        return f"cost {asked[0]:g} of a missed positive and {asked[1]:g} of a false alarm"
-    return f"alarms {_percent(asked)}" if figure == "alarm_rate" else f"{figure} {asked:g}"
+    if isinstance(target, tuple):
+        return f"cost {target[0]:g} of a missed positive and {target[1]:g} of a false alarm"
+    return f"alarms {_percent(target)}" if figure == "alarm_rate" else f"{figure} {target:g}"
 
 
 def described(threshold: Threshold) -> str:
@@ -137,12 +137,12 @@ def expected(threshold: Threshold) -> str:
 
 def _figure(figure: Figure, judged: Judged, *, with_interval: bool) -> str:
     if figure == "alarm_rate":
-        told = f"alarms {_percent(judged.value)}"
-        return f"{told} ({_percent(judged.low)} to {_percent(judged.high)})" if with_interval else told
+        text = f"alarms {_percent(judged.value)}"
+        return f"{text} ({_percent(judged.low)} to {_percent(judged.high)})" if with_interval else text
     if figure == "cost":
         return f"cost {judged.value:.3g} per weight ({judged.low:.3g} to {judged.high:.3g})"
-    told = f"{figure} {judged.value:.2f}"
-    return f"{told} ({judged.low:.2f} to {judged.high:.2f})" if with_interval else told
+    text = f"{figure} {judged.value:.2f}"
+    return f"{text} ({judged.low:.2f} to {judged.high:.2f})" if with_interval else text
 
 
 def _percent(share: float) -> str:

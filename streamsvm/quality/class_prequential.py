@@ -98,13 +98,13 @@ class ClassPrequential:
         frequent = self._most_frequent(points)
         baseline = self._baseline.add(points)
         self._seen += len(points)
-        asked = points.take(chosen)
-        if self._model is None or not len(asked):
+        scored = points.take(chosen)
+        if self._model is None or not len(scored):
             return
-        self.scored += len(asked)
+        self.scored += len(scored)
         with np.errstate(all="ignore"):
-            decision = self._model.decision_function(asked.X)
-        self._answers.add(asked, [decision, baseline[chosen]], frequent[chosen])
+            decision = self._model.decision_function(scored.X)
+        self._answers.add(scored, [decision, baseline[chosen]], frequent[chosen])
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that answered a point of the window, by its name."""
@@ -249,29 +249,29 @@ class _ClassScoreRing:
         self._y[places], self._weight[places] = y, weight
         for scorer, whole in enumerate(decisions):
             decision = whole[newest]
-            asked = np.isfinite(decision).all(axis=1)
-            self._said[scorer, places] = np.where(asked, np.argmax(np.nan_to_num(decision), axis=1), UNASKED)
+            scored = np.isfinite(decision).all(axis=1)
+            self._said[scorer, places] = np.where(scored, np.argmax(np.nan_to_num(decision), axis=1), UNASKED)
         self._said[-1, places] = frequent[newest]
         self._next, self._filled = (self._next + len(y)) % capacity, min(capacity, self._filled + len(y))
 
     def of_the_model(self) -> ClassesAnswered | None:
         """Return what the model answered; None without an answer."""
         said = self._said[0, : self._filled]
-        asked = said != UNASKED
-        if not asked.any():
+        scored = said != UNASKED
+        if not scored.any():
             return None
         return ClassesAnswered(
-            y=self._y[: self._filled][asked], said=said[asked], weight=self._weight[: self._filled][asked]
+            y=self._y[: self._filled][scored], said=said[scored], weight=self._weight[: self._filled][scored]
         )
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
-        held, found = slice(0, self._filled), {}
-        y, weight = self._y[held], self._weight[held]
-        for name, said in zip(SCORERS, self._said[:, held], strict=True):
-            asked = said != UNASKED
-            if asked.any():
-                found[name] = self._quality(y[asked], weight[asked], said[asked])
+        filled, found = slice(0, self._filled), {}
+        y, weight = self._y[filled], self._weight[filled]
+        for name, said in zip(SCORERS, self._said[:, filled], strict=True):
+            scored = said != UNASKED
+            if scored.any():
+                found[name] = self._quality(y[scored], weight[scored], said[scored])
         return found
 
     def _quality(self, y: Codes, weight: Values, said: Codes) -> Quality:

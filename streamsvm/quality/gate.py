@@ -198,14 +198,14 @@ def _chunk_of(rows: Rows, most: int) -> _Chunk:
 
 def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
     """Return an audit sample's points, each with the weight that it stands for; None if there are none."""
-    held = [
+    kept = [
         Points(part.points.X, part.points.y, np.maximum(part.points.weight, part.threshold))
         for part in sample
         if len(part.points)
     ]
-    if not held:
+    if not kept:
         return None
-    points = Points.union(held)
+    points = Points.union(kept)
     return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
 
 

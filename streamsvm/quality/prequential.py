@@ -129,14 +129,14 @@ class Prequential:
         lead = self._leads(points)
         sgd, decided = self._baseline.add(points, self._linear)
         self._seen += len(points)
-        asked = points.take(chosen)
-        if self._model is None or not len(asked):
+        scored = points.take(chosen)
+        if self._model is None or not len(scored):
             return
-        self.scored += len(asked)
+        self.scored += len(scored)
         if self._linear is None:
-            decided = self._model.decision_function(asked.X)
+            decided = self._model.decision_function(scored.X)
         majority = np.asarray((lead[chosen] > 0.0) * 2.0 - 1.0, np.float64)
-        self._answers.add(asked, decided, sgd[chosen], majority, border=self._model.border)
+        self._answers.add(scored, decided, sgd[chosen], majority, border=self._model.border)
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that scored a point of the window, by its name."""
@@ -280,7 +280,7 @@ def _answer(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _learn(  # type: ignore[no-untyped-def]
-    X, y, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, asked
+    X, y, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, scored
 ):
     """Learn a batch, and let the best machine answer from now on.
 
@@ -299,7 +299,7 @@ def _learn(  # type: ignore[no-untyped-def]
     rates, losses : ndarray of shape (r,)
     machines : ndarray of shape (r, d + 1)
         Coefficients on standardised features, and the intercept, of each rate.
-    asked : ndarray of shape (d + 1,)
+    scored : ndarray of shape (d + 1,)
         The machine that answers, on raw features.
     """
     n, d = X.shape
@@ -315,10 +315,10 @@ def _learn(  # type: ignore[no-untyped-def]
     for r in range(len(rates)):
         losses[r] = MEMORY * losses[r] + _descend(X, y, weight, machines[r], rates[r], BASELINE_ALPHA)
     best = np.argmin(losses)
-    asked[d] = machines[best, d]
+    scored[d] = machines[best, d]
     for j in range(d):
-        asked[j] = machines[best, j] / scale[j]
-        asked[d] -= mean[j] * asked[j]
+        scored[j] = machines[best, j] / scale[j]
+        scored[d] -= mean[j] * scored[j]
 
 
 @njit(nogil=True)
@@ -418,21 +418,21 @@ class _ScoreRing:
     def of_the_model(self) -> Answered | None:
         """Return what the model answered; None without an answer."""
         values = self._values[0, : self._filled]
-        asked = np.isfinite(values)
-        if not asked.any():
+        scored = np.isfinite(values)
+        if not scored.any():
             return None
         y, weight, border = self._y[: self._filled], self._weight[: self._filled], self._border[0, : self._filled]
-        return Answered(y=y[asked], weight=weight[asked], values=values[asked], border=border[asked])
+        return Answered(y=y[scored], weight=weight[scored], values=values[scored], border=border[scored])
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
-        held = slice(0, self._filled)
-        y, weight = self._y[held], self._weight[held]
+        filled = slice(0, self._filled)
+        y, weight = self._y[filled], self._weight[filled]
         found = {}
-        for name, values, border in zip(SCORERS, self._values[:, held], self._border[:, held], strict=True):
-            asked = np.isfinite(values)
-            if asked.any():
-                found[name] = _quality(y[asked], weight[asked], values[asked], border[asked], name != "majority")
+        for name, values, border in zip(SCORERS, self._values[:, filled], self._border[:, filled], strict=True):
+            scored = np.isfinite(values)
+            if scored.any():
+                found[name] = _quality(y[scored], weight[scored], values[scored], border[scored], name != "majority")
         return found
 
 

@@ -300,11 +300,11 @@ def _beginnings(lineage: Lineage, log: Mapping[int, tuple[int, int]]) -> dict[in
         partition: (at, None) for partition, at in positions(lineage.base).items()
     }
     if isinstance(lineage.memory, Memory):
-        for held in lineage.memory.partitions:
-            oldest = Position(*held.oldest)
-            at, _ = found.get(held.partition, (oldest, None))
-            if held.partition in log and log[held.partition][0] > at.offset and oldest > at:
-                found[held.partition] = oldest, naming.learned_of(held.before)
+        for coverage in lineage.memory.partitions:
+            oldest = Position(*coverage.oldest)
+            at, _ = found.get(coverage.partition, (oldest, None))
+            if coverage.partition in log and log[coverage.partition][0] > at.offset and oldest > at:
+                found[coverage.partition] = oldest, naming.learned_of(coverage.before)
     return found
 
 

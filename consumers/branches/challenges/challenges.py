@@ -421,7 +421,7 @@ class Challenges:
         # Before the ends: then these are of the topics that have these ids, or `Follower` finds another id.
         scores_id, labels_id = self._id_of_scores(), self._cluster.topic_id(self._logs.labels) or ""
         scores = self._ends_of_scores()
-        told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
+        labels = {} if self._logs.key == "place" else self._ends(self._logs.labels)
         number = 1 if before is None else before.number + 1
         challenge = Challenge(
             number=number,
@@ -440,7 +440,7 @@ class Challenges:
             scores_id=scores_id if scores else "",
             labels_id=labels_id,
             scores=_spans({p: (at, at) for p, at in scores.items()}),
-            told=_spans({p: (at, at) for p, at in told.items()}),
+            told=_spans({p: (at, at) for p, at in labels.items()}),
         )
         self._publish(challenge, [self._alias(challenger_key(self._settings.name), encode_alias(alias))])
         self._open, self._newest, self.compared = challenge, challenge, None
@@ -598,9 +598,9 @@ class Challenges:
             scores = dict.fromkeys(self._ends_of_scores(), 0)
         if not scores:
             return
-        told = {span.partition: span.begin for span in challenge.told}
+        labels = {span.partition: span.begin for span in challenge.told}
         logs = replace(self._logs, scores_id=challenge.scores_id, labels_id=challenge.labels_id)
-        self._follower = Follower(self._cluster, logs, scores, told)
+        self._follower = Follower(self._cluster, logs, scores, labels)
 
     def _show(self) -> None:
         challenge, compared, metrics = self._open, self.compared, self._metrics

@@ -151,10 +151,10 @@ def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *,
     left_out = sum(one.left_out for one in found)
     if logs.models.label_rule is None:
         labels = _of_scores(parts, labels)
-        told = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
+        answers = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
     else:
-        told = read_labels(cluster, logs, labels)
-    joined = joined_with(parts, told, logs.models, settled=settled)
+        answers = read_labels(cluster, logs, labels)
+    joined = joined_with(parts, answers, logs.models, settled=settled)
     for topic, ranges in zip(topics, (scores, labels), strict=False):
         topic.confirm({partition: end for partition, (_, end) in ranges.items()})
     return JoinedScores(served=joined, scores=scores, labels=labels, left_out=left_out)
@@ -242,8 +242,8 @@ def read_run(cluster: Cluster, logs: Logs, run: ScoredRange) -> Iterator[tuple[i
     for records in _portions(cluster, logs.labels, {run.partition: (run.begin, run.end)}):
         named = [record for record in records if record.offset in run.keys]
         wanted = {key for record in named for key in run.keys[record.offset]}
-        for partition, told in decoder.decode(named) if named else ():
-            yield partition, told.of(wanted)
+        for partition, labels in decoder.decode(named) if named else ():
+            yield partition, labels.of(wanted)
 
 
 def read_labels(cluster: Cluster, logs: Logs, ranges: Ranges) -> dict[int, ServedLabels]:
@@ -254,9 +254,9 @@ def read_labels(cluster: Cluster, logs: Logs, ranges: Ranges) -> dict[int, Serve
     )
 
 
-def _gathered_labels(told: Iterable[tuple[int, ServedLabels]]) -> dict[int, ServedLabels]:
+def _gathered_labels(parts_read: Iterable[tuple[int, ServedLabels]]) -> dict[int, ServedLabels]:
     parts: dict[int, list[ServedLabels]] = {}
-    for partition, labels in told:
+    for partition, labels in parts_read:
         parts.setdefault(partition, []).append(labels)
     return {partition: joined_labels(own) for partition, own in parts.items()}
 

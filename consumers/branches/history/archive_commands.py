@@ -74,7 +74,7 @@ def build_command(
     from consumers.branches.history.building import publish_built
     from consumers.host.runtime import connect
 
-    asked = _stretch(from_, to, except_ or [], where)
+    request = _stretch(from_, to, except_ or [], where)
     require({"--as": as_, "--every": every})
     if every is not None and every not in STEPS:
         raise ConfigurationError(f"--every {every} is unknown", f"Choose one of {', '.join(STEPS)}.")
@@ -84,14 +84,14 @@ def build_command(
     begun = time.monotonic()
     with _builder(connection, settings) as builder:
         if every is not None:
-            _print_series(builder, asked, STEPS[every], as_json)
+            _print_series(builder, request, STEPS[every], as_json)
             return
         assert as_ is not None
-        found = builder.take(asked)
+        found = builder.take(request)
         made = builder.made(found)
         target = settings.model_copy(update={"name": as_})
-        sent = publish_built(connection, target, builder, asked, found, made, _user_at_host())
-    told = {
+        sent = publish_built(connection, target, builder, request, found, made, _user_at_host())
+    output = {
         "version": sent.version.key,
         "sha256": sent.digest,
         "points": sent.version.stream.points,
@@ -103,14 +103,14 @@ def build_command(
         "seconds": round(time.monotonic() - begun, 3),
     }
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(output))
     else:
         not_all = "" if found.exact else ", which are not all that was asked for"
         typer.echo(
             printable(
-                f"{told['version']}: of {told['points']:,} points in {told['rows']:,} rows{not_all}; "
-                f"{told['parts']} parts, {told['bytes_of_buckets']:,} bytes of buckets, "
-                f"{told['rows_read_again']:,} rows read again, {told['seconds']:.2f} s"
+                f"{output['version']}: of {output['points']:,} points in {output['rows']:,} rows{not_all}; "
+                f"{output['parts']} parts, {output['bytes_of_buckets']:,} bytes of buckets, "
+                f"{output['rows_read_again']:,} rows read again, {output['seconds']:.2f} s"
             )
         )
     raise typer.Exit(0 if found.exact else 1)
@@ -153,7 +153,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
         cluster = Cluster(connect(settings, "rebuild"))
         erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
         done = rebuild(cluster, _directory(settings), _say, erased, schemas)
-    told: dict[str, Any] = {
+    output: dict[str, Any] = {
         "sound": done.sound,
         "damaged": done.damaged,
         "made": done.made,
@@ -161,7 +161,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
         "lost": done.lost,
     }
     typer.echo(
-        json.dumps(told)
+        json.dumps(output)
         if as_json
         else f"{done.sound:,} buckets are sound, {done.damaged:,} were damaged, {done.made:,} were made again from "
         f"{done.rows_read:,} rows, {done.lost:,} stretches are lost"
@@ -384,13 +384,13 @@ def _positions(given: list[str]) -> dict[int, list[Position]]:
     return {partition: sorted(own) for partition, own in sorted(found.items())}
 
 
-def _print_series(builder: Builder, asked: RangeRequest, every: float, as_json: bool) -> None:
+def _print_series(builder: Builder, request: RangeRequest, every: float, as_json: bool) -> None:
     """Print a row for each stretch; one without a point has no coefficients."""
     from consumers.branches.history.building import RangeRequest, as_plain, steps_of
     from streamsvm.places import time_of
 
-    since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
-    until = asked.until or time_of((builder.last_time_ms + 1) / 1e3)
+    since = request.since or time_of(builder.first_time_ms / 1e3 // every * every)
+    until = request.until or time_of((builder.last_time_ms + 1) / 1e3)
     if (
         builder.first_time_ms < 0
         or since is None
@@ -404,7 +404,7 @@ def _print_series(builder: Builder, asked: RangeRequest, every: float, as_json: 
     rows, names = [], builder.config.points.feature_names
     writer = csv.writer(sys.stdout)
     for first, last in steps_of(since, until, every):
-        found = builder.take(RangeRequest(since=first, until=last, holes=asked.holes, partitions=asked.partitions))
+        found = builder.take(RangeRequest(since=first, until=last, holes=request.holes, partitions=request.partitions))
         row: dict[str, Any] = {"from": _iso(first), "to": _iso(last), "points": found.points, "exact": found.exact}
         if found.points:
             made = builder.made(found)

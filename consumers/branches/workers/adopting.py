@@ -30,8 +30,8 @@ from consumers.branches.workers.coresets_topic import (
     CoresetsWriter,
     Due,
     check_topic,
-    headers_of,
     log_faults,
+    manifest_headers,
     number_of,
     read_partition,
     read_with,
@@ -214,7 +214,7 @@ class Adopting(InputOnly):
         for record in came:
             one = self._followed[record.partition]
             one.offset = record.offset + 1
-            one.log.feed(record.offset, record.key, record.value, headers_of(record))
+            one.log.feed(record.offset, record.key, record.value, manifest_headers(record))
         for partition in {record.partition for record in came}:
             one = self._followed[partition]
             if one.log.taken_back:  # by another hand: else a worker that starts finds no opening
@@ -304,10 +304,10 @@ class Adopting(InputOnly):
         # As workers will read it, once the opening is there.
         found.pin(opening)
         input_end = self._cluster.log_range(settings.input.topic, partition)[1]
-        held = found.highest(input_end)
+        highest = found.highest(input_end)
         log_faults(settings, partition, found, self._metrics)
-        if state.position > base and (held is None or held.state.position < state.position):
-            publication = PartitionWriter(opening, held).write(state, None)
+        if state.position > base and (highest is None or highest.state.position < state.position):
+            publication = PartitionWriter(opening, highest).write(state, None)
             headers = {} if read_to is None else {READ_TO: str(read_to).encode()}
             self._writer.publish([Due(partition, publication, headers)])
             crash_point("coresets.left")
@@ -319,8 +319,8 @@ class Adopting(InputOnly):
         position, rows = self._pipeline.learner.position(partition), state.learned.rows
         now = self._monotonic()
         one = _Followed(found, end, opening, position, now, position, rows, end=input_end, requested_at=now)
-        if held is not None:
-            self._saw(partition, one, held)
+        if highest is not None:
+            self._saw(partition, one, highest)
         return one
 
     def _end_of(self, partition: int, one: _Followed, offset: int, *, at_once: bool = False) -> int:

@@ -117,8 +117,8 @@ def _standing(settings: Settings, cluster: Cluster, partitions: Iterable[int]) -
                     "Start `streamsvm train --from-coresets` with the same configuration first: it says where learning "
                     "begins. It may go on running.",
                 )
-            held, base = found.highest(), found.opening.base[0]
-            standing[partition] = base if held is None else max(base, held.manifest.at.offset)
+            highest, base = found.highest(), found.opening.base[0]
+            standing[partition] = base if highest is None else max(base, highest.manifest.at.offset)
     return standing
 
 

@@ -98,7 +98,7 @@ def check_topic(found: TopicInfo, partitions: int, client_bytes: int) -> None:
         )
 
 
-def headers_of(record: Record) -> Mapping[str, bytes]:
+def manifest_headers(record: Record) -> Mapping[str, bytes]:
     """Return the known headers of a manifest, without any others."""
     return {name: value for name, value in record.headers if name in (WATERMARK, READ_TO) and len(value) <= MOST_DIGITS}
 
@@ -127,7 +127,7 @@ def read_with(found: PartitionLog, cluster: Cluster, settings: Settings) -> tupl
         # Before reading: what is added meanwhile is read twice, in its order, which changes nothing.
         _, end = cluster.log_range(topic, partition)
         for record in cluster.read_to_end(topic, partition, timeout_s=READ_TIMEOUT_S):
-            found.feed(record.offset, record.key, record.value, headers_of(record))
+            found.feed(record.offset, record.key, record.value, manifest_headers(record))
         found.highest()
         if not found.again:
             break
@@ -156,10 +156,10 @@ def with_adopted(cluster: Cluster, settings: Settings, snapshot: Snapshot) -> Le
                 opening.configuration_sha256,
             ):
                 continue
-            held = found.highest() if opening.base == (*snapshot.base[partition],) else None
-            if held is not None and held.state.position > state.position:
-                states[partition] = held.state
-                leaves += held.manifest.rows // leaf_rows - state.learned.rows // leaf_rows
+            highest = found.highest() if opening.base == (*snapshot.base[partition],) else None
+            if highest is not None and highest.state.position > state.position:
+                states[partition] = highest.state
+                leaves += highest.manifest.rows // leaf_rows - state.learned.rows // leaf_rows
     return LearnerState(states, leaves)
 
 

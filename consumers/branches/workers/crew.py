@@ -312,13 +312,13 @@ class Crew(InputOnly):
     @property
     def nothing_valid(self) -> bool:
         """Whether rows were rejected and none of any worker was ever valid, so that no position may be kept."""
-        told = [one.progress for one in self._reports if one.progress is not None]
-        return any(one.nothing_valid for one in told) and not self._valid
+        progress = [one.progress for one in self._reports if one.progress is not None]
+        return any(one.nothing_valid for one in progress) and not self._valid
 
     @property
     def _valid(self) -> bool:
-        told = [one.progress for one in self._reports if one.progress is not None]
-        return any(one.valid for one in told)
+        progress = [one.progress for one in self._reports if one.progress is not None]
+        return any(one.valid for one in progress)
 
     @property
     def ends(self) -> Ends:
@@ -329,8 +329,8 @@ class Crew(InputOnly):
     def high_watermarks(self) -> Mapping[int, int | None]:
         """The offset after each partition's last record, by the newest reports."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
-        for told in self._reports:
-            found |= {} if told.progress is None else told.progress.watermarks
+        for report in self._reports:
+            found |= {} if report.progress is None else report.progress.watermarks
         return found
 
     def surveyed(self) -> tuple[Positions, Positions]:
@@ -341,8 +341,8 @@ class Crew(InputOnly):
     def ahead(self) -> Mapping[int, int]:
         """The offset before which each partition holds nothing that a worker has still to learn."""
         found = dict(self._pipeline.ahead)
-        for told in self._reports:
-            found |= {} if told.progress is None else told.progress.ahead
+        for report in self._reports:
+            found |= {} if report.progress is None else report.progress.ahead
         return found
 
     # ------------------------------------------------------------- the loop's
@@ -365,14 +365,14 @@ class Crew(InputOnly):
         """
         self._take(timeout_s)
         self._refuse_if_ended()
-        waiting = all(told.progress is not None and told.progress.idle for told in self._reports)
+        waiting = all(report.progress is not None and report.progress.idle for report in self._reports)
         return 0 if waiting else most
 
     def refresh(self, *, may_train: bool) -> None:
         """Ask for states if they would make a cut due that may be trained, or end reading again."""
         if self._collection.since is not None:
             return
-        leaves = self._combiner.leaves_since_cut + sum(told.leaves + told.handed for told in self._reports)
+        leaves = self._combiner.leaves_since_cut + sum(report.leaves + report.handed for report in self._reports)
         enough = leaves >= self._settings.training.every_leaves
         if self._reached if self._pipeline.reads_again else may_train and enough:
             self._ask(settle=False, timeout_s=0.0)
@@ -390,8 +390,8 @@ class Crew(InputOnly):
     def look(self) -> None:
         """Say which worker has not been heard of for so long that it must be stuck."""
         now, most = self._monotonic(), self._settings.http.stuck_after_s
-        for number, told in enumerate(self._reports):
-            silent_s = now - told.at
+        for number, report in enumerate(self._reports):
+            silent_s = now - report.at
             stuck = f"worker {number} has been silent for {silent_s:.0f} s" if silent_s > most else ""
             self._health.suspect(f"worker {number}", stuck)
 
@@ -416,7 +416,7 @@ class Crew(InputOnly):
             self._take(LOOK_S)
             self._refuse_if_ended()
             if self._monotonic() > until:
-                silent = [number for number, told in enumerate(self._reports) if told.answered < collection.ticket]
+                silent = [number for number, report in enumerate(self._reports) if report.answered < collection.ticket]
                 collection.since = None
                 raise TransientError(
                     f"worker {silent[0]} did not hand over what it learned within {2 * timeout_s:.0f} s",
@@ -443,10 +443,10 @@ class Crew(InputOnly):
     @property
     def _reached(self) -> bool:
         """Whether every partition is at the newest version's cut, by the newest reports."""
-        told: dict[int, Position] = {}
+        positions: dict[int, Position] = {}
         for one in self._reports:
-            told |= {} if one.progress is None else {p: Position(*at) for p, at in one.progress.positions.items()}
-        return not self._goal.replaying({**self._pipeline.learner.positions, **told})
+            positions |= {} if one.progress is None else {p: Position(*at) for p, at in one.progress.positions.items()}
+        return not self._goal.replaying({**self._pipeline.learner.positions, **positions})
 
     def _ask(self, *, settle: bool, timeout_s: float) -> None:
         self._collection = _Collection(self._collection.ticket + 1, self._monotonic())
@@ -494,17 +494,17 @@ class Crew(InputOnly):
             return
 
     def _heard(self, number: int, frame: bytes | None) -> None:
-        told, message = self._reports[number], None if frame is None else from_worker(frame)
-        told.at = self._monotonic()
+        report, message = self._reports[number], None if frame is None else from_worker(frame)
+        report.at = self._monotonic()
         match message:
             case Progress():
-                told.progress, told.leaves = message, message.leaves
+                report.progress, report.leaves = message, message.leaves
                 self._progressed(number, message)
             case States():
                 self._handed_over(number, message)
             case Late():
                 if message.ticket == self._collection.ticket:
-                    self._collection.late, told.answered = message, message.ticket
+                    self._collection.late, report.answered = message, message.ticket
                     self._adopt_if_all()
             case Ready():
                 pass
@@ -525,7 +525,7 @@ class Crew(InputOnly):
         for newest in message.newest:
             self._note(rows_of(newest))
         self._pipeline.note_read(message.fetched)
-        progress = [told.progress for told in self._reports if told.progress is not None]
+        progress = [report.progress for report in self._reports if report.progress is not None]
         self._pipeline.points_in_workers = sum(one.points_held for one in progress)
         self._combiner.report_rows(number, message.rows)
         if message.rejected is not None:
@@ -542,8 +542,8 @@ class Crew(InputOnly):
 
     def _require(self, progress: Sequence[Progress]) -> None:
         waiting: dict[str, list[str]] = {}
-        for number, told in enumerate(self._reports):
-            for condition, why in ({} if told.progress is None else told.progress.waiting_for).items():
+        for number, report in enumerate(self._reports):
+            for condition, why in ({} if report.progress is None else report.progress.waiting_for).items():
                 waiting.setdefault(condition, []).append(f"worker {number}: {why}")
         if len(progress) == self._hands.count:
             self._conditions |= {"broker", *waiting}
@@ -554,8 +554,8 @@ class Crew(InputOnly):
         # Decoded even if nobody waits for it any more: the next one names buckets that this one brings.
         receiver = self._receivers[number]
         states = {one.partition: receiver.decode(one.partition, one.buckets, one.value) for one in message.partitions}
-        told = self._reports[number]
-        told.leaves, told.handed, told.answered = 0, told.handed + message.leaves, message.ticket
+        report = self._reports[number]
+        report.leaves, report.handed, report.answered = 0, report.handed + message.leaves, message.ticket
         self._collection.states[number] = message, states
         self._combiner.report(
             number, WorkerReport(observed=message.observed, outliers=message.outliers, clipped=message.clipped)
@@ -564,7 +564,7 @@ class Crew(InputOnly):
 
     def _adopt_if_all(self) -> None:
         collection = self._collection
-        if any(told.answered < collection.ticket for told in self._reports):
+        if any(report.answered < collection.ticket for report in self._reports):
             return
         states_of, collection.states, collection.since = collection.states, {}, None
         for number, (message, states) in states_of.items():

@@ -89,9 +89,9 @@ class NewestRows:
         if not len(rows):
             return
         self._parts.append(rows)
-        held = sum(map(len, self._parts))
-        while held - len(self._parts[0]) >= self._most:
-            held -= len(self._parts.popleft())
+        count = sum(map(len, self._parts))
+        while count - len(self._parts[0]) >= self._most:
+            count -= len(self._parts.popleft())
 
     def rows(self) -> Rows | None:
         """Return them, in the order of the log."""
@@ -234,23 +234,23 @@ class GroupWorker:
         Stopped
             If told to stop meanwhile.
         """
-        told = False
+        warned = False
         while True:
             try:
                 return self._cluster.describe(topic)
             except TopicMissing as missing:
-                if self._stop.wait(LOOK_AGAIN_S if told else POLL_S):
+                if self._stop.wait(LOOK_AGAIN_S if warned else POLL_S):
                     raise Stopped from None
                 self._health.beat()
                 self._health.require("start", missing.what)
-                if not told:
+                if not warned:
                     log.warning(
                         "topic_awaited",
                         what=missing.what,
                         remedy="start the trainer with --from-coresets, or run `streamsvm topics create` with its "
                         "options: either makes the topic",
                     )
-                told = True
+                warned = True
 
     def _join(self) -> Ownership:
         settings, worker = self._settings, section(self._settings, WorkerConfig)
@@ -374,11 +374,11 @@ class GroupWorker:
         base = {partition: Position(*own.opening.base) for partition, own in self._owned.items()}
         learner = Learner(self._config, base, NEVER)
         learner.restore(LearnerState({p: state for p, state in states.items() if p in base}, 0))
-        told = {p: own.read_to for p, own in self._owned.items() if own.read_to is not None}
+        read_to = {p: own.read_to for p, own in self._owned.items() if own.read_to is not None}
         if before is not None:
-            told |= {p: offset for p, offset in before.read_to.items() if p in base}
+            read_to |= {p: offset for p, offset in before.read_to.items() if p in base}
         reading = Reading(
-            FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=told
+            FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
         )
         self._intake = Intake(
             self._settings,
@@ -460,15 +460,15 @@ class GroupWorker:
             awaited.look_at = self._monotonic() + LOOK_AGAIN_S
             return None
         self._check(opening)
-        held = found.highest()
+        highest = found.highest()
         log_faults(settings, partition, found, self._metrics)
-        if held is not None:
-            found.adopt(held)
+        if highest is not None:
+            found.adopt(highest)
         self._writer.clear(partition, found.garbage())
-        position = Position(*opening.base) if held is None else held.state.position
-        rows, newest = 0 if held is None else held.manifest.rows, NewestRows(newest_rows(self._config))
-        if held is not None and held.newest is not None:
-            newest.add(held.newest)
+        position = Position(*opening.base) if highest is None else highest.state.position
+        rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(newest_rows(self._config))
+        if highest is not None and highest.newest is not None:
+            newest.add(highest.newest)
         log.info(
             "partition_restored",
             partition=partition,
@@ -479,19 +479,19 @@ class GroupWorker:
         )
         return _Owned(
             opening=opening,
-            writer=PartitionWriter(opening, held),
+            writer=PartitionWriter(opening, highest),
             newest=newest,
             published=position,
             published_at=self._monotonic(),
             published_rows=rows,
             rows=rows,
-            begun=None if held is None else held.state,
-            read_to=None if held is None else self._read_to_of(partition, held.headers),
+            begun=None if highest is None else highest.state,
+            read_to=None if highest is None else self._read_to_of(partition, highest.headers),
         )
 
-    def _read_to_of(self, partition: int, told: Mapping[str, bytes]) -> int | None:
+    def _read_to_of(self, partition: int, headers: Mapping[str, bytes]) -> int | None:
         """Return before which offset nothing is left to learn, by a manifest's header; not beyond the input."""
-        read_to = number_of(told, READ_TO)
+        read_to = number_of(headers, READ_TO)
         if read_to is None:
             return None
         return min(read_to, self._cluster.log_range(self._settings.input.topic, partition)[1])
@@ -591,12 +591,12 @@ class GroupWorker:
             if state.position <= own.published and (passed is None or passed <= (own.read_to or 0)):
                 continue
             own.read_to = passed
-            told = dict[str, bytes]()
+            headers = dict[str, bytes]()
             watermark = intake.high_watermarks.get(partition)
             for name, number in ((WATERMARK, watermark), (READ_TO, passed)):
                 if number is not None:
-                    told[name] = str(number).encode()
-            due.append(Due(partition, own.writer.write(state, own.newest.rows()), told))
+                    headers[name] = str(number).encode()
+            due.append(Due(partition, own.writer.write(state, own.newest.rows()), headers))
             standing[partition] = state
         self._writer.publish(due)
         now = self._monotonic()

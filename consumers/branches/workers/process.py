@@ -120,9 +120,9 @@ class NewestRowsByPartition:
         """Take in rows that were learned."""
         parts = self._parts.setdefault(rows.partition, deque())
         parts.append(rows)
-        held = sum(map(len, parts))
-        while held - len(parts[0]) >= NEWEST_ROWS:
-            held -= len(parts.popleft())
+        count = sum(map(len, parts))
+        while count - len(parts[0]) >= NEWEST_ROWS:
+            count -= len(parts.popleft())
 
     def take(self) -> list[Newest]:
         """Return them, and forget them."""

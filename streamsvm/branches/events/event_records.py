@@ -338,12 +338,12 @@ _DELETE: Final = PassedOver("delete")
 
 def _portions(run: Run) -> Iterator[Run]:
     """Yield parts of a run whose parsed values may be in memory together."""
-    start = held = 0
+    start = size = 0
     for index, value in enumerate(run.values):
-        held += len(value or b"")
-        if held > READ_TOGETHER:
+        size += len(value or b"")
+        if size > READ_TOGETHER:
             yield run.slice(start, index + 1)
-            start, held = index + 1, 0
+            start, size = index + 1, 0
     if start < len(run):
         yield run.slice(start, len(run))
 

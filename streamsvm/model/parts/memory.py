@@ -24,10 +24,10 @@ def encode(version: Version) -> MemoryPart | None:
 
 def decode(part: MemoryPart, draft: Draft) -> None:
     """Add the memory; raises `InvalidMessage` if it has weights of another number of labels."""
-    for held in part.partitions:
-        if len(held.before.class_weight) != len(draft.labels):
+    for coverage in part.partitions:
+        if len(coverage.before.class_weight) != len(draft.labels):
             raise InvalidMessage(
-                f"info_memory has {len(held.before.class_weight)} class weights for {len(draft.labels)} labels"
+                f"info_memory has {len(coverage.before.class_weight)} class weights for {len(draft.labels)} labels"
             )
     draft.more["memory"] = Memory(**msgspec.structs.asdict(part))
 

@@ -222,12 +222,12 @@ def rbf_sums(
         return np.zeros(len(targets))
     sums = np.zeros(len(Z))
     rows = _rows_of(Z, members, layout, np.float64)
-    asked = np.zeros(len(Z), np.bool_)
-    asked[targets] = True
-    if asked[members].all():
+    wanted = np.zeros(len(Z), np.bool_)
+    wanted[targets] = True
+    if wanted[members].all():
         sums[members] = _sums_within(workers, _tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights)
-        asked[members] = False
-    others = np.flatnonzero(asked)
+        wanted[members] = False
+    others = np.flatnonzero(wanted)
     if len(others):
         outside = np.zeros(len(others))
         _add_by(workers, _tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)

@@ -306,8 +306,8 @@ def _check_points(points: Points) -> None:
         raise CorruptCheckpoint("a set of points has arrays of different shapes")
 
 
-def _check_reservoir(held: Held) -> None:
-    if held.priority.shape != (len(held.points),):
+def _check_reservoir(state: Held) -> None:
+    if state.priority.shape != (len(state.points),):
         raise CorruptCheckpoint("an audit sample has arrays of different lengths")
 
 

@@ -18,7 +18,7 @@ class Look:
         Empty if the broker does not report topic ids.
     log : mapping of partition to (int, int)
         First offset and end of each partition.
-    asked : mapping of partition to int
+    reached : mapping of partition to int
         Offset that the trainer had reached in each partition when the broker was asked.
     missing : str
         Why the topic does not exist; empty if it does.
@@ -26,7 +26,7 @@ class Look:
 
     topic_id: str
     log: Mapping[int, tuple[int, int]]
-    asked: Mapping[int, int]
+    reached: Mapping[int, int]
     missing: str = ""
 
 
@@ -91,9 +91,9 @@ def _gap(topic: str, partition: int, reached: Positions, look: Look) -> str:
             "were removed"
         )
     # Compared with the offset at the time of the question, not with the present one, which may rightly be past `end`.
-    if look.asked.get(partition, 0) > end:
+    if look.reached.get(partition, 0) > end:
         return (
-            f"{topic}[{partition}] ends at offset {end}, but was read up to offset {look.asked[partition]}: the "
+            f"{topic}[{partition}] ends at offset {end}, but was read up to offset {look.reached[partition]}: the "
             "topic was truncated"
         )
     return ""

@@ -167,14 +167,14 @@ def _names_of(feature: Feature, before: Mapping[str, tuple[str, ...]]) -> tuple[
         return tuple(f"{one} & {other}" for one in before[first] for other in before[second])
     own: tuple[str, ...] = (name,)
     if isinstance(feature, Number) and feature.buckets:
-        own = tuple(f"{name}{told}" for told in _intervals(feature.buckets))
+        own = tuple(f"{name}{text}" for text in _intervals(feature.buckets))
     elif isinstance(feature, Category):
         own = tuple(f"{name}={value}" for value in (*feature.values, OTHER))
     elif isinstance(feature, Hash):
         own = tuple(f"{name}#{index}" for index in range(1 << feature.bits))
     elif isinstance(feature, Time):
         waves = {part: (f"{name}.{part}.sin", f"{name}.{part}.cos") for part in feature.parts}
-        own = tuple(told for part in feature.parts for told in ((f"{name}.age",) if part == "age" else waves[part]))
+        own = tuple(text for part in feature.parts for text in ((f"{name}.age",) if part == "age" else waves[part]))
     return (*own, f"{name}={MISSING}") if feature.missing == "indicator" else own
 
 

@@ -87,11 +87,11 @@ def check(threshold: Threshold) -> Threshold:
         If a number is not finite, an interval does not hold its value, or what was asked for has no meaning.
     """
     costs = isinstance(threshold.asked, tuple)
-    asked = threshold.asked if isinstance(threshold.asked, tuple) else (threshold.asked,)
-    if costs != (threshold.figure == "cost") or not all(0.0 < one < math.inf for one in asked):
+    targets = threshold.asked if isinstance(threshold.asked, tuple) else (threshold.asked,)
+    if costs != (threshold.figure == "cost") or not all(0.0 < one < math.inf for one in targets):
         raise InvalidMessage(f"threshold.asked is {threshold.asked} for {threshold.figure}")
-    if not costs and asked[0] >= 1.0:
-        raise InvalidMessage(f"threshold.asked is {asked[0]}, which is not a share")
+    if not costs and targets[0] >= 1.0:
+        raise InvalidMessage(f"threshold.asked is {targets[0]}, which is not a share")
     if not math.isfinite(threshold.value) or not 0 <= threshold.positives <= threshold.points:
         raise InvalidMessage(
             f"the threshold {threshold.value} of {threshold.points} points, {threshold.positives} of them positive, is "

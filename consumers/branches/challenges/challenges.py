@@ -617,7 +617,7 @@ class Challenges:
 
 def _worth_joining(follower: Follower, *, idle: bool) -> bool:
     """Return whether enough came since the newest join, which takes time in proportion to all that is kept."""
-    return follower.grown > 0 and (idle or 20 * follower.grown >= follower.held)
+    return follower.grown > 0 and (idle or 20 * follower.grown >= follower.kept)
 
 
 def rule_of(challenge: Challenge) -> Rule:

@@ -146,7 +146,7 @@ class Follower:
 
     Attributes
     ----------
-    held : int
+    kept : int
         Scores and labels.
     grown : int
         Records that were read since the newest join.
@@ -172,7 +172,7 @@ class Follower:
         if logs.key == "place":
             self._by_place = LabelsByPlace(cluster, logs, self._scores_spans, self._labels, self._labels_spans)
         self._inputs: list[Input] = []
-        self.held = self.grown = self.unreadable = 0
+        self.kept = self.grown = self.unreadable = 0
         self.named: Unreadable | None = None
         self._scores_topic, self._labels_topic = logs.identities(cluster)
         try:
@@ -197,7 +197,7 @@ class Follower:
     @property
     def full(self) -> bool:
         """Whether so much is kept, or was passed over, that nothing more is read."""
-        return self.held >= MOST_KEPT or (self._by_place is not None and self._by_place.passed >= MOST_PASSED)
+        return self.kept >= MOST_KEPT or (self._by_place is not None and self._by_place.passed >= MOST_PASSED)
 
     def read(self, most: int) -> int:
         """Read at most so many records of each log that are at hand; return how many came.
@@ -213,7 +213,7 @@ class Follower:
         if scores:
             found = self._decoder.decode(scores)
             self._scores.append(found.scores)
-            self.held += (1 if self._by_place is None else 2) * len(found.scores)
+            self.kept += (1 if self._by_place is None else 2) * len(found.scores)
             self.unreadable += found.unreadable
             self.named = self.named or next(iter(found.named), None)
             _move(self._scores_spans, scores.ends())
@@ -224,7 +224,7 @@ class Follower:
         if records:
             for partition, labels in self._labels_decoder.decode(records):
                 self._labels.setdefault(partition, []).append(labels)
-                self.held += len(labels.keys)
+                self.kept += len(labels.keys)
             _move(self._labels_spans, records.ends())
             self.grown += len(records)
         return len(scores) + len(records)

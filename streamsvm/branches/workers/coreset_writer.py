@@ -62,20 +62,20 @@ class PartitionWriter:
     Parameters
     ----------
     opening : Opening
-    held : Complete, optional
+    stored : Complete, optional
         What the log holds already, where this goes on from that.
     """
 
-    def __init__(self, opening: Opening, held: Complete | None = None) -> None:
+    def __init__(self, opening: Opening, stored: Complete | None = None) -> None:
         self._prefix, self._partition = opening.prefix, opening.partition
         self._names: dict[int, tuple[Bucket, PartEntry, BucketName]] = {}
         self._live: set[str] = set()
         self._written: set[str] = set()
-        if held is None:
+        if stored is None:
             return
-        self._live = {held.manifest.key, *keys_of(held.manifest.parts)}
-        self._written = {part.name for part in held.manifest.parts}
-        for bucket, part in zip(held.state.buckets, held.manifest.buckets, strict=True):
+        self._live = {stored.manifest.key, *keys_of(stored.manifest.parts)}
+        self._written = {part.name for part in stored.manifest.parts}
+        for bucket, part in zip(stored.state.buckets, stored.manifest.buckets, strict=True):
             name = BucketName(bucket.level, bucket.index, part.name.rpartition("#")[2])
             self._names[id(bucket)] = (bucket, part, name)
 

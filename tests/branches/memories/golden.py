@@ -48,7 +48,9 @@ def handmade_forgetful() -> Snapshot:
     )
     assert isinstance(snapshot.pending, Cut)
     return replace(
-        snapshot, learner=replace(snapshot.learner, partitions=partitions), pending=replace(snapshot.pending, held=held)
+        snapshot,
+        learner=replace(snapshot.learner, partitions=partitions),
+        pending=replace(snapshot.pending, coverage=held),
     )
 
 

@@ -155,8 +155,8 @@ class ScoreSettlement(Settlement):
         self._give_positions_back(publisher)
 
     def _is_of_another_input(self, attempt: str) -> bool:
-        of, times_ms, _ = attempt.partition(_AFTER_ID)
-        return bool(times_ms) and of != self._topic_id()[:_ID_CHARACTERS]
+        of, separator, _ = attempt.partition(_AFTER_ID)
+        return bool(separator) and of != self._topic_id()[:_ID_CHARACTERS]
 
     def _standings(self) -> dict[int, GroupStanding]:
         """Return the group's positions, after waiting for transactions that are about to end by themselves."""

@@ -117,7 +117,7 @@ class Threads:
             self._others.shutdown()
 
     def run(self, parts: Sequence[Callable[[], object]]) -> None:
-        """Run every part; see `Workers`."""
+        """Run every part; see `WorkerPool`."""
         left, begun = deque(parts), []
         if len(parts) > 1:
             self._others = self._others or ThreadPoolExecutor(self.count - 1)

@@ -117,7 +117,7 @@ class Cut:
     audit : tuple of Sampled
         The audit sample of each partition that has one, or of each of its labels, in partition order: what a model of
         this cut is judged by; under the same weights.
-    coverage : CutCoverage or None
+    held : CutCoverage or None
         What it is of; None: of everything that was learned.
     met : Met or None
         Of a cut that was made just now.
@@ -135,7 +135,7 @@ class Cut:
     first_time_ms: int
     last_time_ms: int
     audit: tuple[Sampled, ...] = ()
-    coverage: CutCoverage | None = None
+    held: CutCoverage | None = None
     met: Met | None = field(default=None, compare=False)
     beside_offsets: Mapping[int, int] = field(default_factory=dict)
     ledger: AllRows | None = None
@@ -143,8 +143,8 @@ class Cut:
     @property
     def learned(self) -> Learned:
         """Totals of everything that was learned up to the cut."""
-        if self.coverage is not None:
-            return self.coverage.learned
+        if self.held is not None:
+            return self.held.learned
         return Learned(
             rows=self.rows,
             count=self.moments.count,
@@ -283,7 +283,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         first_time_ms=learned.first_time_ms,
         last_time_ms=learned.last_time_ms,
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
-        coverage=_coverage(standings, parts, learned, now_ms),
+        held=_coverage(standings, parts, learned, now_ms),
         met=met,
         beside_offsets=_beside_offsets(standings, config),
         ledger=None

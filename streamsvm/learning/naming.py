@@ -86,7 +86,7 @@ def _summary(learned: Learned) -> StreamSummary:
 
 def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
     """Write what a cut is of, for the lineage; None where that is everything."""
-    if cut.coverage is None:
+    if cut.held is None:
         return None
     return Memory(
         kind=config.coreset.memory,
@@ -97,7 +97,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
                 before=_summary(coverage.before),
                 horizons=tuple((one.rows, one.share) for one in coverage.horizons),
             )
-            for partition, coverage in sorted(cut.coverage.partitions.items())
+            for partition, coverage in sorted(cut.held.partitions.items())
         ),
     )
 

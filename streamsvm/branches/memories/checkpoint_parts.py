@@ -74,13 +74,13 @@ class CutForgetful(Form, tag_field="part", tag="forgetful"):
 
 
 def _of_cut(cut: Cut) -> dict[str, Any]:
-    assert cut.coverage is not None
-    return {"learned": cut.coverage.learned, "partitions": cut.coverage.partitions}
+    assert cut.held is not None
+    return {"learned": cut.held.learned, "partitions": cut.held.partitions}
 
 
 def _with_cut(cut: Cut, learned: Learned, partitions: Pairs[PartitionCoverage]) -> Cut:
-    return replace(cut, coverage=CutCoverage(learned, dict(partitions)))
+    return replace(cut, held=CutCoverage(learned, dict(partitions)))
 
 
-CUT: Final = OptionalPart(form=CutForgetful, has=lambda cut: cut.coverage is not None, of=_of_cut, joined=_with_cut)
+CUT: Final = OptionalPart(form=CutForgetful, has=lambda cut: cut.held is not None, of=_of_cut, joined=_with_cut)
 PLUGGED: Final = PartOf("cut", CUT)

@@ -50,7 +50,7 @@ def handmade_forgetful() -> Snapshot:
     return replace(
         snapshot,
         learner=replace(snapshot.learner, partitions=partitions),
-        pending=replace(snapshot.pending, coverage=held),
+        pending=replace(snapshot.pending, held=held),
     )
 
 

@@ -68,7 +68,7 @@ def restarted(learner: Learner, config: ModelConfig, base: dict[int, Position]) 
 
 
 def content(cut: Cut) -> tuple[object, ...]:
-    moments, held = cut.moments, cut.coverage
+    moments, held = cut.moments, cut.held
     assert held is not None
     return (
         cut.points.sha256(),
@@ -234,8 +234,8 @@ def test_times_come_from_the_middle_row() -> None:
     strange = rows.time_ms.copy()
     strange[::17], strange[1::17] = 4_070_908_800_000, -1
     plain, odd = (fed(Learner(config, {0: Position(0)}, NEVER), one, ()).cut() for one in (rows, timed(rows, strange)))
-    assert plain.coverage is not None
-    assert odd.coverage is not None
+    assert plain.held is not None
+    assert odd.held is not None
     assert plain.moments.weight == pytest.approx(odd.moments.weight, rel=0.2)
     silent = fed(Learner(config, {0: Position(0)}, NEVER), timed(rows, np.full(900, -1)), ()).cut()
     assert silent.moments.count == 900

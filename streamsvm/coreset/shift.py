@@ -51,7 +51,7 @@ class ShiftWatch:
         self._labels = {label: Moments.zero(dimension, classes) for label in _labels(classes)}
 
     def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
-        """Tell whether a leaf is shifted against what came before it, and add it to what came before.
+        """Return whether a leaf is shifted against what came before it, and add it to what came before.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class ShiftWatch:
         return found
 
 
-class HeldWatch:
+class KeptPointsWatch:
     """Compares each leaf of a partition that forgets with what it still holds.
 
     What was dropped is no reason for a warning, so nothing is carried along: the moments of each label are those of the
@@ -79,7 +79,7 @@ class HeldWatch:
         self._known: Mapping[tuple[int, int], tuple[Points, tuple[Moments, ...]]] = {}
 
     def shifted(self, buckets: Sequence[Bucket], leaf: Moments, points: Points) -> bool:
-        """Tell whether a leaf is shifted against the buckets.
+        """Return whether a leaf is shifted against the buckets.
 
         Parameters
         ----------
@@ -119,12 +119,12 @@ def _of_labels(points: Points, classes: int) -> Iterator[tuple[int, Points, Mome
 
 
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:
-    """Tell whether the moments of about n independent points differ from a random part of `before`."""
+    """Return whether the moments of about n independent points differ from a random part of `before`."""
     return n >= LEAST and before.distance(leaf) > APART + BY_CHANCE / n
 
 
 def is_steady(before: Moments, leaf: Moments) -> bool:
-    """Tell whether a leaf is like what came before it: a stricter question than whether it is clearly not.
+    """Return whether a leaf is like what came before it: a stricter question than whether it is clearly not.
 
     Parameters
     ----------
@@ -142,6 +142,6 @@ def _rows(leaf: Moments, points: Points) -> float:
 
 
 def effective(weight: Weights) -> float:
-    """Return the effective sample size: how many points of equal weight tell as much (Kish 1965); 0 for no points."""
+    """Return the effective sample size: points of equal weight that say as much (Kish 1965); 0 for no points."""
     square = float(np.square(weight).sum())
     return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0

@@ -105,7 +105,7 @@ def test_learning_may_be_left_off_after_any_step(span: int, monkeypatch: pytest.
     monkeypatch.setattr(reading, "SPAN_ROWS", span)
     while (step := next(short.learn(), None)) is not None:
         taken["short"] += [step.cut.positions] if isinstance(step, CutTaken) else []
-        assert not isinstance(step, Learned) or len(step.rows) <= span
+        assert not isinstance(step, RowsLearned) or len(step.rows) <= span
     assert taken["short"] == taken["plain"]
     assert len(taken["plain"]) == 3
     assert checkpoint.encode(short.snapshot(1, {})) == checkpoint.encode(plain.snapshot(1, {}))
@@ -117,7 +117,7 @@ def test_a_step_takes_fewer_of_wide_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     held = pipeline()
     held.assign({})
     held.offer(stream(7))
-    assert [len(event.rows) for event in held.learn() if isinstance(event, Learned)] == [3, 3, 1]
+    assert [len(event.rows) for event in held.learn() if isinstance(event, RowsLearned)] == [3, 3, 1]
 
 
 def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:

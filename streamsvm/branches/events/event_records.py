@@ -22,7 +22,7 @@ from streamsvm.branches.events.event_points import EventPoints, EventReader
 from streamsvm.branches.events.event_scan import EventScanner
 from streamsvm.branches.events.features.fields import FieldValues, listed, taken
 from streamsvm.branches.events.features.recipe import Recipe
-from streamsvm.branches.events.features.values import Fault
+from streamsvm.branches.events.features.values import EventFault
 from streamsvm.branches.events.json_fields import FieldsDecoder
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig

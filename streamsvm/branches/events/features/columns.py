@@ -37,7 +37,16 @@ from streamsvm.branches.events.features.recipe import (
     Time,
     widths_of,
 )
-from streamsvm.branches.events.features.values import MICROSECONDS, EventFault, Faults, numbers, parsed, texts, times, truths
+from streamsvm.branches.events.features.values import (
+    MICROSECONDS,
+    EventFault,
+    Faults,
+    numbers,
+    parsed,
+    texts,
+    times,
+    truths,
+)
 from streamsvm.branches.events.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 from streamsvm.field_paths import Path, picked
 

@@ -242,6 +242,7 @@ LONG: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/benchmarks/test_scale.py::test_every_number_of_workers_has_its_row": (),
     "tests/benchmarks/test_scorer.py::test_rates_and_pins_are_measured": (),
     "tests/benchmarks/test_seal.py::test_every_case_has_its_figures_beside_another_checkout": (),
+    "tests/benchmarks/test_start.py::test_every_daemon_starts_and_is_compared": (),
     "tests/benchmarks/test_swaps.py::test_every_score_belongs_wholly_to_one_version": (),
     "tests/benchmarks/test_tuning.py::test_a_small_run_says_both_sides": (),
 }

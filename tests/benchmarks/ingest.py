@@ -4,8 +4,8 @@ Ours is the trainer as it is deployed, from the first turn of its loop until the
 validation, coreset, training in a second thread on the same core, transactions and checkpoints, at default settings: a
 version falls due with every leaf, and one is trained at a time while the loop goes on. Records are dealt out in turn
 over the partitions, in blocks of a producer's batch. Beside it the loops of `ingest_peers`, which run in an environment
-of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over the same topics: the same records, formats and
-partitions. Contenders take turns; the broker has the other core. Processor time is that of the consumer's whole
+of their own (`--make-peers DIR` makes it, `--peers PYTHON` uses it), over the same topics: the same records, formats
+and partitions. Contenders take turns; the broker has the other core. Processor time is that of the consumer's whole
 process, the client's threads among them: on a machine that others use it tells more than the wall. `events` are raw
 events by README's example of `[features]`, whatever `--dimension` says.
 
@@ -482,11 +482,11 @@ def lines(
     yield f"{points} points; thousand points/s: median (least-greatest); ours until the model of all is published"
     yield ""
     yield (
-        f"{'contender':<10} {'format':<11}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} {'x sgd':>7} {'x river':>8} "
-        f"{'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} {'decode us':>10} {'versions':>9} "
-        f"{'turn ms':>8} {'p99 ms':>7} {'probe ms':>9} {'late':>5}"
+        f"{'contender':<10} {'format':<11}{'d':>3}{'part.':>6} {'thousand points/s':>26} {'before':>8} "
+        f"{'x sgd':>7} {'x river':>8} {'x bare':>7} {'CPU us/pt':>10} {'sgd CPU x':>10} {'learned k/s':>12} "
+        f"{'decode us':>10} {'versions':>9} {'turn ms':>8} {'p99 ms':>7} {'probe ms':>9} {'late':>5}"
     )
-    order = [name for name in (*FORMATS, "streamsvm", *PEERS)].index
+    order = (*FORMATS, "streamsvm", *PEERS).index
     for one in sorted(
         rows,
         key=lambda one: (one["dimension"], order(one["format"]), one["partitions"], order(one["contender"])),
@@ -524,14 +524,10 @@ def _place(one: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def make_peers(folder: Path) -> None:
-    """Make the other loops' environment: the pinned packages that they need, and the frameworks if these can be had."""
+    """Make the other loops' environment, of pinned packages."""
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    python = folder / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(HERE / "ingest_peers.txt")]
-    subprocess.run(install, check=True)
-    frameworks = [*install, "--requirement", str(HERE / "ingest_peers_frameworks.txt")]
-    if subprocess.run(frameworks, check=False).returncode:
-        print("river and quixstreams could not be installed; the others can be measured without them", file=sys.stderr)
+    python, packages = folder / "bin" / "python", str(HERE / "ingest_peers.txt")
+    subprocess.run([str(python), "-m", "pip", "install", "--quiet", "--requirement", packages], check=True)
     print(f"--peers {python}")
 
 

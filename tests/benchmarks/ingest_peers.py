@@ -1,9 +1,9 @@
 """Other loops over the topics that ours reads: `python ingest_peers.py SERVERS AVRO_SCHEMA`, then lines on stdin.
 
-Needs none of this project, so that it runs in an environment of its own, of the packages in `ingest_peers.txt`; river
-and quixstreams are needed where they are to be measured. A line is `CONTENDER FORMAT ROWS TOPIC PARTITIONS N
-DIMENSION`, with the rows of a record; the answer is one line of JSON. Every partition is read at once, and about
-`BATCH` points at a time are fitted, at least those of one record. The watch begins with the first record at hand.
+Needs none of this project, so that it runs in an environment of its own, of the packages in `ingest_peers.txt`;
+quixstreams is needed where it is to be measured. A line is `CONTENDER FORMAT ROWS TOPIC PARTITIONS N DIMENSION`, with
+the rows of a record; the answer is one line of JSON. Every partition is read at once, and about `BATCH` points at a
+time are fitted, at least those of one record. The watch begins with the first record at hand.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Turns of the trainer's main loop while it reads at full rate and trains: `python -m tests.benchmarks.turns`.
 
 The daemon as it is deployed, a process of its own at default settings, reads a topic of each `--format` from a real
-broker for `--seconds`; the topic is filled before it starts and should hold more than it can read. The length of every turn of
-its loop is noted, and /healthz is asked twenty times a second from outside. What waits for a turn is a stop, a new
-partition, and whoever asks whether the loop still turns. The daemon has one core, broker and probes the other.
+broker for `--seconds`; the topic is filled before it starts and should hold more than it can read. The length of every
+turn of its loop is noted, and /healthz is asked twenty times a second from outside. What waits for a turn is a stop, a
+new partition, and whoever asks whether the loop still turns. The daemon has one core, broker and probes the other.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rows.append(measure(format_, options.seconds, points, options.dimension, count, options.core))
         one = rows[-1]
         print(
-            f"{format_}, {count} partitions: {one['points']:,} points, {one['versions']} versions in {one['seconds']:.0f} s; "
+            f"{format_}, {count} partitions: {one['points']:,} points, {one['versions']} versions in "
+            f"{one['seconds']:.0f} s; "
             f"{one['turns']:,} turns, ms: {one['turn_ms']}; {one['probes']} probes, ms: {one['probe_ms']}, "
             f"{one['probes_failed']} failed, {one['probes_late']} late"
             + ("" if one["records_left"] else "; the topic ended before the run: ask for more --points"),

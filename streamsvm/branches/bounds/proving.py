@@ -308,5 +308,5 @@ class AllRows:
         lengths = (np.abs(sums[0] + sums[1]) * (1.0 + 2.0 * EPS) + (self.error + own) * FUDGE) * (1.0 + 4.0 * EPS)
         square = float(np.einsum("j,j->", lengths, lengths))
         whole = float(total[0] + total[1]) * (1.0 - 2.0 * EPS - compensated)
-        value = whole - 0.5 * square - (d + 12.0) * EPS * (whole + square)
+        value: float = whole - 0.5 * square - (d + 12.0) * EPS * (whole + square)
         return max(0.0, value)  # no objective is below 0; NaN: an overflow

@@ -303,7 +303,7 @@ def test_partitions_are_those_of_the_configured_topic(
 def test_a_silent_broker_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is 1 then, and the reason is said."""
     settings = load({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "input": {"topic": "loans"}})
-    monkeypatch.setattr(configured, "ASKED_S", 0.5)
+    monkeypatch.setattr(configured, "LIMITS_TIMEOUT_S", 0.5)
     count, why = partitions_of(settings)
     assert count == 1
     assert why.startswith("the topic loans cannot be asked: ")

@@ -95,7 +95,7 @@ def rough_machine(Z: Float, y: Signs, upper: Float, gap: float) -> Rough:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-def]
-    """Take steps from `best`; fill the v of least F. Return the greatest D, the steps, whether the gap was met, delta."""
+    """Take steps from `best`, which becomes the v of least F; return D, steps, whether the gap was met, and delta."""
     n, d = Z.shape
     order = d + 1
     v, dv, gradient = best.copy(), np.empty(order), np.empty(order)

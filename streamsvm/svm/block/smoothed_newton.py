@@ -46,8 +46,8 @@ SMOOTHED: Final = 0.5
 """Share of the wanted gap that smoothing may take; while it takes more, every step lowers delta."""
 HALVINGS: Final = 30
 """Most steps of a search along a direction."""
-FLAT: Final = 1e-9
-"""Curvature of the bias, as a share of the sum of `upper`, where no row is near."""
+FLAT: Final = 1e-4
+"""Share of all rows that count as near in the curvature of the bias, which has no other where no row is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-d
     matrix = np.empty((order, order))
     near, near_curvature = np.empty((n, order)), np.empty(n)
     total = upper.sum()
-    primal, dual = np.inf, 0.0
+    primal, dual, settled = np.inf, 0.0, True
     for step in range(limit + 1):
         loss, smoothing, kept = _gradients(Z, y, upper, slack, delta, pull, near, near_curvature)
         square = 0.0
@@ -131,14 +131,15 @@ def _descend(Z, y, upper, gap, limit, delta, best):  # type: ignore[no-untyped-d
         add_gram(near[:kept], near_curvature[:kept], matrix)
         for j in range(d):
             matrix[j, j] += 1.0
-        matrix[d, d] += FLAT * total
+        matrix[d, d] += FLAT * total / (2.0 * delta)
         if not factorise(matrix):
             return dual, step, False, delta
         substitute(matrix, gradient, dv)
-        if smoothing > SMOOTHED * gap * value:
+        if settled and smoothing > SMOOTHED * gap * value:
             delta *= LOWERED
         _scores(Z, y, dv, along)
         length = _search(upper, slack, along, delta, v, dv)
+        settled = length == 1.0
         for j in range(order):
             v[j] += length * dv[j]
         for i in range(n):

@@ -159,7 +159,7 @@ class Leaf:
         )
         self._extent = self._extent.join(fresh)
         if self._screener is None:
-            points = rows.points.take(rows.accepted)
+            points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
             if came is not None and self._accounting is not None:
                 came = came.take(rows.accepted)
                 self._as_came = self._accounting.of_changed(self._as_came, points, came, self._kept)

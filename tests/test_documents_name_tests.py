@@ -43,9 +43,8 @@ def test_each_row_names_tests_that_exist(row: list[str]) -> None:
         assert name in names_in(path), f"{path} has no {name}"
 
 
-def test_every_row_of_who_can_do_what_is_shown() -> None:
-    """Both tables have the same first column, in the same order."""
-    assert [row[0] for row in rows("may write to", "cannot")] == [row[0] for row in SHOWN]
-    assert len(SHOWN) >= 10
-    assert len(FLOWS) >= 12
+def test_the_tables_are_whole() -> None:
+    """A table that the pages lose, or that loses its rows, is missed here."""
+    assert len(SHOWN) >= 16
+    assert len(FLOWS) >= 19
     assert len(CHANGES) >= 15

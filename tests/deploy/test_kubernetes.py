@@ -22,7 +22,7 @@ KUBERNETES = DEPLOY / "kubernetes"
 OPTIONS = [KUBERNETES / "base" / "streamsvm.toml", KUBERNETES / "overlays" / "example" / "streamsvm.toml"]
 RESOURCES = [one for path in sorted(KUBERNETES.rglob("*.yaml")) for one in documents(path)]
 DAEMONS = ("trainer", "scorer")
-ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| (\w+) \|", re.MULTILINE)
+ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| ([\w, ]+) \|", re.MULTILINE)
 
 
 def named(kind: str, name: str) -> dict[str, Any]:
@@ -103,7 +103,8 @@ def test_users_may_do_the_least(who: str) -> None:
     }
     wanted = {
         (kind.replace("transactional_id", "transactionalId"), names.get(name, name), operation.capitalize())
-        for row_of, kind, name, operation in ROW.findall((ROOT / "SECURITY.md").read_text())
+        for row_of, kind, name, operations in ROW.findall((ROOT / "SECURITY.md").read_text())
+        for operation in operations.split(", ")
         if row_of == who
     }
     rules = named("KafkaUser", f"streamsvm-{who}")["spec"]["authorization"]["acls"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from consumers.options import fields, flag, section_class, sections, shown_default, shown_type, variable
+from consumers.options import fields, section_class, sections, shown_default, shown_type
 from consumers.settings_sockets import PAGES, SectionPage
 from streamsvm.config import ModelConfig
 from streamsvm.sockets import DAEMONS, plugged
@@ -18,11 +18,11 @@ HEAD = """\
 
 Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
 
-Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `name` under its `[section]`, in the
-environment as `STREAMSVM_SECTION__NAME`, or on the command line as `--section-name`; of several the last of these
+Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the
+environment as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; of several the last of these
 counts. `streamsvm config --effective` shows what is in force, secrets masked. Options of the Kafka client stand under
-`[kafka]` with librdkafka's own names (`"bootstrap.servers"`, `STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from
-files (`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
+`[kafka]` with librdkafka's own names (`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files
+(`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
 
 Sections marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another
 value and prints the way out. All others may change between two starts.
@@ -48,8 +48,7 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
     for name, info in fields(section).items():
         cells = (f"`{name}`", shown_type(info), shown_default(info) or "-", info.description or "")
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-    first = next(iter(fields(section)))
-    yield f"\nFor example `{flag(section, first)}`, `{variable(section, first)}`.\n"
+    yield ""
 
 
 if __name__ == "__main__":

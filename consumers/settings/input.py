@@ -60,7 +60,7 @@ class InputConfig(Section):
     proven_after_points: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
         description="Number of valid points after which an incarnation's input counts as the right one. Before, "
-        "the two limits above stop the trainer with status 78. Afterwards /readyz answers 503 until records are "
+        "the two limits above stop the trainer with status 78; afterwards /readyz answers 503 until records are "
         "accepted again, so nobody can stop the trainer by bad records. 0: the limits never stop it.",
     )
 

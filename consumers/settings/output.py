@@ -28,9 +28,9 @@ class OutputConfig(Section):
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="A new version becomes current only if its balanced accuracy is at most this much below the "
-        "current version's, on the same points read after its cut, or, where those are too few, on the audit "
-        "sample or the training set. A worse version is published, and listed in the audit topic as refused. "
-        "none: every version becomes current.",
+        "current version's, on the same points read after its cut, or on the audit sample or the training set. A "
+        "worse version is published, and listed in the audit topic as refused. none: every version becomes "
+        "current.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
@@ -40,15 +40,14 @@ class OutputConfig(Section):
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",
-        description="Which version may become the first current one. `skilled`: none that knows nothing, or that gives "
-        "one answer to every point and ranks no better than chance, by the audit sample; readers wait until then. "
-        "`any`: the first; so too without a gate, or without quality.enabled.",
+        description="Which version may become the first current one. `skilled`: none that knows nothing, or "
+        "gives one answer to every point and ranks no better than chance; readers wait until then. `any`: the "
+        "first; so too without a gate, or without quality.enabled.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
         description="Number of newest versions to keep. Older ones that no alias or pin names are retired by "
-        "tombstones, a tenth of this number at a time, at least 10. Their bytes go if the models topic has "
-        "cleanup.policy=compact. Default: keep all.",
+        "tombstones. Their bytes go if the models topic has cleanup.policy=compact. Default: keep all.",
     )
     signing_key_file: Path | None = Field(
         default=None,

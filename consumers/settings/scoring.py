@@ -68,9 +68,9 @@ class ScoringConfig(ReadRecipe, Section):
     proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=1,
         description="Number of records that this model must have scored, also before this start, before the "
-        "input counts as the right one. Before, the two limits above stop the scorer with status 78, and the "
-        "batch that passes a limit is not committed. Afterwards /readyz answers 503 until records are scored "
-        "again. 0: the limits never stop it.",
+        "input counts as the right one. Before, the two limits above stop the scorer with status 78, without "
+        "committing the batch; afterwards /readyz answers 503 until records are scored again. 0: the limits "
+        "never stop it.",
     )
     drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
         default=10_000,
@@ -92,8 +92,7 @@ class ScoringConfig(ReadRecipe, Section):
 
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records, as `points.format` for the trainer's. `auto` follows each record's header "
-        "`content-type`, which the registry's own clients do not write.",
+        description="Format of the records, as `points.format`. `auto` follows each record's header `content-type`.",
     )
 
     @field_validator("pass_fields", mode="after")

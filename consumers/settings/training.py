@@ -33,8 +33,8 @@ class TrainingConfig(Section):
     )
     standby: bool = Field(
         default=False,
-        description="Stand by while another copy of this trainer works, and take over when it is gone, within 6 "
-        "s. Give it to every copy; they share the checkpoint directory, and the consumer group `streamsvm-` + "
+        description="Stand by while another copy of this trainer works, and take over within 6 s when it is "
+        "gone. Give it to every copy; they share the checkpoint directory and a consumer group, `streamsvm-` + "
         "the model's name + `-trainers`.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(

@@ -59,17 +59,15 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     memory: MemoryName = Field(
         default="all",
-        description="Which rows a model is of. `all`: all rows alike. `window`: the newest, `window_points` or "
-        "`window_s`. `decay`: a row counts half after each half-life, `half_life_points` or `half_life_s`. "
-        "`adaptive`: several horizons, by how models of each did on new rows. Each partition forgets by its own "
-        "rows; an idle stream forgets nothing.",
+        description="Which rows a model is of. `all`: all alike. `window`: the newest, `window_points` or "
+        "`window_s`. `decay`: a row counts half after `half_life_points` or `half_life_s`. `adaptive`: several "
+        "horizons, by how models of each did on new rows. Each partition forgets by its own rows.",
     )
     span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
         default=None,
-        description="Unless `memory` is `all`: rows after which a bucket is made, a multiple of `leaf_rows`. The "
-        "first leaf is held whole, and a model of it screens the others. Fewer rows follow a change sooner and "
-        "take more time. Default: eight leaves of 100 points a feature, fewer of smaller ones, at most an eighth "
-        "of the window or half-life.",
+        description="Unless `memory` is `all`: rows after which a bucket is made, a multiple of `leaf_rows`. "
+        "Fewer follow a change sooner and take more time. Default: eight leaves of 100 points a feature, fewer "
+        "of smaller ones, at most an eighth of the window or half-life.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -79,14 +77,14 @@ class CoresetOptions(MemoryLength, KernelSizes):
     screening: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.25,
         description="With `calibrated` and a linear kernel: largest size of a leaf, as a share of all rows "
-        "before it. Rows beyond `leaf_rows` are kept by their margin, or only added to exact totals. A larger "
-        "share means fewer reductions and follows a changing stream less closely. 0: no screening.",
+        "before it. Rows beyond `leaf_rows` are kept by their margin, or only added to exact totals. Larger "
+        "shares gave worse models. 0: no screening.",
     )
     band: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.5,
         description="Largest share of a bucket, and of a screened leaf, that holds the rows nearest the margin "
         "as they are; with `calibrated`, a linear kernel, two labels, `memory = all` and buckets of 300 points "
-        "or more. Only where all rows in doubt fit in it, and the newest leaf is like those before it. 0: none.",
+        "or more, where all rows in doubt fit. 0: none.",
     )
     class_screening: bool = Field(
         default=True,
@@ -97,23 +95,21 @@ class CoresetOptions(MemoryLength, KernelSizes):
         default=True,
         description="Keep totals of all rows that are not held any more, so that every version says how far it "
         "can be from the best model over all rows. With a linear kernel, two labels and `memory = all`. Takes "
-        "some tenths of a microsecond a row and a second, smaller training a version; what is learned does not "
-        "depend on it.",
+        "some time; what is learned does not depend on it.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points in a bucket. More points take more memory and reduce the error."
     )
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
-        description="Points of each partition's audit sample, drawn independently of the coreset, by which every "
-        "version estimates its objective over the whole stream. Four times the points halve the 95 % interval. "
-        "Of a memory budget at most a twentieth. 0: no estimate.",
+        description="Points of each partition's audit sample, by which every version estimates its objective "
+        "over the whole stream. Four times the points halve the 95 % interval. Of a memory budget at most a "
+        "twentieth. 0: no estimate.",
     )
     audit_by_label: bool = Field(
         default=True,
         description="Draw half of the audit sample from the rows of each label, so that a rare label has enough "
-        "points for skill, thresholds, probabilities and the gate. The interval of the objective can then be "
-        "wider by a half. No effect with more than two labels.",
+        "points for skill, thresholds, probabilities and the gate. No effect with more than two labels.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
@@ -128,9 +124,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
-        "this share, the total weight. Features and weight beyond are clipped, but never below ten standard "
-        "deviations or ten times the mean weight. A real change of scale is followed over some leaves. none: one "
-        "point at 1e30 stays in the scaler for ever.",
+        "this share, the total weight. What is beyond is clipped, but never below ten standard deviations or ten "
+        "times the mean weight. none: one point at 1e30 stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

@@ -63,10 +63,9 @@ class SvmConfig(Section):
     )
     multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="How more than two labels are distinguished. `one_vs_one`: a machine for each pair of "
-        "labels; the label that wins most pairs is the answer. `one_vs_rest`: one for each label against all "
-        "others, less right where labels lie between others, in a smaller message. Default: `one_vs_one` up to "
-        "32 labels.",
+        description="Machines of more than two labels. `one_vs_one`: one for each pair; the label that wins most "
+        "pairs is the answer. `one_vs_rest`: one for each label, less right where labels lie between others. "
+        "Default: `one_vs_one` up to 32 labels.",
     )
     standardize: bool = Field(
         default=True,
@@ -88,7 +87,7 @@ class SvmConfig(Section):
         default=None,
         description="The cost of a missed positive point and that of a false alarm, in any unit: 50,1. Every "
         "version gets the threshold of the least mean cost over the audit sample. class_weight does not affect "
-        "it. Not with `target`. Default: answer the positive label above 0.",
+        "it. Default: answer the positive label above 0.",
     )
     target: Annotated[
         dict[Literal["precision", "recall", "alarm_rate"], float] | None,
@@ -98,8 +97,8 @@ class SvmConfig(Section):
         default=None,
         description="Instead of `cost`, exactly one of `precision=0.9` (of the alarms, so many are right), "
         "`recall=0.9` (of the positives, so many are found) and `alarm_rate=0.01` (at most so many of all "
-        "points). In a TOML file: target = {recall = 0.9}. Every version says with a 95 % interval what is "
-        "expected of its threshold. The audit sample must hold ten points of each label. Default: no target.",
+        "points). In a TOML file: target = {recall = 0.9}. The audit sample must hold ten points of each label. "
+        "Default: no target.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
@@ -114,9 +113,8 @@ class SvmConfig(Section):
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
         description="Most support vectors of a published `rbf` machine. A larger one is approximated by so many "
-        "of them, 4,096 at most; the duality gap says what that costs. Scoring takes time in proportion, fitting "
-        "with the square. Default with coreset.landmarks: as many as fit into a message of 900,000 bytes; else "
-        "all support vectors.",
+        "of them, 4,096 at most; the duality gap says what that costs. Default with coreset.landmarks: as many "
+        "as fit into a message of 900,000 bytes; else all.",
     )
     precision: Precision = Field(
         default="double",
@@ -132,10 +130,9 @@ class SvmConfig(Section):
     )
     tune: Literal["auto"] | None = Field(
         default=None,
-        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on the "
-        "training set of a cut. Candidates are 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times "
-        "`gamma`, unless others are given; with coreset.landmarks 48, on growing parts of the points. "
-        "`tune_scoring` decides. Default: use the configured values.",
+        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation. Candidates "
+        "are 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with "
+        "coreset.landmarks 48, on growing parts of the points. Default: use the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,

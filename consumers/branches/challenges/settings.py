@@ -24,9 +24,8 @@ class ChallengeOptions(Section):
     gate: Literal["margin", "shadow"] = Field(
         default="margin",
         description="`shadow`: a version that passes the margin becomes current only after it was better than "
-        "the current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. The "
-        "trainer reads scoring.output_topic, and labels from labels.topic, or from its own input, which then has "
-        "to be scoring.topic.",
+        "the current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. "
+        "Labels are read from labels.topic, or from the input, which then has to be scoring.topic.",
     )
     gate_figure: Literal["auc", "accuracy", "log_loss", "cost"] = Field(
         default="auc",
@@ -36,8 +35,8 @@ class ChallengeOptions(Section):
     gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
         default=20_000,
         description="With gate = shadow: number of labels after which a challenger that was not better has lost. "
-        "Later challenges need more labels, the 1000th at most three times as many as the first. An AUC of "
-        "0.8725 instead of 0.85 takes some 5300 labels at 50 % positives, and some 39000 at 2 %.",
+        "Later challenges need more. An AUC of 0.8725 instead of 0.85 takes some 5300 labels at 50 % positives, "
+        "and some 39000 at 2 %.",
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,
@@ -61,9 +60,9 @@ class ShadowScoring(Section):
 
     shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
         default="",
-        description="Score another version on the same records, and add its answer to each score, under "
-        "`shadow`: an alias of this model, such as `@challenger`; or the models topic of another trainer, as "
-        "`topic`, or `topic/name`, whose current version it then is. Default: none.",
+        description="Add another version's answer to each score, under `shadow`: an alias of this model, such as "
+        "`@challenger`; or the current version of another trainer's models topic, as `topic`, or `topic/name`. "
+        "Default: none.",
     )
 
 

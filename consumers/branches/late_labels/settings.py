@@ -33,8 +33,7 @@ class LabelsConfig(JoinConfig):
     idle_s: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
         description="Seconds that rows of a partition wait for a record of the labels' topic, after which the "
-        "trainer writes watermarks of the present time there, so that rows past the horizon are decided. It "
-        "needs the permission to write. Default: never.",
+        "trainer writes watermarks of the present time there. It needs the permission to write. Default: never.",
     )
     most_rows: Annotated[int, Field(ge=1_024, le=1 << 30)] = Field(
         default=10_000_000,

@@ -23,8 +23,8 @@ class TrainingConfig(Section):
     )
     policy: Literal["latest", "every"] = Field(
         default="latest",
-        description="What happens when a training set falls due while a model trains: `latest` keeps reading and trains "
-        "the newest due set next; `every` trains each one, and pauses the input meanwhile.",
+        description="What happens when a training set falls due while a model trains: `latest` keeps reading and "
+        "trains the newest due set next; `every` trains each one, and pauses the input meanwhile.",
     )
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.2,

@@ -8,7 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 
-from consumers.options import fields, flag, section_class, sections, shown_default, shown_type, variable
+from pydantic.fields import FieldInfo
+
+from consumers.options import fields, section_class, sections, shown_default, shown_type
 from consumers.settings_sockets import PAGES, SectionPage
 from streamsvm.config import ModelConfig
 from streamsvm.sockets import DAEMONS, plugged
@@ -18,14 +20,15 @@ HEAD = """\
 
 Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
 
-Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `name` under its `[section]`, in the
-environment as `STREAMSVM_SECTION__NAME`, or on the command line as `--section-name`; of several the last of these
+Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the
+environment as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; of several the last of these
 counts. `streamsvm config --effective` shows what is in force, secrets masked. Options of the Kafka client stand under
-`[kafka]` with librdkafka's own names (`"bootstrap.servers"`, `STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from
-files (`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
+`[kafka]` with librdkafka's own names (`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files
+(`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
 
-Sections marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another
-value and prints the way out. All others may change between two starts.
+An option without a default shows its type instead. Sections marked *decides the model* are hashed into every version's
+lineage: a trainer refuses to go on under another value and prints the way out. All others may change between two
+starts.
 """
 
 
@@ -43,13 +46,20 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
     yield f"## {f'[{section}]' if section else 'Without a section'}{decides}\n"
     if section:
         yield f"{section_class(section).__doc__ or ''}".split("\n\n")[0].strip() + "\n"
-    yield "| option | type | default | meaning |"
-    yield "|---|---|---|---|"
+    yield "| option | default | meaning |"
+    yield "|---|---|---|"
     for name, info in fields(section).items():
-        cells = (f"`{name}`", shown_type(info), shown_default(info) or "-", info.description or "")
+        cells = (f"`{name}`", _value(info), info.description or "")
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
-    first = next(iter(fields(section)))
-    yield f"\nFor example `{flag(section, first)}`, `{variable(section, first)}`.\n"
+    yield ""
+
+
+def _value(info: FieldInfo) -> str:
+    """Return an option's default, with the choices if there are any; its type where it has no default."""
+    default, type_ = shown_default(info), shown_type(info)
+    if not default:
+        return type_
+    return f"{default} ({type_})" if "|" in type_ else default
 
 
 if __name__ == "__main__":

@@ -35,14 +35,13 @@ class InputConfig(Section):
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=4_000,
-        description="Most records taken from the client at once; fewer if they are large, and up to four times as many "
-        "while more wait. Does not affect the models.",
+        description="Most records taken from the client at once; up to four times as many while more wait. Does "
+        "not affect the models.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",
-        description="What to do when the log no longer holds records that were read or are to be read next (retention, "
-        "truncation, a recreated topic): `fail` stops with a message; `reset` begins a new incarnation at the "
-        "configured start.",
+        description="What to do when the log no longer holds records that are to be read, or was recreated: "
+        "`fail` stops with a message; `reset` begins a new incarnation at the configured start.",
     )
     watch_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
@@ -60,10 +59,9 @@ class InputConfig(Section):
     )
     proven_after_points: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Number of valid points that an incarnation must have learned before its input counts as proven "
-        "to be the right one. Before that, the two limits above stop the trainer with status 78. Afterwards, also "
-        "after restarts, the trainer continues with a warning, and /readyz answers 503 until records are accepted "
-        "again; so nobody can stop the trainer by writing bad records. 0: the limits never stop the trainer.",
+        description="Number of valid points after which an incarnation's input counts as the right one. Before, "
+        "the two limits above stop the trainer with status 78; afterwards /readyz answers 503 until records are "
+        "accepted again, so nobody can stop the trainer by bad records. 0: the limits never stop it.",
     )
 
     @field_validator("start", mode="after")
@@ -84,9 +82,8 @@ class RegistryConfig(Section):
 
     url: str = Field(
         default="",
-        description="Base address of the registry's API (as Confluent's), such as http://registry:8081. Several "
-        "addresses, separated by commas, are tried in turn. Without it every Avro or Protobuf "
-        "record becomes a dead letter.",
+        description="Base address of the registry's API, such as http://registry:8081; several, separated by "
+        "commas, are tried in turn. Without it every Avro or Protobuf record becomes a dead letter.",
     )
     username: str = Field(default="", description="User name for basic authentication. Default: none.")
     password: str = Field(

@@ -21,47 +21,44 @@ class OutputConfig(Section):
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx` adds a copy of every version as an ONNX model, in the same transaction and under the "
-        "same key, in the topic models_topic + `.onnx`. The versions themselves are always JSON. Needs the extra: "
-        "pip install '.[onnx]' in the folder of the sources.",
+        description="`onnx` adds an ONNX copy of every version, in the same transaction and under the same key, "
+        "in the topic models_topic + `.onnx`. Needs the extra: pip install '.[onnx]' in the folder of the "
+        "sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="A new version becomes current only if its balanced accuracy is at most this much below the "
-        "current version's. Both are scored on the same points read after the new version's cut, or, where those "
-        "are too few, on the audit sample or the training set. A worse version is published, can be pinned, and is "
-        "listed in the audit topic as refused. While the current version cannot be read, no new version becomes "
-        "current. none: every version becomes current.",
+        "current version's, on the same points read after its cut, or on the audit sample or the training set. A "
+        "worse version is published, and listed in the audit topic as refused. none: every version becomes "
+        "current.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
-        description="A new version is compared with the best of this many versions that were current most recently, "
-        "so that a series of versions cannot lose the margin again and again. Each of them is held in memory and "
-        "scored for every new version. 1: compare with the current version only.",
+        description="A new version is compared with the best of this many that were current most recently, so "
+        "that the margin is not lost again and again. Each is held in memory and scored. 1: the current version "
+        "only.",
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",
-        description="Which version may become the first current one. `skilled`: none that knows nothing, or that gives "
-        "one answer to every point and ranks no better than chance, by the audit sample. Readers wait until then, and "
-        "say why. `any`: the first version. Without a gate (gate_margin = none), or without quality.enabled, any.",
+        description="Which version may become the first current one. `skilled`: none that knows nothing, or "
+        "gives one answer to every point and ranks no better than chance; readers wait until then. `any`: the "
+        "first; so too without a gate, or without quality.enabled.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Number of newest versions to keep. Older versions that no alias or pin names are retired by "
-        "tombstones, a tenth of this number at a time, at least 10. If the models topic has cleanup.policy=compact, "
-        "as it has when it is created under this option, their bytes are removed, too. Default: keep all.",
+        description="Number of newest versions to keep. Older ones that no alias or pin names are retired by "
+        "tombstones. Their bytes go if the models topic has cleanup.policy=compact. Default: keep all.",
     )
     signing_key_file: Path | None = Field(
         default=None,
-        description="PEM file of the Ed25519 private key that the trainer signs every version with. Only its owner "
-        "may have access to the file. Needs the extra: pip install '.[sign]' in the folder of the "
-        "sources. Default: versions are not signed.",
+        description="PEM file of the Ed25519 private key that signs every version; only its owner may have "
+        "access. Needs the extra: pip install '.[sign]' in the folder of the sources. Default: versions are not "
+        "signed.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,
-        description="PEM file of one or more Ed25519 public keys. Readers (the scorer, `streamsvm model ...`) "
-        "accept only versions that one of these keys signed. Needs the extra: pip install '.[sign]' in the folder of "
-        "the sources.",
+        description="PEM file of one or more Ed25519 public keys. Readers accept only versions that one of these "
+        "keys signed. Needs the extra: pip install '.[sign]' in the folder of the sources.",
     )
     trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),

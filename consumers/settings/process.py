@@ -32,7 +32,7 @@ class HttpConfig(Section):
     page: bool = Field(
         default=True,
         description="Serve the live page at / and its figures at /status.json. Both show names of topics and "
-        "features, and a projection of points, to whoever reaches the port.",
+        "features, and a projection of points.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=120.0,
@@ -46,15 +46,14 @@ class HttpConfig(Section):
     tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
-        description="Host names that this daemon answers to, besides `localhost`, `http.host` and every IP address: "
-        "those in the addresses that Prometheus, a proxy or a browser uses. A request to another name gets 421, so "
-        "that no web page can read the answers through a name of its own (DNS rebinding). `*`: any name.",
+        description="Host names that this daemon answers to, besides `localhost`, `http.host` and every IP "
+        "address. A request to another name gets 421, against DNS rebinding. `*`: any name.",
     )
     bearer_file: Path | None = Field(
         default=None,
-        description="File with a bearer token of at least 16 characters, which every request except probes must send "
-        "(`Authorization: Bearer ...`). The file is read again when it changes. Use a certificate, too: without "
-        "HTTPS the token is sent in the clear.",
+        description="File with a bearer token of at least 16 characters, which every request except probes must "
+        "send (`Authorization: Bearer ...`); read again when it changes. Use a certificate, too: without HTTPS "
+        "the token is sent in the clear.",
     )
     tls_client_ca: Path | None = Field(
         default=None,

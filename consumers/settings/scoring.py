@@ -29,14 +29,13 @@ class ScoringConfig(ReadRecipe, Section):
     group: str = Field(default="", description="Consumer group of the scorers. Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
-        description="What to do when the input does not hold the group's position (retention, truncation), or when it "
-        "is another topic under the same name: `fail` stops with status 78 and a message; `beginning` scores the "
-        "partition, or the new topic, from its first record.",
+        description="What to do when the input does not hold the group's position, or is another topic under the "
+        "same name: `fail` stops with status 78; `beginning` scores from the first record.",
     )
     slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this scorer in its group. Default: the lowest number that no running scorer has. If "
-        "set, give each scorer a different number: a scorer whose slot another one takes ends with status 70.",
+        description="Number of this scorer in its group, different for each: a scorer whose slot another one "
+        "takes ends with status 70. Default: the lowest number that no running scorer has.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=2_000,
@@ -53,9 +52,8 @@ class ScoringConfig(ReadRecipe, Section):
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Most memory, in bytes, that decoding one record may take. The need is estimated from the "
-        "record's framing before anything is allocated; a record that could take more becomes a dead letter. "
-        "Default: 256 times `max_record_bytes`.",
+        description="Most memory, in bytes, that decoding one record may take, estimated before anything is "
+        "allocated; a larger record becomes a dead letter. Default: 256 times `max_record_bytes`.",
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
@@ -69,37 +67,32 @@ class ScoringConfig(ReadRecipe, Section):
     )
     proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=1,
-        description="Number of input records that this model must have scored, now or before this start, before the "
-        "input counts as proven to be the right one. Earlier scores are looked up among the newest records of the "
-        "output topic; if the output topic was written to, but it is no longer known what was scored, the input "
-        "counts as proven. Before that, the two limits above stop the scorer with status 78, and the batch that "
-        "passes a limit is not committed. Afterwards the scorer continues with a warning, and /readyz answers 503 "
-        "until records are scored again. 0: the limits never stop the scorer.",
+        description="Number of records that this model must have scored, also before this start, before the "
+        "input counts as the right one. Before, the two limits above stop the scorer with status 78, without "
+        "committing the batch; afterwards /readyz answers 503 until records are scored again. 0: the limits "
+        "never stop it.",
     )
     drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
         default=10_000,
-        description="Number of newest scores that are compared with the scores of the version's own audit sample; "
-        "takes a byte per score. Fewer than 200 scores are not compared. A larger window detects smaller changes, "
-        "but later. 0: no comparison, and no drift is shown.",
+        description="Number of newest scores that are compared with those of the version's audit sample, 200 at "
+        "least. A larger window detects smaller changes, but later. 0: no comparison.",
     )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
-        description="Fields of a raw event that its score repeats, as `passed`, under the paths given here: "
-        "`card.country,items[0].sku`. Null where an event has no such field. Scores grow by them. Default: none.",
+        description="Fields of a raw event that its score repeats, as `passed`: `card.country,items[0].sku`. "
+        "Null where an event has no such field. Default: none.",
     )
 
     reasons: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="Say in each score, under `reasons`, which so many fields add most to the decision value, and what "
-        "the others add together; the baseline is the mean row. Of linear versions of two labels; a scorer ends on any "
-        "other version. 0: none.",
+        description="Say in each score, under `reasons`, which so many fields add most to the decision value, "
+        "beside the mean row. Linear versions of two labels only; a scorer ends on any other version. 0: none.",
     )
 
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records, as `points.format` for the trainer's. `auto` follows each record's header "
-        "`content-type`, which the registry's own clients do not write.",
+        description="Format of the records, as `points.format`. `auto` follows each record's header `content-type`.",
     )
 
     @field_validator("pass_fields", mode="after")

@@ -28,15 +28,14 @@ class TrainingConfig(Section):
     )
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=0.2,
-        description="Largest share of the time that the policy `latest` spends training while the input has more to "
-        "read; the rest is for reading. Where the trainer waits for records, models are trained as they fall due. 1: "
-        "train without a pause.",
+        description="With `latest`: largest share of the time that is spent training while the input has more to "
+        "read. 1: train without a pause.",
     )
     standby: bool = Field(
         default=False,
-        description="Stand by while another copy of this trainer works, and take over when it is gone: within its "
-        "group's session timeout of 6 s. Give it to every copy; they share the checkpoint directory, and the consumer "
-        "group `streamsvm-` + the model's name + `-trainers` says whose turn it is.",
+        description="Stand by while another copy of this trainer works, and take over within 6 s when it is "
+        "gone. Give it to every copy; they share the checkpoint directory and a consumer group, `streamsvm-` + "
+        "the model's name + `-trainers`.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=3_600.0, description="Seconds of training one model after which /healthz answers 503."
@@ -80,14 +79,13 @@ class QualityConfig(Section):
     enabled: bool = Field(
         default=True,
         description="Score every point with the current version before learning it, next to a baseline and the "
-        "majority class: prequential accuracy and hinge loss, as metrics only. A kernel machine with many support "
-        "vectors scores only every k-th point, with k chosen from their number.",
+        "majority class, as metrics only. A large kernel machine scores only every k-th point.",
     )
     window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
         default=10_000, description="Number of newest scored points that the figures cover."
     )
     baseline_every: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
         default=64,
-        description="The baseline, plain SGD on standardised features at the best of several rates, learns every "
-        "k-th point, k being this number, and is scored on the others. 0: no baseline.",
+        description="The baseline, plain SGD on standardised features, learns every k-th point, k being this "
+        "number, and is scored on the others. 0: no baseline.",
     )

@@ -29,109 +29,87 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     structure: StructureName | None = Field(
         default=None,
-        description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours that stand for the "
-        "least weight (with `fan_in`, it carries like a counter of that base instead); `chain` keeps one bucket, "
-        "which is reduced again with every leaf, and so makes the most of little memory. Default: `tree` for a "
-        "linear kernel, unless a memory budget leaves a partition fewer than 700 points; `chain` there, and for "
-        "`rbf`, because the small buckets of a tree mislead the pilot of an `rbf` model."
-        + described("coreset.structure"),
+        description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours of least "
+        "weight (with `fan_in`, like a counter of that base); `chain` keeps one bucket, which is reduced again "
+        "with every leaf. Default: `tree` for a linear kernel, `chain` for `rbf` and where a partition has fewer "
+        "than 700 points." + described("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
-        description="Most points that all partitions hold at once: buckets, leaves and audit samples together. A "
-        "point takes 4 bytes per feature (8 for float64) and 9 more. `leaf_rows`, `bucket_points` and "
-        "`audit_points` follow from this option unless they are given. Each of `max_partitions` gets an equal part, "
-        "so that a new partition does not change the others; the parts of missing partitions stay unused.",
+        description="Most points that all partitions hold at once: buckets, leaves and audit samples. A point "
+        "takes 4 bytes per feature (8 for float64) and 9 more. `leaf_rows`, `bucket_points` and `audit_points` "
+        "follow unless they are given. Each of `max_partitions` gets an equal part.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,
-        description="Instead of memory_points: most bytes that learning and building a training set may take. The "
-        "number of points follows from it and from the number and type of the features. Counted are the points "
-        "held, the moments of every bucket, one training set with its audit sample, and the arrays of the largest "
-        "reduction, a few hundred bytes per point (those of the partitions run one after another; a union above "
-        "train_points is one, too). On top come training, the Kafka client, points that a cut still holds although "
-        "its partitions have merged them, and a cut's own reduction, which may run beside one of a partition.",
+        description="Instead of memory_points: most bytes of the points held, the moments of every bucket, one "
+        "training set with its audit sample, and the largest reduction. On top come training, the Kafka client, "
+        "points that only a cut still holds, and a cut's own reduction.",
     )
     buckets: Annotated[Annotated[int, Field(ge=2, le=64)] | None, BeforeValidator(none_in_words)] = Field(
         default=4,
-        description="Most buckets of a `tree` with the reducer `calibrated`. Under the same memory budget, more "
-        "buckets hold fewer points each. none: a counter of base `fan_in`, which has room for a bucket on every level "
-        "of a stream of 2^40 rows, and therefore uses a fifth of its budget. That is also the rule if `fan_in` is "
-        "given, and with other reducers.",
+        description="Most buckets of a `tree` with the reducer `calibrated`. More buckets hold fewer points "
+        "each. none, or with `fan_in` or other reducers: a counter of base `fan_in`, which uses a fifth of its "
+        "budget.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
-        description="Number of buckets of one level that merge into a bucket of the next level. Used only without "
-        "`buckets`. The value 2 gives Alg. 2 of the paper.",
+        description="Without `buckets`: number of buckets of a level that merge into one of the next. 2: Alg. 2 "
+        "of the paper.",
     )
     memory: MemoryName = Field(
         default="all",
-        description="Which rows a model is of. `all`: of everything since the beginning, all rows alike. `window`: of "
-        "the newest rows, `window_points` or `window_s`. `decay`: a row counts half as much after each half-life, "
-        "`half_life_points` or `half_life_s`. `adaptive`: of several horizons, by how models of each did on rows that "
-        "they had not learned; for a stream that changes, nobody knows how fast. Each partition forgets by its own "
-        "rows. An idle stream forgets nothing.",
+        description="Which rows a model is of. `all`: all alike. `window`: the newest, `window_points` or "
+        "`window_s`. `decay`: a row counts half after `half_life_points` or `half_life_s`. `adaptive`: several "
+        "horizons, by how models of each did on new rows. Each partition forgets by its own rows.",
     )
     span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
         default=None,
-        description="Rows after which a bucket is made, unless `memory` is `all`. The first `leaf_rows` of them are "
-        "held whole, and a model of these screens the others. A multiple of `leaf_rows`. Fewer rows follow a change "
-        "sooner and take more time. Default: eight leaves of 100 points a feature or more, fewer of smaller leaves "
-        "(of 50 points a feature four), at most an eighth of the window or half-life; one leaf where leaves cannot be "
-        "screened.",
+        description="Unless `memory` is `all`: rows after which a bucket is made, a multiple of `leaf_rows`. "
+        "Fewer follow a change sooner and take more time. Default: eight leaves of 100 points a feature, fewer "
+        "of smaller ones, at most an eighth of the window or half-life.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
-        description="Number of rows, accepted or not, after which a leaf is sealed, unless the leaf is screened. "
-        "Also the most points that a leaf holds.",
+        description="Number of rows, accepted or not, after which a leaf that is not screened is sealed. Also "
+        "the most points that a leaf holds.",
     )
     screening: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.25,
-        description="Largest size of a leaf, as a share of all rows before it, with `calibrated` and a linear "
-        "kernel. Rows beyond `leaf_rows` are screened by the margin of a model of the partition's own buckets: a "
-        "row is either kept or only added to exact totals. A larger share means fewer reductions, but follows a "
-        "changing stream less closely. 0: no screening.",
+        description="With `calibrated` and a linear kernel: largest size of a leaf, as a share of all rows "
+        "before it. Rows beyond `leaf_rows` are kept by their margin, or only added to exact totals. Larger "
+        "shares gave worse models. 0: no screening.",
     )
     band: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.5,
-        description="Largest share of a bucket, and of a screened leaf, that holds the rows nearest the margin as they "
-        "are; with `calibrated`, a linear kernel, two labels, `memory = all` and buckets of 300 points or more. There "
-        "is a band where all rows whose side of the margin is in doubt fit in it, and the newest leaf is like those "
-        "before it; then models are often as good as those of all rows. A training set that is reduced to "
-        "`train_points` has one, too, where it fits. 0: none.",
+        description="Largest share of a bucket, and of a screened leaf, that holds the rows nearest the margin "
+        "as they are; with `calibrated`, a linear kernel, two labels, `memory = all` and buckets of 300 points "
+        "or more, where all rows in doubt fit. 0: none.",
     )
     class_screening: bool = Field(
         default=True,
-        description="Screen the rows of more than two labels too, all labels at once: a row is kept by the greatest of "
-        "what it is worth to each label against the rest. With `calibrated`, a linear kernel and leaves of four rows a "
-        "label or more. No effect with two labels.",
+        description="Screen the rows of more than two labels, all labels at once. With `calibrated`, a linear "
+        "kernel and leaves of four rows a label or more.",
     )
     totals: bool = Field(
         default=True,
-        description="Keep totals of all rows that are not held any more, by label, side of the margin and distance "
-        "from it, beside the points. With them every version says how far it can be from the best possible model over "
-        "all rows: bounds that are proven, without reading the log again. With a linear kernel, two labels and "
-        "`memory = all`; without effect elsewhere. Takes some tenths of a microsecond a row, up to 24 sets of sums a "
-        "bucket, and a second, smaller training a version; what is learned does not depend on it.",
+        description="Keep totals of all rows that are not held any more, so that every version says how far it "
+        "can be from the best model over all rows. With a linear kernel, two labels and `memory = all`. Takes "
+        "some time; what is learned does not depend on it.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000, description="Most points in a bucket. More points take more memory and reduce the error."
     )
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
-        description="Number of points in each partition's audit sample, which is drawn independently of the "
-        "coreset. Every version estimates its objective over the whole stream from this sample, with a 95 % "
-        "interval. At 1000 points the interval is a quarter of the loss to the whole loss wide, wider where few "
-        "points have a loss; four times the points halve the interval. With a memory budget the sample takes at "
-        "most a twentieth of the budget. 0: no estimate.",
+        description="Points of each partition's audit sample, by which every version estimates its objective "
+        "over the whole stream. Four times the points halve the 95 % interval. Of a memory budget at most a "
+        "twentieth. 0: no estimate.",
     )
     audit_by_label: bool = Field(
         default=True,
-        description="Draw half of the audit sample from the rows of each label. Where one row in a thousand is "
-        "positive, a sample of 1000 rows otherwise holds one positive, too few for skill, thresholds, probabilities "
-        "and the gate. In return the interval of the objective is wider where the frequent label has most of the "
-        "loss, by a half at two positives in a thousand. With more than two labels there is always one sample of all "
-        "rows.",
+        description="Draw half of the audit sample from the rows of each label, so that a rare label has enough "
+        "points for skill, thresholds, probabilities and the gate. No effect with more than two labels.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
@@ -139,20 +117,15 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
         default=None,
-        description="Clip each feature of a row to its mean plus or minus this many standard deviations. Mean and "
-        "deviation come from the leaves that the partition sealed before; the first leaf is clipped by its own, "
-        "which works if outliers are fewer than 1 / clip_sd^2 of its rows. A real change of scale is followed over "
-        "some leaves. Do not use the option with rare indicator features, where every 1 is an outlier. Default: no "
-        "clipping.",
+        description="Clip each feature to its mean plus or minus this many standard deviations of the leaves "
+        "sealed before; the first leaf by its own, which works if outliers are fewer than 1 / clip_sd^2 of its "
+        "rows. Not for rare indicator features. Default: no clipping.",
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="Largest share by which one row may increase the variance of a feature over what its partition "
-        "sealed before; and, at a tenth of this share, the total weight. The features and the weight of a row "
-        "beyond these bounds are clipped, but never below ten standard deviations or ten times the mean weight. The "
-        "first leaf is bounded by its own points. At 0.1 a value that ten earlier points had is never changed, and "
-        "a real change of scale is followed over some leaves. The log names the farthest row. none: no bound, and "
-        "one point at 1e30 then stays in the scaler for ever.",
+        description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
+        "this share, the total weight. What is beyond is clipped, but never below ten standard deviations or ten "
+        "times the mean weight. none: one point at 1e30 stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

@@ -25,10 +25,9 @@ class PointsConfig(Section):
     )
     labels: Annotated[tuple[Label, ...], BeforeValidator(split_at_commas)] = Field(
         default=(-1, 1),
-        description="The labels as written in the records, 2 to 128 of one type. Of two, the first is the negative and "
-        "the second the positive label: a decision value above 0, or above the version's threshold, means the positive "
-        "one. Of more, a version holds a machine for each label in this order, which tells it from all others; the "
-        "label with the greatest decision value is the answer.",
+        description="The labels as written in the records, 2 to 128 of one type. Of two, the second is positive: "
+        "a decision value above 0, or the version's threshold, means it. Of more, the label with the greatest "
+        "decision value is the answer.",
     )
     feature_names: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),
@@ -39,9 +38,8 @@ class PointsConfig(Section):
     )
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records: JSON; Arrow IPC streams; Avro with a schema registry; and, of events only "
-        "(`[features]`), json-schema and protobuf as a registry's clients write them. `auto` follows each record's "
-        "header `content-type`, and reads a record without that header as JSON.",
+        description="Format of the records: JSON; Arrow IPC streams; Avro with a schema registry; and, of events "
+        "only, json-schema and protobuf. `auto` follows each record's header `content-type`, else reads JSON.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
@@ -53,9 +51,8 @@ class PointsConfig(Section):
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Most memory, in bytes, that decoding one record may take. The need is estimated from the "
-        "record's framing before anything is allocated; a record that could take more becomes a dead letter. "
-        "Default: 256 times `max_record_bytes`.",
+        description="Most memory, in bytes, that decoding one record may take, estimated before anything is "
+        "allocated; a larger record becomes a dead letter. Default: 256 times `max_record_bytes`.",
     )
 
     @model_validator(mode="after")

@@ -38,8 +38,7 @@ class SvmConfig(Section):
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",
-        description="Kernel of the machine. The default of coreset.structure depends on it. An `rbf` model in a "
-        "`tree` can be worse than one trained on a plain sample.",
+        description="Kernel of the machine. The default of coreset.structure depends on it.",
     )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
@@ -57,29 +56,27 @@ class SvmConfig(Section):
     class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ...], BeforeValidator(split_at_commas)] = (
         Field(
             default="none",
-            description="Factors for the weights of the points of each label, where one class is rare or its errors "
-            "cost more: as many numbers as `points.labels` has labels, in their order, such as 1,10; or `balanced`: "
-            "each class gets an equal part of the total weight counted up to the cut.",
+            description="Factors for the weights of the points of each label, in the order of `points.labels`, "
+            "such as 1,10; or `balanced`: each class gets an equal part of the total weight counted up to the "
+            "cut.",
         )
     )
     multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="How more than two labels are distinguished. `one_vs_one`: a machine for each pair of labels, "
-        "K (K - 1) / 2 of them; the label that wins most pairs is the answer. `one_vs_rest`: a machine for each label "
-        "against all others; these are less right where labels lie between others, but make a smaller message. "
-        "Default: `one_vs_one` up to 32 labels, `one_vs_rest` beyond; none of two labels.",
+        description="Machines of more than two labels. `one_vs_one`: one for each pair; the label that wins most "
+        "pairs is the answer. `one_vs_rest`: one for each label, less right where labels lie between others. "
+        "Default: `one_vs_one` up to 32 labels.",
     )
     standardize: bool = Field(
         default=True,
-        description="Scale features to zero mean and unit variance over the whole stream up to the cut. false: they "
-        "lose their mean only, which changes no machine, and keeps the digits of features far from 0.",
+        description="Scale features to zero mean and unit variance over the whole stream up to the cut. false: "
+        "they lose their mean only, which changes no machine.",
     )
     probability: Literal["sigmoid", "isotonic"] | None = Field(
         default=None,
-        description="Give every version a function that maps decision values to probabilities, fitted to the audit "
-        "sample. `sigmoid` (Platt) has two parameters; `isotonic` follows any shape and needs some thousand "
-        "coreset.audit_points. Probabilities refer to the stream as it is: class_weight does not affect them. "
-        "Default: none.",
+        description="Give every version a function from decision values to probabilities, fitted to the audit "
+        "sample. `sigmoid` (Platt) has two parameters; `isotonic` needs some thousand coreset.audit_points. "
+        "class_weight does not affect it. Default: none.",
     )
     cost: Annotated[
         tuple[float, float] | None,
@@ -88,10 +85,9 @@ class SvmConfig(Section):
         BeforeValidator(none_in_words),
     ] = Field(
         default=None,
-        description="The cost of a missed positive point and that of a false alarm, in any unit: 50,1. Every version "
-        "gets the threshold that makes the mean cost least, chosen by the audit sample and judged by points of it "
-        "that the threshold was not chosen by. Points count by their weight; class_weight does not affect them. Not "
-        "with `target`. Default: answer the positive label above the decision value 0.",
+        description="The cost of a missed positive point and that of a false alarm, in any unit: 50,1. Every "
+        "version gets the threshold of the least mean cost over the audit sample. class_weight does not affect "
+        "it. Default: answer the positive label above 0.",
     )
     target: Annotated[
         dict[Literal["precision", "recall", "alarm_rate"], float] | None,
@@ -99,12 +95,10 @@ class SvmConfig(Section):
         BeforeValidator(target_in_words),
     ] = Field(
         default=None,
-        description="Instead of `cost`: what the answers are to reach, exactly one of `precision=0.9` (of the alarms, "
-        "so many are right; the most of the positives that go with it), `recall=0.9` (of the positives, so many are "
-        "found; the fewest alarms that go with it) and `alarm_rate=0.01` (at most so many of all points raise an "
-        "alarm). In a TOML file: target = {recall = 0.9}. Every version gets the threshold for it, and says with a "
-        "95 % interval what is expected of it, or that it is not met. The audit sample must hold ten points "
-        "of each label. Default: no target.",
+        description="Instead of `cost`, exactly one of `precision=0.9` (of the alarms, so many are right), "
+        "`recall=0.9` (of the positives, so many are found) and `alarm_rate=0.01` (at most so many of all "
+        "points). In a TOML file: target = {recall = 0.9}. The audit sample must hold ten points of each label. "
+        "Default: no target.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
@@ -118,48 +112,37 @@ class SvmConfig(Section):
     )
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Most support vectors of a published `rbf` machine. One that has more is written down over so many "
-        "of them, 4,096 at most, with coefficients fitted to its decisions; the version's duality gap then says what "
-        "that costs on the training set, and its audit what it costs on the stream. Scoring takes time in proportion. "
-        "Default with coreset.landmarks: as many as fit into a message of 900,000 bytes, 12,423 of 22 features in half "
-        "precision; none otherwise: all support vectors. The time of fitting grows with the square of this number.",
+        description="Most support vectors of a published `rbf` machine. A larger one is approximated by so many "
+        "of them, 4,096 at most; the duality gap says what that costs. Default with coreset.landmarks: as many "
+        "as fit into a message of 900,000 bytes; else all.",
     )
     precision: Precision = Field(
         default="double",
-        description="Of the numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
-        "coefficients in 32, a quarter of the bytes; a machine is rounded before anything is "
-        "measured of it. Where that moves its objective by more than `tolerance` times it, the intercept is fitted "
-        "again, and a machine that this does not repair keeps 64 bits, over as many landmarks as fit so. `double`: 64 "
-        "bits. Default with coreset.landmarks: `half`; else `double`.",
+        description="Numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
+        "coefficients in 32; a machine that this would change by more than `tolerance` keeps 64 bits. `double`: "
+        "64 bits. Default with coreset.landmarks: `half`; else `double`.",
     )
     round_first: bool = Field(
         default=False,
-        description="With `precision = half`: round the scaled points to 16 bits before the machine is trained on "
-        "them, instead of its support vectors afterwards. Where gamma and the box of a point are large, as with label "
-        "noise in few features, a machine of thousands of support vectors that is rounded afterwards would be another "
-        "one (a checkerboard with 15 % of the labels turned: 74.3 instead of 80.3 % right), and keeps 64 bits; one of "
-        "rounded points is published as it was trained. Default with coreset.landmarks and half precision: true.",
+        description="With `precision = half`: round the scaled points before the machine is trained, instead of "
+        "its support vectors afterwards, which would change a machine where gamma and boxes are large. Default "
+        "with coreset.landmarks and half precision: true.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,
-        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation on the "
-        "training set of a cut. The candidates are 1/100, 1/10, 1, 10 and 100 times `alpha` (or `C`), and 1/16 to "
-        "16 times `gamma`, unless other values are given. With coreset.landmarks they are 48: boxes of 0.1 to 100 for "
-        "a point of mean weight, and 1/16 to 64 times `gamma`, searched on a sixteenth, a quarter and all of the "
-        "points, and there only the best of them; gamma is continued to the number of points that are trained on. The "
-        "share of the weight that is classified correctly decides, under class_weight, unless `tune_scoring` says "
-        "otherwise. Pilots use the configured values. Default: use the configured values.",
+        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation. Candidates "
+        "are 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with "
+        "coreset.landmarks 48, on growing parts of the points. Default: use the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="With `tune`: the first model is tuned, and then the first model at or after each multiple of "
-        "this many leaves of `coreset.leaf_rows` rows, over all partitions. The models in between keep the chosen "
-        "values.",
+        description="With `tune`: tune again at the first model at or after each multiple of this many leaves of "
+        "`coreset.leaf_rows` rows, over all partitions.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning uses; a larger training set is reduced to this many. Tuning time grows "
-        "faster than linearly in this number. With coreset.landmarks 10,000 by default.",
+        description="Most points that tuning uses; a larger training set is reduced. Time grows faster than "
+        "linearly. With coreset.landmarks 10,000 by default.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
         default=(), description="Values of alpha to choose among; not with a fixed C. Default: see `tune`."
@@ -170,10 +153,9 @@ class SvmConfig(Section):
 
     tune_scoring: TuneScoring = Field(
         default="accuracy",
-        description="By what `tune` chooses: the share of the weight that is classified right, under class_weight; "
-        "`balanced_accuracy`, of each label alike; `auc`; `log_loss` of the sigmoid that fits best; or `cost`, the "
-        "mean of `cost`, which must be given, at the threshold that makes it least. With more than two labels "
-        "`accuracy` or `balanced_accuracy`, of what all machines answer together.",
+        description="By what `tune` chooses: the share of the weight that is classified right, under "
+        "class_weight; `balanced_accuracy`; `auc`; `log_loss` of the sigmoid that fits best; or `cost`, the mean "
+        "of `cost` at its best threshold. With more than two labels `accuracy` or `balanced_accuracy`.",
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4

@@ -23,10 +23,9 @@ class ChallengeOptions(Section):
 
     gate: Literal["margin", "shadow"] = Field(
         default="margin",
-        description="`shadow`: a version that passes the margin becomes current only after it was better than the "
-        "current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. One version at "
-        "a time is the challenger. The trainer reads scoring.output_topic, and finds labels in labels.topic, or, where "
-        "they come with the points, in its own input, which then has to be scoring.topic.",
+        description="`shadow`: a version that passes the margin becomes current only after it was better than "
+        "the current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. "
+        "Labels are read from labels.topic, or from the input, which then has to be scoring.topic.",
     )
     gate_figure: Literal["auc", "accuracy", "log_loss", "cost"] = Field(
         default="auc",
@@ -35,22 +34,19 @@ class ChallengeOptions(Section):
     )
     gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
         default=20_000,
-        description="With gate = shadow: number of labels after which a challenger that was not better has lost. The "
-        "two are compared again and again before. In one of 100 trainers any challenge at all is ever won by a "
-        "challenger that is not better; each challenge spends a part of that, so later ones need more labels, the "
-        "1000th at most three times as many as the first. An AUC of 0.8725 instead of 0.85 takes some 5300 labels at "
-        "50 % positives, and some 39000 at 2 %. Where the labels cannot be enough, the log says how many are needed.",
+        description="With gate = shadow: number of labels after which a challenger that was not better has lost. "
+        "Later challenges need more. An AUC of 0.8725 instead of 0.85 takes some 5300 labels at 50 % positives, "
+        "and some 39000 at 2 %.",
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,
         description="With gate = shadow: how long a challenge lasts at most, in the time of the learned records: "
-        "seconds, or 90m, 36h, 14d. Then gate_unlabeled decides, for example where no scorer runs.",
+        "seconds, or 90m, 36h, 14d. Then gate_unlabeled decides.",
     )
     gate_unlabeled: Literal["keep", "pass"] = Field(
         default="keep",
-        description="With gate = shadow: what happens to a challenger whose time is over before there were enough "
-        "labels: the current version stays (`keep`), or the challenger becomes current, for it passed the margin "
-        "(`pass`).",
+        description="With gate = shadow: what happens after `gate_wait` without enough labels: the current "
+        "version stays (`keep`), or the challenger becomes current (`pass`).",
     )
 
     @property
@@ -64,10 +60,9 @@ class ShadowScoring(Section):
 
     shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
         default="",
-        description="Score another version on the same records, and say in each score, under `shadow`, what that one "
-        "would have answered: an alias of this model, such as `@challenger`, which a trainer of output.gate = shadow "
-        "sets; or the models topic of another trainer, whose current version it then is, as `topic`, or `topic/name` "
-        "if its model has another name. Nobody waits for it. Default: none.",
+        description="Add another version's answer to each score, under `shadow`: an alias of this model, such as "
+        "`@challenger`; or the current version of another trainer's models topic, as `topic`, or `topic/name`. "
+        "Default: none.",
     )
 
 

@@ -28,9 +28,9 @@ class EventsConfig(Section):
 
     label: Annotated[Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
         default=None,
-        description="The field of the label and the values that mean the negative and the positive label: "
-        'label = {field = "is_fraud", negative = [false], positive = [true]}. Of several values the first is the one '
-        "that scores carry. An event with another value becomes a dead letter. A trainer needs it.",
+        description='The field of the label and its values: label = {field = "is_fraud", negative = [false], '
+        "positive = [true]}. Scores carry the first of several values; another value makes a dead letter. A "
+        "trainer needs it.",
     )
     weight: str | tuple[str | int, ...] | None = Field(
         default=None, description="Field of the weight. Default, and where the field is missing: weight 1."
@@ -40,16 +40,15 @@ class EventsConfig(Section):
     )
     time: Annotated[str | Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
         default=None,
-        description="The field that says when an event happened, for the times that a version covers: time = "
-        '{field = "created_at", format = "ms", zone = "Europe/Berlin"}, with the formats iso8601 (the default), s, ms '
-        "and us. Another type, or a time before 1970, makes the event a dead letter. Default, and where the field is "
-        "missing: the record's timestamp.",
+        description='The field that says when an event happened: time = {field = "created_at", format = "ms", '
+        'zone = "Europe/Berlin"}, with the formats iso8601 (the default), s, ms and us. A wrong type makes a '
+        "dead letter. Default, and where the field is missing: the record's timestamp.",
     )
     envelope: Envelope = Field(
         default="none",
-        description="What stands around an event in its record: `none`; `connect`, Kafka Connect's schema and payload; "
-        "`debezium`, of which the state after a change is learned, and deletions are passed over; `cloudevents`, "
-        "structured or binary. A record without its envelope becomes a dead letter.",
+        description="What stands around an event in its record: `none`; `connect`, Kafka Connect's schema and "
+        "payload; `debezium`, whose deletions are passed over; `cloudevents`. A record without its envelope "
+        "becomes a dead letter.",
     )
 
 
@@ -128,8 +127,7 @@ class ScoredEvents(ReadRecipe):
 
     envelope: Envelope | None = Field(
         default=None,
-        description="What stands around an event in its record, as `events.envelope` for the trainer's. Default: what "
-        "the version's trainer reads.",
+        description="As `events.envelope`. Default: what the version's trainer reads.",
     )
 
     def read_by(self, recipe: msgspec.Struct | None) -> msgspec.Struct | None:

@@ -21,8 +21,7 @@ class ArchiveConfig(Section):
     directory: Path | None = Field(
         default=None,
         description="Directory of the archive; each trainer needs its own. `{name}` stands for the model's name. "
-        "Default: nothing is archived. Needs a trainer of one process (`training.workers = 1`, not `--from-coresets`), "
-        "two labels, and labels that come with the points.",
+        "Default: nothing is archived. Needs one process, two labels, and labels that come with the points.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -30,18 +29,17 @@ class ArchiveConfig(Section):
     )
     span_rows: Annotated[int | None, Field(ge=1, le=1 << 40)] = Field(
         default=None,
-        description="Rows after which a bucket is archived, a multiple of `leaf_rows`. A model of a stretch that ends "
-        "within a span needs the rows of that part again from the log. Default: as of `coreset.span_rows`.",
+        description="Rows after which a bucket is archived, a multiple of `leaf_rows`. A stretch that ends "
+        "within a span needs these rows again from the log. Default: as of `coreset.span_rows`.",
     )
     bucket_points: Annotated[int | None, Field(ge=1, le=1 << 24)] = Field(
         default=None,
-        description="Most points of the bucket of a span; a longer one has more, by the square root of its length. "
-        "More points give nearer models, and more bytes. Default: 1000, or 15 a feature where that is more.",
+        description="Most points of the bucket of a span; a longer one has more, by the square root of its "
+        "length. Default: 1000, or 15 a feature where that is more.",
     )
     keep_days: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
-        description="Days, back from the oldest row of the newest bucket, of which buckets are kept; a bucket is "
-        "removed with its oldest row. Default: all.",
+        description="Days of which buckets are kept, back from the oldest row of the newest bucket. Default: all.",
     )
     keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
         default=None, description="Most bytes of buckets; beyond it the oldest are removed. Default: no limit."

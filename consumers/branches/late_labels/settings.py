@@ -32,15 +32,13 @@ class LabelsConfig(JoinConfig):
     )
     idle_s: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
-        description="Seconds that rows of a partition wait for a record of the labels' topic, after which the trainer "
-        "writes watermarks there, which tell the present time: then rows past the horizon are decided without any "
-        "label. The trainer needs the permission to write to the topic. Does not affect the models but by those "
-        "records. Default: never; write watermarks, or labels, yourself.",
+        description="Seconds that rows of a partition wait for a record of the labels' topic, after which the "
+        "trainer writes watermarks of the present time there. It needs the permission to write. Default: never.",
     )
     most_rows: Annotated[int, Field(ge=1_024, le=1 << 30)] = Field(
         default=10_000_000,
-        description="Most rows within the horizon in one partition; with more the trainer ends. A row takes 29 bytes, "
-        "some 8 of index, and its features and weight. Does not affect the models.",
+        description="Most rows within the horizon in one partition; with more the trainer ends. A row takes some "
+        "37 bytes, and its features and weight.",
     )
 
     @property

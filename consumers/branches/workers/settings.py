@@ -21,16 +21,14 @@ class TrainingByWorkers(Section):
 
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1,
-        description="Number of processes that read, decode and learn. 1: the trainer does so itself. With more, worker "
-        "k learns the partitions p with p mod workers = k, and the trainer trains, publishes and saves what they hand "
-        "over. Does not affect what a model of given positions is. More workers than partitions are of no use. Needs "
-        "the policy `latest`, and labels that come with the points.",
+        description="Number of processes that read, decode and learn. 1: the trainer itself. With more, worker k "
+        "learns the partitions p with p mod workers = k. Does not affect the models. Needs the policy `latest`, "
+        "and labels that come with the points.",
     )
     from_coresets: bool = Field(
         default=False,
-        description="Train on what workers (`streamsvm worker`) learned, which the coresets topic holds, and read no "
-        "points. Does not affect what a model of given positions is. Needs the policy `latest`, and labels that come "
-        "with the points.",
+        description="Train on what `streamsvm worker` left in the coresets topic, and read no points. Does not "
+        "affect the models. Needs the policy `latest`, and labels that come with the points.",
     )
     coresets_topic: Annotated[str, Field(max_length=249)] = Field(
         default="",
@@ -50,8 +48,8 @@ class WorkerConfig(Section):
 
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this worker, from 0 on, where ownership is fixed: it owns the partitions p with p mod "
-        "`of` = `ordinal`. Default: workers share the partitions out as a consumer group.",
+        description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. "
+        "Default: workers share the partitions as a consumer group.",
     )
     of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
         default=None, description="Number of workers, where ownership is fixed. Needs `ordinal`."
@@ -61,19 +59,18 @@ class WorkerConfig(Section):
     )
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic",
-        description="How the group is coordinated: `classic`, cooperative-sticky, with a session timeout of 6 s; or "
-        "`consumer` (KIP-848, brokers from Kafka 4 on), whose session timeout is a setting of the broker, 45 s by "
-        "default.",
+        description="How the group is coordinated: `classic`, cooperative-sticky, with a session timeout of 6 s; "
+        "or `consumer` (KIP-848, Kafka 4 on), whose timeout is the broker's, 45 s by default.",
     )
     publish_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=1.0,
-        description="Least number of seconds between two manifests of a partition in which leaves were completed. A "
-        "model can be no fresher. Does not affect what a model of given positions is.",
+        description="Least number of seconds between two manifests of a partition. A model can be no fresher. "
+        "Does not affect the models.",
     )
     publish_after_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds after which a manifest is written even if no leaf was completed: as much input is read "
-        "again at most when a partition moves to another worker.",
+        description="Seconds after which a manifest is written even if no leaf was completed: as much is read "
+        "again at most when a partition moves.",
     )
 
     @model_validator(mode="after")

@@ -19,21 +19,16 @@ class LandmarkOptions(KernelSizes):
 
     landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Of `rbf` machines in a `chain` with the reducer `calibrated`: most points by which a pilot is "
-        "written down, so that every row can be asked about. Leaves are then screened as a linear machine's are; where "
-        " more than a third of the weight is active (label noise, hard tables), points are a plain sample of the "
-        "stream. More landmarks screen better and take more time, 1.7 ns a row each. Default for `rbf`: 256; and then "
-        "`memory_bytes` is 64 MB unless a budget, `leaf_rows` or `bucket_points` is given, `max_partitions` 8 and "
-        "`train_points` 100,000 unless they are given. none: pilots of all support vectors, no screening, and the "
-        "defaults of a linear machine.",
+        description="For `rbf` with `chain` and `calibrated`: landmark points that approximate a pilot, so that "
+        "leaves can be screened. Default for `rbf`: 256; then `memory_bytes` is 64 MB unless a budget, "
+        "`leaf_rows` or `bucket_points` is given, `max_partitions` 8 and `train_points` 100,000. none: no "
+        "screening, and a linear machine's defaults.",
     )
     leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="With landmarks, and sizes that follow from a memory budget: of how many parts of a partition's "
-        "memory its leaf is one; of half as many with more than 50,000 points. An open leaf is empty by half on "
-        "average, so a larger one leaves fewer points to learn from; a smaller one is sealed more often, which takes "
-        "time. A pilot then serves until the stream has grown by a half. Default with landmarks: 32. none: 16, "
-        "but 500 points at least, or a quarter of the memory, and a pilot for every four leaves.",
+        description="With landmarks and a memory budget: size of a leaf, a partition's memory divided by this "
+        "number (by half of it with more than 50,000 points). Default with landmarks: 32. none: 16, but 500 "
+        "points at least, or a quarter of the memory.",
     )
 
     LANDMARKS: ClassVar[int] = 256

@@ -21,23 +21,22 @@ class JoinConfig(Section):
 
     key: LabelKey = Field(
         default="id",
-        description="What a row and its label have in common: `id`, the field of both records; or `record`, the key of "
-        "both records. Either way both topics are partitioned alike.",
+        description="What a row and its label have in common: `id`, the field of both records; or `record`, the "
+        "key of both. Both topics must be partitioned alike.",
     )
     horizon: Duration = Field(
         default=0.0,
         description="How long a row waits for its label, in the time of the two logs: seconds, or 90m, 36h, 14d. "
-        "Everything read within it is held in memory. Required with `topic`.",
+        "Rows wait in memory. Required with `topic`.",
     )
     early: Duration = Field(
         default=60.0,
-        description="How long a label waits for its row, in the time of the two logs. A label that no row took by then "
-        "becomes a dead letter, as one beyond the horizon does.",
+        description="How long a label waits for its row, in the time of the two logs; then it becomes a dead letter.",
     )
     absent: AbsentLabel = Field(
         default="negative",
-        description="What becomes of a row without a label at the end of the horizon: it is learned under the first "
-        "label, dropped (`drop`), or becomes a dead letter (`dead_letter`).",
+        description="What becomes of a row without a label at the end of the horizon: it is learned under the "
+        "first label, dropped (`drop`), or becomes a dead letter.",
     )
 
 

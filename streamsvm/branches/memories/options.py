@@ -16,18 +16,17 @@ class ForgettingOptions(MemoryLength):
 
     window_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
         default=None,
-        description="Rows of the window of each partition, with `memory = window`; at least eight leaves of "
-        "`leaf_rows`. With a memory budget, leaves follow from both.",
+        description="With `memory = window`: rows of each partition's window, at least eight leaves of `leaf_rows`.",
     )
     window_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
         default=None,
-        description="Seconds of the window, with `memory = window`, by the timestamps of the records: a leaf is as old "
-        "as the median of its rows.",
+        description="With `memory = window`: seconds of the window, by the records' timestamps; a leaf is as old "
+        "as its median row.",
     )
     half_life_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
         default=None,
-        description="Rows of a partition after which a row counts half, with `memory = decay`; at least eight leaves "
-        "of `leaf_rows`, or weights are those of leaves, not of rows.",
+        description="With `memory = decay`: rows of a partition after which a row counts half, at least eight "
+        "leaves of `leaf_rows`.",
     )
     half_life_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
         default=None,

@@ -20,6 +20,8 @@ import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import cache, reduce
+from operator import or_
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -37,9 +39,9 @@ from streamsvm.delivery.reading import Reach, Reading
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Batch
 from streamsvm.learning.learner import Learner, warm_up
-from streamsvm.points import Points, Position
+from streamsvm.points import Position
 from tests.benchmarks.reduce_rate import generated
-from tests.benchmarks.seal import CallCount, Sealing, learn
+from tests.benchmarks.seal import CallCount, Sealing, learn, seconds
 from tests.passes import PassCount, noted_points
 
 DIMENSION: Final = 8
@@ -56,22 +58,14 @@ Counts = dict[str, tuple[int, list[str]]]
 
 def counted() -> Counts:
     """Count everything."""
-    warm_up(ModelConfig(points=PointsConfig(dimension=DIMENSION)))
-    return seals() | polls()
+    return reduce(or_, (count(partitions) for count in (seals, polls) for partitions in ROWS))
 
 
-def seals() -> Counts:
-    """Count what the learner does."""
-    points = generated(max(ROWS.values()), DIMENSION)
-    learn(points, 1, ROWS[1], CallCount())
-    found: Counts = {}
-    for partitions, rows in ROWS.items():
-        found |= _of_seals(points, partitions, rows)
-    return found
-
-
-def _of_seals(points: Points, partitions: int, rows: int) -> Counts:
-    calls, passes = CallCount(), PassCount()
+def seals(partitions: int) -> Counts:
+    """Count what the learner does; the number of partitions is one of `ROWS`."""
+    rows, calls, passes = ROWS[partitions], CallCount(), PassCount()
+    points = generated(rows, DIMENSION)
+    _learned_once()
     called = learn(points, partitions, rows, calls)
     with passes.running():
         passed = learn(noted_points(points), partitions, rows, passes)
@@ -83,24 +77,28 @@ def _of_seals(points: Points, partitions: int, rows: int) -> Counts:
     return found
 
 
+@cache
+def _learned_once() -> None:
+    """Load and make what is loaded and made once."""
+    warm_up(ModelConfig(points=PointsConfig(dimension=DIMENSION)))
+    learn(generated(ROWS[1], DIMENSION), 1, ROWS[1], seconds)
+
+
 def _a_seal(sealing: Sealing) -> int:
     assert sealing.a_seal is not None
     return round(sealing.a_seal)
 
 
-def polls() -> Counts:
+def polls(partitions: int) -> Counts:
     """Count what the intake does."""
-    found: Counts = {}
-    for partitions in (1, PARTITIONS):
-        poll = Polled(partitions)
-        poll.read()
-        calls, passes = CallCount(), PassCount()
-        where = f", {_partitions(partitions)}"
-        found[f"calls of a poll{where}"] = round(calls(poll.next())[1]), _most(calls.calls)
-        found[f"kilobytes of a poll{where}"] = _kilobytes(poll.next()), []
-        with passes.running():
-            noted = Polled(partitions)
-            found[f"passes over rows of a poll{where}"] = round(passes(noted.next())[1]), _most(passes.passes)
+    calls, passes, poll = CallCount(), PassCount(), Polled(partitions)
+    poll.read()
+    where = f", {_partitions(partitions)}"
+    found: Counts = {f"calls of a poll{where}": (round(calls(poll.next())[1]), _most(calls.calls))}
+    found[f"kilobytes of a poll{where}"] = _kilobytes(poll.next()), []
+    with passes.running():
+        noted = Polled(partitions)
+        found[f"passes over rows of a poll{where}"] = round(passes(noted.next())[1]), _most(passes.passes)
     return found
 
 
@@ -148,7 +146,9 @@ class Polled:
         self._reading.backlog.clear()
         each = RECORDS // self._partitions
         places = [(partition, self._at + at) for partition in reversed(range(self._partitions)) for at in range(each)]
-        self._batches.append(Batch([_message(*place, value) for place, value in zip(places, self._values, strict=True)]))
+        self._batches.append(
+            Batch([_message(*place, value) for place, value in zip(places, self._values, strict=True)])
+        )
         self._at += each
         return lambda: self._intake.read(RECORDS, 0.0)
 

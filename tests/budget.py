@@ -1,10 +1,9 @@
 """`make budget`: what may not grow unnoticed, by counts and not by seconds.
 
 Counted are the lines of the trunk, the modules that a reader, a linear trainer and `--help` load, the options that are
-shown, the metrics and threads of a plain trainer, and what a seal and a poll take (`tests.counted_work`). A limit stands
-at what was measured when it was set, or a little above; that of passes over rows at what was measured, since one pass
-more may be an array of every row. A commit that needs more raises the limit and says why; one that takes something away
-lowers it.
+shown, the metrics and threads of a plain trainer, and what a seal and a poll take (`tests.counted_work`). A limit is what
+was measured when it was set, or a little above; that of passes over rows is what was measured, since one pass more may be
+one over every row. A commit that needs more raises the limit and says why; one that takes something away lowers it.
 """
 
 from __future__ import annotations
@@ -177,9 +176,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.budget", description=__doc__)
     parser.add_argument("--tree", type=Path, default=HERE, metavar="DIR", help="checkout to count; default: this one")
     parser.add_argument("--names", action="store_true", help="also print what was counted")
-    parser.add_argument(
-        "--without-trainer", action="store_true", help="start none, and count no work, which saves most of the time"
-    )
+    parser.add_argument("--without-trainer", action="store_true", help="start none, and count no seals and polls")
     asked = parser.parse_args()
     checks: list[Callable[[Path], tuple[list[Counted], list[str]]]] = [
         lambda tree: (lines(tree), []),

@@ -1,16 +1,16 @@
 """Counts passes over arrays: what `sys.setprofile` does not see, since an operator or a ufunc is no call to it.
 
-While a `PassCount` is `running`, arrays that numpy makes, and those that compiled kernels return, are of a subclass that notes
-what is done with them. A pass is a ufunc (an operator is one), a function or a method of numpy, an index by an array, or
-a compiled kernel that Python calls, over at least one array of `ROWS` rows or more. What a kernel does inside is one
-pass. One statement can be more than one: ``X.sum()`` is a method and a ufunc.
+While a `PassCount` is `running`, arrays that numpy makes, and those that compiled kernels return, are of a subclass that
+notes what is done with them. A pass is a ufunc (an operator is one), a function or a method of numpy, an index by an
+array, or a compiled kernel that Python calls, over at least one array of `ROWS` rows or more. What a kernel does inside
+is one pass. One statement can be more than one: ``X.astype(...) * 2`` is two.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any, Final
 from unittest import mock
@@ -147,22 +147,16 @@ def _patched() -> Iterator[None]:
         _note(f"kernel {self.py_func.__name__}", args)
         return _noted(_dispatcher.Dispatcher.__call__(self, *_plain(args), **kwargs))
 
-    with mock.patch.object(Dispatcher, "__call__", kernel, create=True):
-        with _makers(iter(MAKERS)):
-            yield
-
-
-@contextmanager
-def _makers(names: Iterator[str]) -> Iterator[None]:
-    name = next(names, "")
-    if not name:
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(Dispatcher, "__call__", kernel, create=True))
+        for name in MAKERS:
+            stack.enter_context(mock.patch.object(np, name, _maker(getattr(np, name))))
         yield
-        return
-    own = getattr(np, name)
 
+
+def _maker(own: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(own)
     def made(*args: Any, **kwargs: Any) -> Any:
         return _noted(own(*_plain(args), **kwargs))
 
-    with mock.patch.object(np, name, made), _makers(names):
-        yield
+    return made

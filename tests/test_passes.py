@@ -34,7 +34,7 @@ Array = NDArray[Any]
     ],
 )
 def test_a_pass_is_counted_by_its_name(work: Callable[[Array], object], passes: dict[str, int]) -> None:
-    """An operator, a function, an index by an array, a method, a reduction, a compiled kernel; of few rows none is counted."""
+    """An operator, a function, an index by an array, a method, a reduction, a kernel; of few rows none is counted."""
     count = PassCount()
     with count.running():
         X = np.zeros((ROWS, 3))

@@ -1,9 +1,10 @@
 """`make budget`: what may not grow unnoticed, by counts and not by seconds.
 
-Counted are the lines of the trunk, the modules that a reader, a linear trainer and `--help` load, the options that are
-shown, the metrics and threads of a plain trainer, and what a seal and a poll take (`tests.counted_work`). A limit is what
-was measured when it was set, or a little above; that of passes over rows is what was measured, since one pass more may be
-one over every row. A commit that needs more raises the limit and says why; one that takes something away lowers it.
+Counted are the lines of the trunk, the modules that a reader, a linear trainer and `--help` load, the options that
+are shown, the metrics and threads of a plain trainer, and what a seal and a poll take (`tests.counted_work`). A limit
+is what was measured when it was set, or a little above; that of passes over rows is what was measured, since one pass
+more may be one over every row. A commit that needs more raises the limit and says why; one that takes something away
+lowers it.
 """
 
 from __future__ import annotations

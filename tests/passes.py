@@ -1,9 +1,9 @@
 """Counts passes over arrays: what `sys.setprofile` does not see, since an operator or a ufunc is no call to it.
 
-While a `PassCount` is `running`, arrays that numpy makes, and those that compiled kernels return, are of a subclass that
-notes what is done with them. A pass is a ufunc (an operator is one), a function or a method of numpy, an index by an
-array, or a compiled kernel that Python calls, over at least one array of `ROWS` rows or more. What a kernel does inside
-is one pass. One statement can be more than one: ``X.astype(...) * 2`` is two.
+While a `PassCount` is `running`, arrays that numpy makes, and those that compiled kernels return, are of a subclass
+that notes what is done with them. A pass is a ufunc (an operator is one), a function or a method of numpy, an index
+by an array, or a compiled kernel that Python calls, over at least one array of `ROWS` rows or more. What a kernel
+does inside is one pass. One statement can be more than one: ``X.astype(...) * 2`` is two.
 """
 
 from __future__ import annotations

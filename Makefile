@@ -78,7 +78,8 @@ lint: env
 	$(BIN)/mypy
 	$(BIN)/pytest -q tests/deploy/test_checkers.py tests/consumers/test_supervision.py -k "files or mistake or unit"
 
-# By counts: lines of the trunk, modules that are loaded, options, metrics, threads; tests/budget.py has the limits.
+# By counts: lines of the trunk, modules that are loaded, options, metrics, threads, calls and passes over rows of a seal
+# and of a poll; tests/budget.py has the limits.
 budget: env
 	$(BIN)/python -m tests.budget
 

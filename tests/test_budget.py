@@ -7,11 +7,18 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from tests import budget
+from streamsvm.ingest.columns import Run, stretches
+from streamsvm.ingest.decoder import PointDecoder
+from streamsvm.ingest.row_builder import RowsBuilder
+from streamsvm.learning.partition import Partition
+from tests import budget, counted_work
 from tests.budget import HERE, LIMITS, OWN, Counted, too_much
+from tests.counted_work import Counts
 
 PLANTED_LINES = 600
 ROUND = 500
@@ -80,3 +87,65 @@ def test_a_count_beyond_its_limit_is_a_line() -> None:
     name = "threads of a plain trainer"
     assert too_much([Counted(name, LIMITS[name])]) == []
     assert too_much([Counted(name, 7)], {name: 5}) == [f"{name}: 7, 2 more than the limit of 5"]
+
+
+def test_a_pass_more_of_a_seal_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a product over the points of each leaf that is sealed; it is no call, since it is an operator."""
+    assert beyond(counted_work.seals(1)) == []
+    own = Partition._seal
+
+    def planted(self: Partition) -> None:
+        self.leaf.points.X @ np.ones(counted_work.DIMENSION, np.float32)
+        own(self)
+
+    monkeypatch.setattr(Partition, "_seal", planted)
+    found = counted_work.seals(1)
+    assert "passes over rows of a seal, 1 partition" in beyond(found)
+    assert not [name for name in beyond(found) if "without a seal" in name]
+
+
+def test_a_pass_more_of_each_batch_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a sum over the rows of each call of `learn`, whether it seals a leaf or not."""
+    own = Partition.add
+
+    def planted(self: Partition, rows: Any) -> int:
+        np.add.reduce(rows.points.weight)
+        return own(self, rows)
+
+    monkeypatch.setattr(Partition, "add", planted)
+    assert "passes over rows of a batch without a seal, 1 partition" in beyond(counted_work.seals(1))
+
+
+def test_work_for_each_partition_of_a_poll_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: each partition's records are decoded by themselves."""
+    several = counted_work.PARTITIONS
+    assert beyond(counted_work.polls(1)) == beyond(counted_work.polls(several)) == []
+    own = PointDecoder._decode_all
+
+    def planted(self: PointDecoder, run: Run, builder: RowsBuilder) -> None:
+        for _, start, stop in stretches(run.partition):
+            own(self, run.slice(start, stop), builder)
+
+    monkeypatch.setattr(PointDecoder, "_decode_all", planted)
+    assert f"calls of a poll, {several} partitions" in beyond(counted_work.polls(several))
+
+
+def test_work_for_each_record_of_a_poll_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a call for each record, and a copy of all values; what is called is named."""
+    own = PointDecoder._decode_all
+
+    def planted(self: PointDecoder, run: Run, builder: RowsBuilder) -> None:
+        assert all(bytearray(value or b"").isascii() for value in run.values)
+        kept = [bytes(bytearray(value or b"")) for value in run.values]
+        own(self, run, builder)
+        assert len(kept) == len(run)
+
+    monkeypatch.setattr(PointDecoder, "_decode_all", planted)
+    found = counted_work.polls(1)
+    assert set(beyond(found)) >= {"calls of a poll, 1 partition", "kilobytes of a poll, 1 partition"}
+    assert any(name.endswith("bytearray.isascii") for name in found["calls of a poll, 1 partition"][1])
+
+
+def beyond(found: Counts) -> list[str]:
+    """Return the names of counts beyond their limits."""
+    return [line.split(": ")[0] for line in too_much([Counted(name, count) for name, (count, _) in found.items()])]

@@ -11,7 +11,6 @@ from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.blocks import INPUT, STATUS, collected, count_of, counts_of
 from consumers.page.board import ScorerBoard, Subject, TrainerBoard, figures_of, lag_of, shares_of
-from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
 from consumers.page.status import (
     FeaturePart,
     InputStatus,
@@ -173,6 +172,8 @@ def _scorer(
     now: datetime,
     looks: Looks | None,
 ) -> ScorerStatus:
+    from consumers.page.scoring import ScorerFacts, is_rejecting, scoring_of, verdict_of
+
     snapshot = board.snapshot
     loaded, scored = snapshot.loaded, count_of(metrics, "streamsvm_scored_points")
     scoring = scoring_of(settings, metrics, snapshot)

@@ -10,7 +10,6 @@ from datetime import datetime
 from consumers.page.board import Drawing
 from consumers.page.cells import age_of, name_of, time_of
 from consumers.page.markup import Markup, element, join, raw
-from consumers.page.scorer_page import scorer_part
 from consumers.page.status import (
     Status,
     TrainerStatus,
@@ -30,9 +29,12 @@ def page_of(status: Status, picture: Markup | None, drawing: Drawing | None, now
     now : datetime
         From which ages are counted.
     """
-    body = (
-        trainer_part(status, picture, drawing, now) if isinstance(status, TrainerStatus) else scorer_part(status, now)
-    )
+    if isinstance(status, TrainerStatus):
+        body = trainer_part(status, picture, drawing, now)
+    else:
+        from consumers.page.scorer_page import scorer_part
+
+        body = scorer_part(status, now)
     role = "trainer" if isinstance(status, TrainerStatus) else "scorer"
     document = element(
         "html",

@@ -33,7 +33,6 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.partitions import Partitions
 from streamsvm.model.pointers import Alias, Head
 from streamsvm.points import Position, precedes
-from streamsvm.registry.onnx_copy import require_onnx
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -185,6 +184,8 @@ class Startup:
         settings, cluster = self._settings, self._cluster
         check_names(settings)
         if settings.output.model_format == "onnx":
+            from streamsvm.registry.onnx_copy import require_onnx
+
             require_onnx()
         source, config = self._input(), self._config
         check_input(source)

@@ -24,7 +24,7 @@ from streamsvm.model.pointers import Gate, Head, current_key, encode_alias, enco
 from streamsvm.model.skill import Skill
 from streamsvm.model.skill_header import AnySkill
 from streamsvm.model.version import Version
-from streamsvm.registry import cloud_events, onnx_copy
+from streamsvm.registry import cloud_events
 from streamsvm.registry.signing import Signer
 
 
@@ -109,6 +109,8 @@ def records(published: Publication, topics: Topics, delivery: Delivery, signer: 
     headers = cloud_events.headers(version, digest, time, _unhashed(published, delivery, signer))
     messages = [replace(to(topics.models, version.key, published.value), headers=headers)]
     if topics.model_format == "onnx":
+        from streamsvm.registry import onnx_copy
+
         copy = onnx_copy.export(version, digest)
         headers = onnx_copy.headers(version, copy, digest, time)
         messages.append(replace(to(topics.onnx, version.key, copy), headers=headers))

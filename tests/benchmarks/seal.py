@@ -12,7 +12,7 @@ of processor time, of every thread of the process.
 - `seals`: leaves sealed in all partitions. `us_a_seal`: what the calls of `learn` that ended with a seal took above as
   many calls of the same run that did not, over the seals.
 - `calls_a_seal`: the same difference of calls, counted by `sys.setprofile` in a run of its own: functions of Python and
-  built-in functions and methods. Compiled kernels and numpy's ufuncs are called past the profiler.
+  built-in functions and methods, and compiled kernels. Operators and numpy's ufuncs are called past the profiler.
 
 `--against DIR` runs another checkout of this project beside this one, in turn: `against_us_a_row` and others are its
 figures, and `times_its_rate` is the median over rounds of its time a row over ours.
@@ -27,10 +27,12 @@ import statistics
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -45,6 +47,8 @@ ROOT: Final = Path(__file__).parents[2]
 BATCH: Final = 1_000
 ARRAY_BYTES: Final = 128 << 20
 """Most bytes of the features that are generated; a longer stream passes them again, which its learner cannot tell."""
+END: Final = sys.setprofile.__qualname__
+"""What is called, too, where counting ends."""
 THREADS: Final = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -97,40 +101,55 @@ def batches(points: Points, partitions: int, n: int) -> Iterator[Rows]:
         done += count
 
 
+Meter = Callable[[Callable[[], int]], tuple[int, float]]
+"""Runs work; returns what it returned, and what that cost."""
+
+
+def seconds(work: Callable[[], int]) -> tuple[int, float]:
+    """Return seconds of the processor."""
+    began = time.process_time()
+    done = work()
+    return done, time.process_time() - began
+
+
 class CallCount:
-    """Counts calls of functions, methods and built-in ones while it runs."""
+    """Counts calls of functions, methods and built-in ones while it runs.
+
+    Attributes
+    ----------
+    calls : Counter of str
+        By the name of what was called.
+    """
 
     def __init__(self) -> None:
-        self.calls = 0
+        self.calls: Counter[str] = Counter()
 
-    def run(self, work: Callable[[], int]) -> int:
-        """Return what the work returned."""
+    def __call__(self, work: Callable[[], int]) -> tuple[int, float]:
+        """Return calls: a `Meter`."""
+        before = self.calls.total()
 
-        def note(_frame: object, event: str, _argument: object) -> None:
-            if event in {"call", "c_call"}:
-                self.calls += 1
+        def note(frame: FrameType, event: str, argument: Any) -> None:
+            if event == "call":
+                self.calls[frame.f_code.co_qualname] += 1
+            elif event == "c_call":
+                self.calls[argument.__qualname__] += 1
 
         sys.setprofile(note)
         try:
-            return work()
+            done = work()
         finally:
             sys.setprofile(None)
+        del self.calls[END]
+        return done, float(self.calls.total() - before)
 
 
-def learn(points: Points, partitions: int, n: int, *, counting: bool) -> Sealing:
-    """Learn n rows with a new learner; return seconds of the processor, or calls."""
+def learn(points: Points, partitions: int, n: int, meter: Meter) -> Sealing:
+    """Learn n rows with a new learner; return what that cost by a meter."""
     config = ModelConfig(points=PointsConfig(dimension=points.dimension), seed=1)
     learner = Learner(config, dict.fromkeys(range(partitions), Position(0)), every_leaves=1 << 40)
-    spent, calls, sealed, count = [0.0, 0.0], [0, 0], 0, CallCount()
+    spent, calls, sealed = [0.0, 0.0], [0, 0], 0
     for rows in batches(points, partitions, n):
-        if counting:
-            before = count.calls
-            done = count.run(lambda rows=rows: learner.learn(rows))  # type: ignore[misc]
-            took = float(count.calls - before)
-        else:
-            began = time.process_time()
-            done = learner.learn(rows)
-            took = time.process_time() - began
+        done, took = meter(lambda rows=rows: learner.learn(rows))  # type: ignore[misc]
         assert done == len(rows)
         ended = learner.leaves_sealed > sealed
         sealed = learner.leaves_sealed
@@ -154,8 +173,8 @@ def answer(contender: str, points: Points, partitions: int, n: int) -> dict[str,
     if contender == "sgd":
         return {"us_a_row": sgd(points, partitions, n) / n * 1e6}
     if contender == "calls":
-        return {"calls_a_seal": learn(points, partitions, n, counting=True).a_seal}
-    sealing = learn(points, partitions, n, counting=False)
+        return {"calls_a_seal": learn(points, partitions, n, CallCount()).a_seal}
+    sealing = learn(points, partitions, n, seconds)
     a_seal = None if sealing.a_seal is None else sealing.a_seal * 1e6
     return {"us_a_row": sealing.whole / n * 1e6, "seals": sealing.seals, "us_a_seal": a_seal}
 

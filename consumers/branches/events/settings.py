@@ -10,7 +10,6 @@ from pydantic import BeforeValidator, Field, InstanceOf, PlainSerializer, model_
 
 from consumers.settings_sockets import ReadRecipe, SettingsOptions
 from streamsvm.branches.events.combinations import EVENTS, FOLLOWING
-from streamsvm.branches.events.features.declaring import tables
 from streamsvm.branches.events.features.recipe import Envelope, Recipe
 from streamsvm.branches.events.options import DeclaredEvents, points_of, recipe_from
 from streamsvm.config import PointsConfig
@@ -54,6 +53,8 @@ class EventsConfig(Section):
 
 def _as_declared(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe's features as a configuration file has them: without the rules of time zones."""
+    from streamsvm.branches.events.features.declaring import tables
+
     return tables(recipe)["features"]
 
 

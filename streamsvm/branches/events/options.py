@@ -1,4 +1,7 @@
-"""The recipe that makes points of raw events, as tables of a configuration and as a part of `ModelConfig`."""
+"""The recipe that makes points of raw events, as tables of a configuration and as a part of `ModelConfig`.
+
+Invariant: what reads and evaluates a recipe is not loaded before there is one: these options are part of every trainer.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, InstanceOf, PlainSerializer, model_validator
 
 from streamsvm.branches.events.combinations import FOLLOWING
-from streamsvm.branches.events.features.columns import columns_of
-from streamsvm.branches.events.features.declaring import declared, tables
 from streamsvm.branches.events.features.recipe import Recipe, recipe_of
 from streamsvm.branches.events.features.zones import Transitions, transitions_of
 from streamsvm.option_texts import table_in_words
@@ -47,6 +48,8 @@ def recipe_from(features: Mapping[str, Any], events: Mapping[str, Any]) -> Recip
     ValueError
         Naming the option, and saying what to do.
     """
+    from streamsvm.branches.events.features.declaring import declared
+
     plain = {name: value for name, value in events.items() if value is not None}
     tables_of = {option: table_in_words(plain.get(option)) for option in ("label", "time")}
     return declared(features, {**plain, **tables_of}, rules_of_zone)
@@ -54,6 +57,8 @@ def recipe_from(features: Mapping[str, Any], events: Mapping[str, Any]) -> Recip
 
 def points_of(recipe: Recipe) -> dict[str, Any]:
     """Return the options of `[points]` that follow from a recipe."""
+    from streamsvm.branches.events.features.columns import columns_of
+
     names = columns_of(recipe).names
     label = recipe.label
     labels = {} if label is None else {"labels": (label.negative[0], label.positive[0])}
@@ -119,6 +124,8 @@ class EventsModel(DeclaredEvents):
         """Return the tables of a configuration file: `[features]` and `[events]`, and of `[points]` what is left."""
         if self.features is None:
             return plain
+        from streamsvm.branches.events.features.declaring import tables
+
         following = points_of(self.features)
         points = {option: value for option, value in plain["points"].items() if option not in following}
         return {**plain, "points": points, **tables(self.features)}

@@ -9,7 +9,6 @@ from typing import Final
 
 import msgspec
 
-from streamsvm.branches.events.features.columns import columns_of
 from streamsvm.branches.events.features.examples import Example, disagreement, examples_of
 from streamsvm.branches.events.features.recipe import Recipe, check
 from streamsvm.errors import InvalidMessage
@@ -28,7 +27,11 @@ class RecipePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fi
 def encode(version: Version) -> RecipePart | None:
     """Return the part; None of a version that learned points."""
     recipe = version.recipe
-    return RecipePart(recipe, examples_of(recipe, columns_of(recipe))) if isinstance(recipe, Recipe) else None
+    if not isinstance(recipe, Recipe):
+        return None
+    from streamsvm.branches.events.features.columns import columns_of
+
+    return RecipePart(recipe, examples_of(recipe, columns_of(recipe)))
 
 
 def decode(part: RecipePart, draft: Draft) -> None:
@@ -39,6 +42,8 @@ def decode(part: RecipePart, draft: Draft) -> None:
     InvalidMessage
         If it cannot be evaluated, is not that of the lineage, or gives other columns for an example.
     """
+    from streamsvm.branches.events.features.columns import columns_of
+
     recipe, label = part.recipe, part.recipe.label
     try:
         check(recipe)

@@ -8,14 +8,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from streamsvm.branches.events.features.columns import FeatureColumns
 from streamsvm.branches.events.features.notations import MOST_BYTES, MOST_CHARACTERS
 from streamsvm.branches.events.features.recipe import Category, Flag, Hash, Number, OfField, Recipe, Time
 from streamsvm.field_paths import Path
+
+if TYPE_CHECKING:
+    from streamsvm.branches.events.features.columns import FeatureColumns
 
 COUNT: Final = 4
 RELATIVE: Final = 1e-12

@@ -230,6 +230,7 @@ class World:
             instance.thread.join(LONGEST_END_S)
             if instance.thread.is_alive():
                 raise RuntimeError(f"the thread of {instance.name} did not end within {LONGEST_END_S:g} s")
+        self._holder = threading.current_thread()
 
     def _await(self, baton: threading.Semaphore) -> None:
         """Wait for the baton."""
@@ -537,4 +538,9 @@ def clock_of(world: World) -> Clock:
     from datetime import UTC, datetime, timedelta
 
     begin = datetime(2026, 1, 1, tzinfo=UTC)
-    return Clock(lambda: world.time, lambda: begin + timedelta(seconds=world.time))
+
+    def seconds() -> float:
+        world.check_thread()
+        return world.time
+
+    return Clock(seconds, lambda: begin + timedelta(seconds=seconds()))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from consumers.streams.ports import Stop
 from streamsvm.errors import StreamsvmError
@@ -77,6 +77,13 @@ def heeding(stop: Stop, beat: Callable[[], None], call: Callable[[], T]) -> T:
         if stop.is_set():
             raise Stopped
     return aside.returned
+
+
+class Heeding(Protocol):
+    """Asks a question of a start, as `heeding` does; one without a thread of its own replays exactly."""
+
+    def __call__(self, stop: Stop, beat: Callable[[], None], call: Callable[[], T], /) -> T:
+        """Return what the call returns; `Stopped` if told to stop before it did."""
 
 
 class BoundedPublisher(Publisher):

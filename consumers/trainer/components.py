@@ -9,6 +9,7 @@ from consumers.host.clock import Clock
 from consumers.host.runtime import Health
 from consumers.metrics import Metrics
 from consumers.page.board import TrainerBoard
+from consumers.streams.abandonable import Heeding, heeding
 from consumers.streams.ports import Stop, Worker
 from consumers.streams.standstill import MakeStandstill, Standstill
 from consumers.trainer.gatekeeping import MakeGate, gate_of
@@ -57,6 +58,8 @@ class Components:
     make_owner_watch : callable
         Given cluster, aliases topic, model, what checks an owner record, and seconds, returns who looks whether the
         model still belongs to this process.
+    heeding : callable
+        Given a stop, a beat and a question of the start, returns the answer; a stop does not wait for it.
     """
 
     cluster: Cluster
@@ -73,3 +76,4 @@ class Components:
     make_gate: MakeGate = gate_of
     make_standstill: MakeStandstill = Standstill
     make_owner_watch: MakeOwnerWatch = OwnerWatch
+    heeding: Heeding = heeding

@@ -12,7 +12,6 @@ from typing import Final
 
 from consumers.host.runtime import Health, schemas_of
 from consumers.settings import Settings
-from consumers.streams.abandonable import heeding
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.ports import Stop
 from consumers.trainer.attachment import Attachments, World
@@ -91,7 +90,7 @@ def take_over(
     )
     startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, now=clock.now)
     # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
-    heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
+    components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
     warm_up(settings, components)

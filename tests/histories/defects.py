@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -29,7 +30,7 @@ from consumers.trainer.life import Life
 from consumers.trainer.session import Session
 from streamsvm.ingest import scored as scores_codec
 from streamsvm.joining import log_time
-from streamsvm.kafka import Message, Publisher, Subscription
+from streamsvm.kafka import Message, Publisher, Slot, Subscription
 from tests.faults import altered, planted
 from tests.faults.wrapping import wrap
 
@@ -208,10 +209,9 @@ def names_another_model() -> None:
 
 
 def has_random_ids() -> None:
-    """Each process has another transactional id: what a dead one left open, nobody ends.
-
-    The scorer of today is so; once an id belongs to a slot, this takes that away again.
-    """
+    """Each process makes a transactional id up, which says neither slot nor group: nobody takes a dead one's over."""
+    own = uuid.uuid4().hex
+    Slot.transactional_id = property(lambda slot: f"{own}-{slot.number}")  # type: ignore[assignment,method-assign]
 
 
 # --------------------------------------------------------------------- reader
@@ -296,7 +296,7 @@ AFTER_SETTLING: Final[tuple[str, ...]] = (
     "the owner record before the settling: outage, kill-both; torn-version",
 )
 """Defects of the code that settles what a dead transaction left open. To fill one in: write it as a function above and
-add a row to `DEFECTS`, with the nemeses and the anomalies that stand behind its colon; `has_random_ids` gets a body."""
+add a row to `DEFECTS`, with the nemeses and the anomalies that stand behind its colon."""
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -50,6 +50,7 @@ from tests.simulation.broker import FENCED, EndTxn, Entry, Refused
 from tests.simulation.stream import ALIASES, CHECKPOINT_INTERVAL_S, MODELS, train
 from tests.simulation.world import COMMIT_FAULTS, Life, World, clock_of
 
+T = TypeVar("T")
 MAX_MESSAGE_BYTES = 1_000_000
 _WAITS = 2
 POLL_S = 1.0
@@ -96,6 +97,11 @@ class InlineOwnerWatch(OwnerWatch):
     def _begin(self) -> Any:
         self._run()
         return Ended()
+
+
+def heeding_inline(_stop: Stop, _beat: Callable[[], None], call: Callable[[], T], /) -> T:
+    """Answer at once, on the caller's thread."""
+    return call()
 
 
 class Ended:
@@ -166,6 +172,7 @@ class Ports:
             make_gate=self._gate,
             make_standstill=InlineStandstill,
             make_owner_watch=InlineOwnerWatch,
+            heeding=heeding_inline,
         )
         return Trainer(settings, components, reset=reset, session=self.life.name)
 
@@ -614,6 +621,7 @@ class Stop(_Port):
     """See `consumers.streams.ports.Stop`: set when the world is calm and there is nothing left to do."""
 
     def is_set(self) -> bool:
+        self._world.check_thread()
         return self._world.stopping and self._world.calm
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -696,7 +704,7 @@ class DiskPort(_Port):
 def quiet():
     """Silence the trainer's log, and let it compile once, for all simulated processes are one.
 
-    The solver is spared altogether: no simulated world uses it.
+    The solver is spared altogether: no simulated world uses it. No thread reports how far compiling is.
     """
     compiled = set[str]()
 
@@ -705,14 +713,14 @@ def quiet():
             warm_up(self)
             compiled.add(self._config.sha256())
 
-    before, warm_up, solver = structlog.get_config(), WarmUp.run, training.warm_up
+    before, warm_up, tell, solver = structlog.get_config(), WarmUp.run, WarmUp._tell, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    WarmUp.run, training.warm_up = compile_once, lambda config, say: None
+    WarmUp.run, WarmUp._tell, training.warm_up = compile_once, lambda self: None, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        WarmUp.run, training.warm_up = warm_up, solver
+        WarmUp.run, WarmUp._tell, training.warm_up = warm_up, tell, solver

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from consumers.host.runtime import Health
+from consumers.streams.abandonable import heeding
 from streamsvm import kafka
 from tests.simulation import ports
 from tests.simulation.__main__ import SMALLEST
@@ -129,6 +130,14 @@ def test_a_seed_replays_exactly() -> None:
         world, _ = by_chance(seed)
         assert by_chance(seed)[0].trace == world.trace
         assert by_script(script_of(world.profile, world.chooser.deviations))[0].trace == world.trace
+
+
+def test_a_thread_without_the_baton_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the trainer that brings a thread of its own into a world cannot pass unnoticed."""
+    monkeypatch.setattr(ports, "heeding_inline", heeding)
+    for seed in (0, 7):
+        with pytest.raises(RuntimeError, match=r"thread aside touches the world while \w+ holds the baton"):
+            by_chance(seed)
 
 
 def test_a_trainer_in_doubt_is_not_at_rest() -> None:

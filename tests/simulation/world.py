@@ -2,7 +2,8 @@
 
 A world is in turmoil until its steps are used up or there is nothing left to do; then it is calm: nothing fails any
 more, one instance goes on, and must reach the end of the log by itself, or refuse with a reason and go on as a person
-is told. Two instances are two threads of which exactly one holds the baton, so a run stays a function of its choices.
+is told. Two instances are two threads of which exactly one holds the baton, so a run stays a function of its choices;
+a thread that touches the world without the baton ends the run.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ LOOKING_TURNS = 7
 LONGEST_DOUBT_S = 2 * STUCK_S
 """How long a trainer with nothing to read is let find its way out of a doubt: at most `STUCK_S` until it notices that
 readers are held up, and as long again until it settles that, or ends."""
+
+LONGEST_END_S = 60.0
+"""Real seconds within which the thread of a dead instance ends; it has nothing to wait for."""
 
 DEATHS = ("kill", "power loss", "newest lost", "oldest kept", "all lost")
 COMMIT_FAULTS = ("unanswered", "unsent", "late", "asked twice")
@@ -196,6 +200,7 @@ class World:
         self.second: Instance | None = None
         self._failure: BaseException | None = None
         self._over = threading.Semaphore(0)
+        self._holder = threading.current_thread()
 
     # -------------------------------------------------------------------- run
 
@@ -205,30 +210,50 @@ class World:
             self.people.append()
         if not self.profile.two:
             self._supervise(self.first)
-            return
+        else:
+            self._run_both()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run_both(self) -> None:
         self._spawn(self.first)
         self.first.turn.release()
-        self._over.acquire()
+        self._await(self._over)
         for instance in self._instances():
             instance.retired = True
             if instance.life is not None:
                 instance.life.dead = True
-            instance.turn.release()
+        # One after the other: what a dead process still does on its way out is part of the run.
         for instance in self._instances():
-            if instance.thread is not None:
-                instance.thread.join(10.0)
-        if self._failure is not None:
-            raise self._failure
+            assert instance.thread is not None
+            instance.turn.release()
+            instance.thread.join(LONGEST_END_S)
+            if instance.thread.is_alive():
+                raise RuntimeError(f"the thread of {instance.name} did not end within {LONGEST_END_S:g} s")
+        self._holder = threading.current_thread()
+
+    def _await(self, baton: threading.Semaphore) -> None:
+        """Wait for the baton."""
+        baton.acquire()
+        self._holder = threading.current_thread()
+
+    def check_thread(self) -> None:
+        """Check that whoever touches the world holds the baton: with another thread, real time would decide."""
+        if threading.current_thread() is not self._holder:
+            stranger = threading.current_thread().name
+            failure = RuntimeError(f"thread {stranger} touches the world while {self._holder.name} holds the baton")
+            self._failure = self._failure or failure
+            raise failure
 
     def _instances(self) -> list[Instance]:
         return [instance for instance in (self.first, self.second) if instance is not None]
 
     def _spawn(self, instance: Instance) -> None:
-        instance.thread = threading.Thread(target=self._body, args=(instance,), daemon=True)
+        instance.thread = threading.Thread(target=self._body, args=(instance,), name=instance.name, daemon=True)
         instance.thread.start()
 
     def _body(self, instance: Instance) -> None:
-        instance.turn.acquire()
+        self._await(instance.turn)
         try:
             self._supervise(instance)
         except Killed:
@@ -324,6 +349,7 @@ class World:
 
     def decide(self, what: str, usual: str, kinds: Sequence[str]) -> str:
         """Return what happens: `usual`, or one of those kinds of events of which some are left."""
+        self.check_thread()
         if self.calm:
             return usual
         enabled = [kind for kind in kinds if self.left[kind] > 0]
@@ -340,6 +366,7 @@ class World:
 
     def point(self, life: Life | None, label: str, instance: Instance | None = None) -> None:
         """Let something else happen between two steps of a process; it may end that process."""
+        self.check_thread()
         if life is not None:
             if life.dead:
                 raise Killed
@@ -474,7 +501,7 @@ class World:
         assert other is not None
         self.note(f"{other.name} goes on")
         other.turn.release()
-        instance.turn.acquire()
+        self._await(instance.turn)
 
     def _leave_down(self, instance: Instance) -> None:
         """Stay down after a refusal while the other instance works."""
@@ -511,4 +538,9 @@ def clock_of(world: World) -> Clock:
     from datetime import UTC, datetime, timedelta
 
     begin = datetime(2026, 1, 1, tzinfo=UTC)
-    return Clock(lambda: world.time, lambda: begin + timedelta(seconds=world.time))
+
+    def seconds() -> float:
+        world.check_thread()
+        return world.time
+
+    return Clock(seconds, lambda: begin + timedelta(seconds=seconds()))

@@ -57,6 +57,7 @@ def feed(held: Learner, rows: Rows, borders: list[int]) -> list[Cut]:
     return cuts
 
 
+@pytest.mark.long(keep=("calibrated-tree", "uniform-chain"))  # the default reducer, and the plain one
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), n=st.integers(1, 200), fan_in=st.integers(2, 4))
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -77,6 +78,7 @@ def test_batches_do_not_matter(reducer: str, structure: str, data: st.DataObject
     assert [audit_bytes(cut) for cut in cuts] == [audit_bytes(cut) for cut in others]
 
 
+@pytest.mark.long(keep=("calibrated-tree", "uniform-chain"))  # the default reducer, and the plain one
 @settings(max_examples=40, deadline=None)
 @given(at=st.integers(0, 150), again_from=st.integers(0, 150))
 @pytest.mark.parametrize("structure", STRUCTURES)

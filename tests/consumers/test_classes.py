@@ -143,6 +143,7 @@ def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connect
     assert _page(running, settings).count("Balanced accuracy") >= 1
 
 
+@pytest.mark.long(keep=("embedded",))
 def test_seven_labels_are_rolled_back_and_named(broker: TestBroker, tmp_path: Path) -> None:
     """Readers of `current` have the older version, those of an alias the one that it names; verify is clean."""
     settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel="linear")

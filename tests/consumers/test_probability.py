@@ -26,6 +26,8 @@ from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.streams import gaussian, rows_of
 
+pytestmark = pytest.mark.enough("embedded")
+
 ROWS = 250
 
 

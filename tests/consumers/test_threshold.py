@@ -39,6 +39,8 @@ from tests.consumers.trainers import produce, records, run_until, settings_for, 
 from tests.golden import model as golden
 from tests.streams import gaussian, rows_of
 
+pytestmark = pytest.mark.enough("real")
+
 ROWS = 250
 
 

@@ -31,6 +31,8 @@ from tests.consumers.trainers import Running, produce, records, run_until, setti
 from tests.kafka import foreign
 from tests.streams import gaussian, rows_of
 
+pytestmark = pytest.mark.enough("real")
+
 
 @pytest.fixture
 def connection(broker: TestBroker) -> Connection:

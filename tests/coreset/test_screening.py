@@ -192,6 +192,7 @@ def screening_learner(structure: str) -> Learner:
     return Learner(config, {0: Position(0)}, every_leaves=3)
 
 
+@pytest.mark.long(keep=("chain",))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("structure", ["tree", "chain"])
@@ -210,6 +211,7 @@ def test_batches_do_not_matter_to_a_screened_leaf(structure: str, data: st.DataO
     assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
 
 
+@pytest.mark.long(keep=("tree",))
 @settings(max_examples=25, deadline=None)
 @given(at=st.integers(1, 900))
 @pytest.mark.parametrize("structure", ["tree", "chain"])

@@ -85,6 +85,7 @@ def test_tight_tolerances_are_met(case: Case, tolerance: float) -> None:
     assert primal == pytest.approx(dual, rel=10 * tolerance)
 
 
+@pytest.mark.long(keep=("htru2-*",))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("source", ["gaussian", "htru2"])
 def test_large_unequal_boxes_reach_the_optimum(source: str, kernel: str) -> None:

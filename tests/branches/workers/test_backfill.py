@@ -86,6 +86,7 @@ def stream(settings: Settings, connection: Connection, offset: int) -> None:
         assert held.state.position.offset == offset
 
 
+@pytest.mark.long
 def test_half_backfilled_and_half_streamed_is_all_streamed(settings: Settings, connection: Connection) -> None:
     """The highest manifests are the same bytes, with dead letters among the records; a trainer's versions, too."""
     bad = (3, 90)
@@ -103,6 +104,7 @@ def test_half_backfilled_and_half_streamed_is_all_streamed(settings: Settings, c
     assert sum(one.rewritten for one in check_topic(connection, settings, PARTITIONS)) == 0
 
 
+@pytest.mark.long
 def test_a_backfill_that_was_stopped_goes_on(settings: Settings, connection: Connection) -> None:
     """It ends with a status that asks for another start; one that has nothing to learn ends at once."""
     with Running(settings, connection) as trainer:

@@ -82,11 +82,6 @@ def seven(settings: Settings, **svm: Any) -> Settings:
     )
 
 
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
 @pytest.fixture(params=["linear", "rbf"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
     svm: dict[str, Any] = {"class_weight": "balanced"}

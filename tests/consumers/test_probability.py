@@ -31,11 +31,6 @@ pytestmark = pytest.mark.enough("embedded")
 ROWS = 250
 
 
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
 @pytest.fixture(params=["sigmoid", "isotonic"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
     """A trainer whose audit sample is so small that not every version has ten points of the rarer label."""

@@ -44,11 +44,6 @@ pytestmark = pytest.mark.enough("real")
 ROWS = 250
 
 
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
 @pytest.fixture(params=["recall=0.9", "cost"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
     """A trainer whose audit sample, drawn from both labels together, has not always ten points of the rarer one."""

@@ -32,11 +32,6 @@ TUNED_BY = [1, 2, 2, 4, 4]
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def make(broker: TestBroker, tmp_path: Path) -> Callable[..., Settings]:
     """Make settings of a trainer that tunes, and its input."""
 

@@ -44,11 +44,6 @@ SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("v"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])

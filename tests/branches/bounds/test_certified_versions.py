@@ -35,11 +35,6 @@ pytestmark = pytest.mark.enough("embedded")
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("c"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 4)])

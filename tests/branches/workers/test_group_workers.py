@@ -36,11 +36,6 @@ ENOUGH = PARTITIONS * (ROWS - 20)
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("g"), tmp_path / "checkpoint", policy="latest", from_coresets=True)
     training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})

@@ -41,11 +41,6 @@ ROWS = 130
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("w"), tmp_path / "checkpoint", policy="latest", workers=2)
     Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])

@@ -18,21 +18,17 @@ from consumers.cli.app import app
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Cluster, Connection
 from tests.branches.workers.group_workers import WorkerRunning, check_topic
-from tests.branches.workers.test_group_workers import ENOUGH, covered
+from tests.branches.workers.test_group_workers import ENOUGH, adopting_settings, covered
 from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, settings_for
+from tests.consumers.trainers import Running
 
 
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("b"), tmp_path / "checkpoint", policy="latest", from_coresets=True)
-    training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
-    made = made.model_copy(update={"training": training})
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
-    return made
+    return adopting_settings(broker, tmp_path / "checkpoint")
 
 
 def manifests(settings: Settings, connection: Connection) -> list[bytes]:

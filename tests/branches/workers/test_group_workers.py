@@ -37,7 +37,12 @@ ENOUGH = PARTITIONS * (ROWS - 20)
 
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("g"), tmp_path / "checkpoint", policy="latest", from_coresets=True)
+    return adopting_settings(broker, tmp_path / "checkpoint")
+
+
+def adopting_settings(broker: TestBroker, directory: Path) -> Settings:
+    """Return the settings of a trainer that adopts what workers learn, with its input topic made."""
+    made = settings_for(broker.name("g"), directory, policy="latest", from_coresets=True)
     training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
     made = made.model_copy(update={"training": training})
     Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])

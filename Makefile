@@ -47,9 +47,9 @@ test: env
 
 # What does no I/O and compiles little: one to two minutes, also in a bare clone.
 test-quick: env
-	$(BIN)/pytest -q -m quick $$($(BIN)/python -m tests.lengths)
+	$(BIN)/pytest -q -m quick $$($(BIN)/python -m tests.marks)
 
-# What tests/lengths.py leaves out of `make test`: more schedules and cases, clusters, commands as processes, real
+# What is marked as long, and left out of `make test`: more schedules and cases, clusters, commands as processes, real
 # brokers where an embedded one will do, small runs of the benchmarks, ten times as many cases of hypothesis.
 test-long: env
 	$(PYTEST) -m "long and not faults_long"

@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 import structlog
 
-from tests import lengths
+from tests import marks
 from tests.brokers.choice import may_be_had
 
 pytest_plugins = ["tests.brokers.fixtures", "tests.faults.faulty"]
@@ -63,7 +63,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     config = session.config
     parallel = hasattr(config, "workerinput") or config.getoption("numprocesses", None)
     starts = any(
-        item.nodeid.startswith(TRAINING) and not lengths.SLOW.isdisjoint(getattr(item, "fixturenames", ()))
+        item.nodeid.startswith(TRAINING) and not marks.SLOW.isdisjoint(getattr(item, "fixturenames", ()))
         for item in session.items
     )
     if starts and not parallel and not config.option.collectonly:
@@ -111,16 +111,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Raises
     ------
     pytest.UsageError
-        If the tables of long tests name a case that is not there any more.
+        If a mark names a case that its test does not have.
     """
-    lost = lengths.unmatched([item.nodeid for item in items]) if not any("::" in arg for arg in config.args) else []
+    lost = marks.unmatched(items) if not any("::" in arg for arg in config.args) else []
     if lost:
-        raise pytest.UsageError(f"tests/lengths.py names cases that do not exist: {', '.join(lost)}")
+        raise pytest.UsageError(f"marks of long tests name cases that do not exist: {', '.join(lost)}")
     ids, real = {item.nodeid for item in items}, may_be_had()
     for item in items:
-        if lengths.is_long(item.nodeid, ids, real=real):
+        long = marks.is_long(item, ids, real=real)
+        item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "long"]  # cases have one each
+        if long:
             item.add_marker("long")
-        elif lengths.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
+        elif marks.is_quick(item.nodeid, getattr(item, "fixturenames", ())):
             item.add_marker("quick")
     commit = os.environ.get(SHARE, "")
     if commit:
@@ -138,7 +140,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """Do not import what `-m quick` would leave out: that alone would take as long as the quick tests."""
     if config.option.markexpr != "quick" or not collection_path.name.startswith("test_"):
         return None
-    return None if str(collection_path.relative_to(ROOT)).startswith(lengths.QUICK) else True
+    return None if str(collection_path.relative_to(ROOT)).startswith(marks.QUICK) else True
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

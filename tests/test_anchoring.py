@@ -45,6 +45,8 @@ from tests.consumers.test_cli import error_of, run
 from tests.kafka.foreign import delete_records
 from tests.test_subscriber import DEADLINE_S, NAME, version_of
 
+pytestmark = pytest.mark.enough("embedded")
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -329,6 +331,7 @@ def test_a_topic_without_links_is_followed_by_parents(connection: Connection, to
 # ------------------------------------------------------------------ forgeries
 
 
+@pytest.mark.enough("embedded", "real")
 def test_a_forged_record_is_loaded_by_no_number(connection: Connection, topic: Topic) -> None:
     """Neither once nor to be held: the one that the chain names is found, before and after it."""
     topic.grow(12)
@@ -478,6 +481,7 @@ def test_what_names_no_version_is_refused(connection: Connection, topic: Topic) 
 # ------------------------------------------------------------------ the commands
 
 
+@pytest.mark.long
 @pytest.mark.real_broker
 def test_every_command_withstands_the_forgery(
     connection: Connection, topic: Topic, settings: Settings, tmp_path: Any

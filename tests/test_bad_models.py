@@ -28,6 +28,8 @@ from tests.bad_models import KINDS, BadMessage, bad_messages, linear
 from tests.brokers.fixtures import TestBroker
 from tests.test_subscriber import NAME, Trainer, eventually, version_of
 
+pytestmark = pytest.mark.enough("real")
+
 Note = Callable[[str, object], None]
 CHECKED = 2_000
 PUBLISHED = int(os.environ.get("STREAMSVM_TEST_BAD_MODELS", "200"))

@@ -6,6 +6,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -57,6 +58,29 @@ def feed(held: Learner, rows: Rows, borders: list[int]) -> list[Cut]:
     return cuts
 
 
+def check_batches(make: Callable[[], Learner], rows: Rows, borders: list[int]) -> Learner:
+    """Assert that batches give the bytes and the cuts of the whole stream at once, and return what learned it so."""
+    whole, cut_up = make(), make()
+    cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
+    assert state_bytes(whole) == state_bytes(cut_up)
+    assert [cut.positions for cut in cuts] == [cut.positions for cut in others]
+    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
+    assert [cut.leader_epochs for cut in cuts] == [cut.leader_epochs for cut in others]
+    assert [audit_bytes(cut) for cut in cuts] == [audit_bytes(cut) for cut in others]
+    return whole
+
+
+def check_restart(make: Callable[[], Learner], rows: Rows, at: int) -> None:
+    """Assert that a learner that stops at a row and goes on from its bytes has the bytes of one that did not stop."""
+    straight, first, again = make(), make(), make()
+    feed(straight, rows, [])
+    feed(first, rows.slice(0, at), [])
+    again.restore(checkpoint_codec.decode(state_bytes(first)).learner)
+    feed(again, rows.slice(at, len(rows)), [])
+    assert state_bytes(again) == state_bytes(straight)
+
+
+@pytest.mark.long(keep=("calibrated-tree", "uniform-chain"))  # the default reducer, and the plain one
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), n=st.integers(1, 200), fan_in=st.integers(2, 4))
 @pytest.mark.parametrize("structure", STRUCTURES)
@@ -68,15 +92,10 @@ def test_batches_do_not_matter(reducer: str, structure: str, data: st.DataObject
     accepted = np.array(data.draw(st.lists(st.booleans(), min_size=n, max_size=n)))
     rows = rows_of(gaussian(n), accepted=accepted, record_rows=counts)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=10)))
-    whole, cut_up = (learner(structure=structure, fan_in=fan_in, reducer=reducer, train_points=9) for _ in range(2))
-    cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
-    assert state_bytes(whole) == state_bytes(cut_up)
-    assert [cut.positions for cut in cuts] == [cut.positions for cut in others]
-    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
-    assert [cut.leader_epochs for cut in cuts] == [cut.leader_epochs for cut in others]
-    assert [audit_bytes(cut) for cut in cuts] == [audit_bytes(cut) for cut in others]
+    check_batches(lambda: learner(structure=structure, fan_in=fan_in, reducer=reducer, train_points=9), rows, borders)
 
 
+@pytest.mark.long(keep=("calibrated-tree", "uniform-chain"))  # the default reducer, and the plain one
 @settings(max_examples=40, deadline=None)
 @given(at=st.integers(0, 150), again_from=st.integers(0, 150))
 @pytest.mark.parametrize("structure", STRUCTURES)

@@ -390,6 +390,7 @@ def test_files_are_read_in_batches(tmp_path: Path, ending: str, monkeypatch: pyt
     assert np.array_equal(read(source)[0], X)
 
 
+@pytest.mark.long(keep=(".csv",))  # the other format takes larger files
 @pytest.mark.parametrize("kind", [".csv", ".jsonl"])
 def test_reading_takes_memory_for_a_batch_and_not_for_the_file(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -413,6 +414,7 @@ def test_reading_takes_memory_for_a_batch_and_not_for_the_file(
     assert peak + held < 5e6
 
 
+@pytest.mark.long
 def test_a_wide_row_of_a_csv_is_read(tmp_path: Path) -> None:
     """A row may be longer than the blocks that are read of a file of few columns."""
     d = 60_000

@@ -34,6 +34,8 @@ from tests.brokers.choice import FORCE
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
 
+pytestmark = pytest.mark.enough("real")
+
 DEADLINE_S = 60.0
 NAME = "pulsar"
 CHAINED = 64
@@ -656,6 +658,7 @@ def restartable() -> Iterator[JvmBroker]:
         yield broker
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_is_followed_on(restartable: JvmBroker) -> None:
     """While the broker is away the model serves and `connected` is false; afterwards newer versions are loaded."""
     connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)

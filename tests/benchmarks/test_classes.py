@@ -12,6 +12,7 @@ from streamsvm.points import Points
 from tests.benchmarks.classes import DataSet, data_sets, main, rows
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 def test_every_method_has_its_row() -> None:
     """A set's header, then each method at each memory, but for structures that would be too small."""

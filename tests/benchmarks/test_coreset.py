@@ -68,6 +68,7 @@ def test_every_order_is_measured(directory: Path, capsys: pytest.CaptureFixture[
     assert row["peer_memory_points"] == 120
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("structure", ["tree", "chain"])
 def test_partitions_share_the_memory(directory: Path, capsys: pytest.CaptureFixture[str], structure: str) -> None:
     """One row for each number of partitions, all of them within one budget; other trees have other names."""
@@ -142,6 +143,7 @@ def test_an_online_peer_comes_near_the_optimum(peer: str) -> None:
     assert max(reached) < coreset.objective(exact, points.y, upper, np.zeros(3), 0.0)
 
 
+@pytest.mark.long
 def test_kernel_rows_compare_accuracies_at_equal_memory(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ours and a reservoir hold no more than was given; the full data's own accuracy stands beside them."""
     (row,) = rows(capsys, directory, "--kernel", "rbf", "--gamma", "scale", "--full")

@@ -21,6 +21,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_every_case_has_its_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Our objective is not above SVC's by 1e-6, and two threads give one thread's bits with the RBF kernel."""
     said = ["--data", str(folder), "--sets", "small", "--rows", "900", "--kernels", "rbf,precomputed"]
@@ -36,6 +37,7 @@ def test_every_case_has_its_rows(folder: Path, capsys: pytest.CaptureFixture[str
             assert row["same_bits"]
 
 
+@pytest.mark.long
 def test_who_does_not_answer_in_time_is_stopped(tmp_path: Path) -> None:
     """A contender that takes too long gives no answer, and is there again for the next question."""
     X = np.random.default_rng(0).normal(size=(6_000, 4))

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.benchmarks.event_formats import main
 
 
+@pytest.mark.long
 def test_a_tiny_run_reports_every_contender(tmp_path: Path) -> None:
     """Each row is complete, and has the ratios that it is for."""
     main(["--events", "5000", "--runs", "1", "--json", str(tmp_path / "report.json")])

@@ -10,6 +10,7 @@ from tests.brokers.fixtures import TestBroker
 DIMENSION = 3
 
 
+@pytest.mark.long
 def test_every_format_comes_from_topic_to_model(
     real_broker: TestBroker, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.benchmarks.linear import DIGITS, main
 
 
+@pytest.mark.long
 def test_every_case_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Wide boxes are solved further than LIBLINEAR's thousand passes do."""
     random = np.random.default_rng(0)

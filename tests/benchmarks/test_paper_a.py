@@ -32,6 +32,7 @@ def arguments(directory: Path, trials: int) -> list[str]:
     return [*(str(part) for pair in options.items() for part in pair), "--sets", "htru2", "pathological"]
 
 
+@pytest.mark.long
 def test_a_tiny_run_has_the_table_and_every_figure(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each cell holds its trials, the table the paper's t beside ours, and the four figures are drawn."""
     paper_a.main(arguments(directory, 2))
@@ -48,6 +49,7 @@ def test_a_tiny_run_has_the_table_and_every_figure(directory: Path, capsys: pyte
     assert "Why t differs" in shown
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on(directory: Path) -> None:
     """What stands in the file is not measured again; what is missing is added."""
     file = directory / "r.json"

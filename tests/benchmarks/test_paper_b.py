@@ -20,6 +20,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_it_measures_reports_and_draws(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every cell of both sets, the paper's figures beside them, and the figure."""
     file = directory / "out" / "b.json"
@@ -43,6 +44,7 @@ def test_it_measures_reports_and_draws(directory: Path, capsys: pytest.CaptureFi
     assert file.with_suffix(".png").stat().st_size > 1_000
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in the file is not measured again."""
     options = ["--data", str(directory), "--sets", "w3a", "--rows", "60", "--trials", "1"]
@@ -54,6 +56,7 @@ def test_a_stopped_run_goes_on(directory: Path, monkeypatch: pytest.MonkeyPatch)
     assert (directory / "b.json").read_text() == before
 
 
+@pytest.mark.long
 def test_another_number_of_rows_is_another_run(directory: Path) -> None:
     """Figures of different sizes or caches are never mixed in one file."""
     options = ["--data", str(directory), "--sets", "w3a", "--trials", "1", "--json", str(directory / "b.json")]

@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 FIGURES = {"auc": 0.9, "average_precision": 0.5, "log_loss": 0.2, "balanced_accuracy": 0.7, "skill": True}
 
 
+@pytest.mark.long
 def test_each_contender_at_hand_has_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On the set that is at hand; what is not said is left out with its reason."""
     names = "streamsvm,streamsvm_balanced,svm_all,liblinear,sgd_hinge,hist_gb,river,lightgbm"

@@ -24,6 +24,7 @@ CONTENDERS = {
 }
 
 
+@pytest.mark.long
 def test_a_tiny_run_reports_every_contender(tmp_path: Path) -> None:
     """As a command, on few points: all contenders saw all points (or it fails), each row is complete."""
     report_file = tmp_path / "report.json"

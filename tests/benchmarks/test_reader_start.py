@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.benchmarks.reader_start import measure, report
 from tests.brokers.fixtures import TestBroker
 
 
+@pytest.mark.long
 def test_a_tiny_run_measures_every_move(real_broker: TestBroker) -> None:
     """Each pin, rollback and unpin arrives, or the run fails; the lines name what was measured."""
     figures = measure(real_broker.connection, 40, 6)

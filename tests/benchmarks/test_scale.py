@@ -17,6 +17,7 @@ from tests.streams import gaussian, rows_of, small_config
 ROW = {"workers", "partitions", "format", "rate", "cpu_us_a_point", "bytes_equal"}
 
 
+@pytest.mark.long
 def test_every_number_of_workers_has_its_row(real_broker: TestBroker, capfd: pytest.CaptureFixture[str]) -> None:
     """One process and two learn the same bytes of a topic; each process's time is told."""
     n = scale.points_of(9_000, "json", 2)

@@ -12,6 +12,7 @@ from tests.brokers.choice import RealBroker
 from tests.brokers.fixtures import TestBroker
 
 
+@pytest.mark.long
 def test_rates_and_pins_are_measured(
     real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

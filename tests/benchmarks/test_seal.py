@@ -9,6 +9,7 @@ import pytest
 from tests.benchmarks import seal
 
 
+@pytest.mark.long
 def test_every_case_has_its_figures_beside_another_checkout(capsys: pytest.CaptureFixture[str]) -> None:
     """A row a number of partitions; beside itself as the other checkout, seals and calls are the same."""
     main_options = ["--dimension", "3", "--partitions", "1,2", "--points", "20000", "--rounds", "1"]

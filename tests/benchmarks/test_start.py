@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.benchmarks.start import KINDS, measure
 from tests.brokers.fixtures import TestBroker
 
 
+@pytest.mark.long
 def test_every_daemon_starts_and_is_compared(real_broker: TestBroker) -> None:
     """A row each, with modules of its own; only the scorer loads no kernels."""
     rows = measure(real_broker.connection, KINDS, 1)

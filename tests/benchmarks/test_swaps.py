@@ -7,12 +7,15 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from streamsvm.kafka import EmbeddedBroker
 from streamsvm.model.machine import Model
 from streamsvm.registry.subscriber import ModelSubscriber
 from tests.benchmarks.swaps import main, measure
 
 
+@pytest.mark.long
 def test_every_score_belongs_wholly_to_one_version(tmp_path: Path) -> None:
     """Four threads score during 30 swaps: no batch is torn, and many versions served."""
     file = tmp_path / "figures.json"

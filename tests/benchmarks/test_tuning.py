@@ -21,6 +21,7 @@ def sets(tmp_path: Path) -> Path:
 
 
 # So few points of an rbf machine are a plain sample, which it says.
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::streamsvm.estimators.stream.CoresetWarning")
 def test_a_small_run_says_both_sides(sets: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each case has the grid search's accuracy and time, ours, and what was lost; a second run measures nothing."""

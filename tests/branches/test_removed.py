@@ -90,6 +90,7 @@ def test_its_options_are_unknown(branch: str, tree: Path) -> None:
     assert "there is no such option" in said
 
 
+@pytest.mark.long(keep=("*-embedded",))  # the real broker does here what the embedded one does
 def test_a_stream_goes_through_without_it(broker: TestBroker, tree: Path) -> None:
     """Versions are published, points are scored, pages answer, and `verify` makes every version again."""
     servers = str(broker.connection.options["bootstrap.servers"])

@@ -2,6 +2,7 @@
 
 - `broker`: a `TestBroker`, once for each kind: a test that takes it runs on the embedded broker and on a
   real one. The markers `real_broker` and `embedded_broker` restrict it to one kind.
+- `connection`: the connection of `broker`.
 - `real_broker`, `embedded_broker`: one kind only, by name.
 """
 
@@ -124,3 +125,9 @@ def broker(request: pytest.FixtureRequest) -> TestBroker:
     """Each kind of broker in turn."""
     chosen: TestBroker = request.getfixturevalue(f"{request.param}_broker")
     return chosen
+
+
+@pytest.fixture
+def connection(broker: TestBroker) -> Connection:
+    """The way to each kind of broker in turn."""
+    return broker.connection

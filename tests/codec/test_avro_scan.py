@@ -19,9 +19,9 @@ from streamsvm.ingest import avro_programs
 from streamsvm.ingest.avro import AvroReader
 from streamsvm.ingest.decoder import Decoded, PointDecoder
 from tests.codec.rows import AVRO, POINT, POINTS, SHELF, Raw, Shelf, as_avro
+from tests.examples import examples
 from tests.fuzz.targets import ODD
 from tests.fuzz.targets import SHELF as ODD_SHELF
-from tests.lengths import examples
 
 CONFIG = PointsConfig(dimension=2, labels=(-1, 1), dtype="float64", max_rows_per_record=6)
 

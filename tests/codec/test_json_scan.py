@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from streamsvm.ingest import json_scan
 from streamsvm.ingest.decimals import LARGEST_POWER, LEAST_POWER, _powers_of_five
 from streamsvm.ingest.json_scan import Scanned, scan_array
-from tests.lengths import examples
+from tests.examples import examples
 
 
 def scan(values: Sequence[bytes], dimension: int, largest: float) -> Scanned:

@@ -111,6 +111,7 @@ MESSAGES = {
 }
 
 
+@pytest.mark.long(keep=("linear", "empty lists"))  # a machine, and a hostile message
 @pytest.mark.parametrize("name", MESSAGES)
 def test_decoding_takes_a_multiple_of_the_message(name: str, tmp_path: Path) -> None:
     """A process that may take no more memory than that decodes it, or says why it is bad; in a time of that order."""

@@ -317,6 +317,7 @@ FAR = [
 ]
 
 
+@pytest.mark.long(keep=("True",))
 @pytest.mark.parametrize("labeled", [True, False])
 def test_far_exponents_have_one_value(labeled: bool) -> None:
     """Alone, beside good records, beside bad ones and in an array: what Python's own exact conversion says."""

@@ -82,11 +82,6 @@ def seven(settings: Settings, **svm: Any) -> Settings:
     )
 
 
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
 @pytest.fixture(params=["linear", "rbf"])
 def settings(broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Settings:
     svm: dict[str, Any] = {"class_weight": "balanced"}
@@ -143,6 +138,7 @@ def test_seven_labels_from_the_topic_to_every_reader(settings: Settings, connect
     assert _page(running, settings).count("Balanced accuracy") >= 1
 
 
+@pytest.mark.long(keep=("embedded",))
 def test_seven_labels_are_rolled_back_and_named(broker: TestBroker, tmp_path: Path) -> None:
     """Readers of `current` have the older version, those of an alias the one that it names; verify is clean."""
     settings = seven(settings_for(broker.name("k"), tmp_path / "checkpoint"), kernel="linear")

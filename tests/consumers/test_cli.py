@@ -305,6 +305,7 @@ def test_an_unknown_option_is_wrong_usage() -> None:
     assert "--no-such-option" in finished.stderr
 
 
+@pytest.mark.long
 def test_an_unreachable_broker_is_retryable(tmp_path: Path) -> None:
     """Status 75: a supervisor may try again."""
     finished = run(
@@ -333,6 +334,7 @@ def test_a_locked_checkpoint_directory(tmp_path: Path) -> None:
     assert "another process holds" in error_of(finished)
 
 
+@pytest.mark.long
 def test_replay_train_show_and_score_by_command_line(real_broker: TestBroker, tmp_path: Path) -> None:
     """README's commands on one's own Kafka, in their order, on a real broker."""
     broker = ["--bootstrap-servers", str(real_broker.connection.options["bootstrap.servers"])]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.consumers.test_cli import run
 
 
@@ -22,6 +24,7 @@ def test_the_demo_shows_models_that_came_over_the_topic() -> None:
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.long
 def test_the_demo_gives_the_same_models_every_time() -> None:
     """Same data, same seed: the same versions, whatever the timing."""
     one, other = (

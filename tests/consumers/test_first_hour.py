@@ -206,6 +206,7 @@ def check_session(real_broker: TestBroker, tmp_path: Path, place: Place) -> None
 SESSIONS: Final = (check_session, check_events)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("check", SESSIONS)
 def test_the_page_goes_as_it_says(
     check: Callable[..., None], real_broker: TestBroker, tmp_path: Path, here: Place
@@ -214,6 +215,7 @@ def test_the_page_goes_as_it_says(
     check(real_broker, tmp_path, here)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(INSTALL_TIMEOUT_S + COLD_TIMEOUT_S)  # it downloads some 200 MB, and compiles what the program runs
 @pytest.mark.parametrize("check", SESSIONS)
 def test_the_page_goes_as_it_says_in_an_empty_environment(

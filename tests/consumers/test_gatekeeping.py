@@ -24,6 +24,8 @@ from streamsvm.registry.subscriber import ModelSubscriber, NoModel, load_version
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 
+pytestmark = pytest.mark.enough("real")
+
 ROWS = 200
 """Of one version; a third of them positive."""
 

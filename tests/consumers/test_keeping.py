@@ -28,6 +28,8 @@ from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
 from tests.test_subscriber import eventually
 
+pytestmark = pytest.mark.enough("embedded")
+
 KEPT = 3
 ROWS = 40
 """Of one version."""

@@ -44,6 +44,8 @@ from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import topic
 from tests.test_subscriber import DEADLINE_S, NAME, Trainer, version_of
 
+pytestmark = pytest.mark.enough("embedded")
+
 ANN = "ann@desk"
 
 
@@ -123,6 +125,7 @@ def test_an_alias_names_a_version_until_it_is_moved_or_taken_away(records: Recor
     assert {(entry["alias"], entry["by"], entry["reason"]) for entry in trail} == {(f"{NAME}@stable", ANN, "because")}
 
 
+@pytest.mark.enough("embedded", "real")
 @pytest.mark.usefixtures("trainer")
 def test_a_pin_holds_readers_until_it_is_taken_away(records: Records) -> None:
     """Pinning and unpinning twice says that it is done already."""
@@ -350,6 +353,7 @@ def test_the_age_of_a_model_counts_from_its_making(
 # -------------------------------------------------------------------- the commands
 
 
+@pytest.mark.long
 @pytest.mark.real_broker
 @pytest.mark.usefixtures("trainer")
 def test_the_commands_do_and_show_it(connection: Connection, settings: Settings, tmp_path: Any) -> None:

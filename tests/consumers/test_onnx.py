@@ -56,6 +56,7 @@ def test_every_version_has_a_copy_that_decides_alike(settings: Settings, broker:
         np.testing.assert_allclose(decision, version.model.decision_function(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.long(keep=("real-one_vs_one-linear",))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("multiclass", ["one_vs_one", "one_vs_rest"])
 def test_copies_of_seven_labels_answer_alike(kernel: str, multiclass: str, broker: TestBroker, tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.streams import DIMENSION
 
+pytestmark = pytest.mark.enough("real")
+
 FAR = encode([1e30] * DIMENSION, 1, 1.0)
 
 

@@ -26,12 +26,9 @@ from tests.consumers.test_verify import Forged
 from tests.consumers.trainers import produce, records, run_until, settings_for, versions
 from tests.streams import gaussian, rows_of
 
+pytestmark = pytest.mark.enough("embedded")
+
 ROWS = 250
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
 
 
 @pytest.fixture(params=["sigmoid", "isotonic"])

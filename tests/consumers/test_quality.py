@@ -23,6 +23,8 @@ from tests.brokers.fixtures import TestBroker
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic, versions
 from tests.streams import DIMENSION, gaussian, rows_of
 
+pytestmark = pytest.mark.enough("real")
+
 CUT_ROWS = 40
 """Of `settings_for`: two leaves of 20 rows."""
 

@@ -44,11 +44,6 @@ pytestmark = pytest.mark.real_broker
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("r"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])

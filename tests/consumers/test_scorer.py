@@ -52,6 +52,8 @@ from tests.brokers.jvm import JvmBroker
 from tests.kafka.foreign import members
 from tests.test_subscriber import DEADLINE_S, NAME, Trainer, eventually, restartable_broker, version_of
 
+pytestmark = pytest.mark.enough("real")
+
 # ---------------------------------------------------------------- one batch
 
 
@@ -652,6 +654,7 @@ def test_a_scorer_whose_transaction_the_broker_ended_goes_on(
     assert sorted(score["id"] for score in scores(connection, settings)) == list(range(20))
 
 
+@pytest.mark.long
 @pytest.mark.real_broker
 def test_scorers_that_come_and_go_score_each_point_once(
     connection: Connection, settings: Settings, trainer: Trainer
@@ -724,6 +727,7 @@ def test_a_configured_slot_that_is_taken_ends_the_scorer(
     assert "scoring.slot" in failure.remedy
 
 
+@pytest.mark.long
 def test_a_broker_that_restarts_costs_no_point(restartable: JvmBroker) -> None:
     """A broker killed in the midst of the work and started again gets one score for every point."""
     connection = Connection(options={"bootstrap.servers": restartable.bootstrap_servers}, request_timeout_s=5.0)

@@ -101,6 +101,7 @@ LOSSES = [("models",), ("aliases", "audit"), ("models", "aliases", "audit")]
 """Aliases and audit entries are added to a transaction by one request."""
 
 
+@pytest.mark.long(keep=("the third-models+aliases+audit",))
 @pytest.mark.parametrize("lost", LOSSES, ids="+".join)
 @pytest.mark.parametrize("skip", [1, 3], ids=["the first version", "the third"])
 def test_a_version_whose_markers_are_lost_is_published_once(
@@ -215,6 +216,7 @@ def named_death(at: tuple[str, str], lost: tuple[str, ...]) -> str:
     return f"{at[1]}-{'+'.join(one or 'positions' for one in lost)}"
 
 
+@pytest.mark.long(keep=("publish.answered-models+aliases+audit",))
 @pytest.mark.parametrize(("at", "lost"), TRAINER_DEATHS, ids=[named_death(*each) for each in TRAINER_DEATHS])
 def test_a_successor_completes_what_a_dead_trainer_left(
     at: tuple[str, str],
@@ -361,6 +363,7 @@ def lost_topics(settings: Settings, lost: tuple[str, ...]) -> list[str]:
     return [names[one] for one in lost]
 
 
+@pytest.mark.long(keep=("scores+letters+positions",))
 @pytest.mark.parametrize("lost", SCORES_LOST, ids=lambda lost: "+".join(one or "positions" for one in lost))
 def test_a_batch_whose_markers_are_lost_is_answered_once(
     lost: tuple[str, ...],
@@ -408,6 +411,7 @@ SCORER_DEATHS = [((scorer_module.__name__, "scores.answered"), lost) for lost in
 SCORER_DEATHS += [(SETTLER, lost) for lost in (("scores",), ("scores", ""))]
 
 
+@pytest.mark.long(keep=("settle.swept-scores+positions",))
 @pytest.mark.parametrize(("at", "lost"), SCORER_DEATHS, ids=[named_death(*each) for each in SCORER_DEATHS])
 def test_the_next_scorer_of_a_slot_completes_what_a_dead_one_left(
     at: tuple[str, str],

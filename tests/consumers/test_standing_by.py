@@ -24,6 +24,7 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     return made
 
 
+@pytest.mark.long(keep=("real",))
 def test_the_next_copy_goes_on_at_once_where_one_stops(settings: Settings, broker: TestBroker, tmp_path: Path) -> None:
     """While it stands by it is alive, not ready, and says so; the versions are those of one trainer."""
     connection = broker.connection
@@ -44,6 +45,7 @@ def test_the_next_copy_goes_on_at_once_where_one_stops(settings: Settings, broke
     assert published(broker, settings) == one_trainer(broker, settings, tmp_path)
 
 
+@pytest.mark.long(keep=("embedded",))
 def test_a_copy_that_stands_by_stops_when_told_to(settings: Settings, broker: TestBroker) -> None:
     """It has taken nothing over, and publishes nothing."""
     with Running(settings, broker.connection) as first:
@@ -55,6 +57,7 @@ def test_a_copy_that_stands_by_stops_when_told_to(settings: Settings, broker: Te
         first.wait_until(lambda: first.value("streamsvm_model_version") == 1)
 
 
+@pytest.mark.long(keep=("embedded",))
 def test_a_copy_whose_turn_is_over_ends_and_is_started_again(
     settings: Settings, broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

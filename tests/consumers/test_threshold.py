@@ -39,12 +39,9 @@ from tests.consumers.trainers import produce, records, run_until, settings_for, 
 from tests.golden import model as golden
 from tests.streams import gaussian, rows_of
 
+pytestmark = pytest.mark.enough("real")
+
 ROWS = 250
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
 
 
 @pytest.fixture(params=["recall=0.9", "cost"])

@@ -31,10 +31,7 @@ from tests.consumers.trainers import Running, produce, records, run_until, setti
 from tests.kafka import foreign
 from tests.streams import gaussian, rows_of
 
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
+pytestmark = pytest.mark.enough("real")
 
 
 @pytest.fixture

@@ -21,17 +21,14 @@ from tests.consumers.test_classes import records_of, seven, several
 from tests.consumers.test_verify import Forged, faults, outcomes, with_lineage
 from tests.consumers.trainers import produce, records, run_until, settings_for, topic, versions
 
+pytestmark = pytest.mark.enough("embedded")
+
 SVM = {
     "linear": SvmConfig(alpha=1e-3, tune="auto", tune_every_leaves=4),
     "rbf": SvmConfig(C=1.0, kernel="rbf", tune="auto", tune_every_leaves=4, tune_gammas=(0.1, 1.0)),
 }
 TUNED_BY = [1, 2, 2, 4, 4]
 """At whose cut each version is tuned: the first, then the first past each 80 rows; a version comes every 40."""
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
 
 
 @pytest.fixture
@@ -86,6 +83,7 @@ def test_cuts_at_or_past_a_multiple_are_tuned_and_the_others_keep_it(
     assert running.value("streamsvm_model_alpha") == 1.0 / (found[-1].fit.C * found[-1].stream.weight)
 
 
+@pytest.mark.enough("embedded", "real")
 def test_verify_chooses_again(make: Callable[..., Settings], connection: Connection) -> None:
     """All versions are recomputed, each choice made once and the log read once; so is one alone that chose nothing."""
     settings = make()

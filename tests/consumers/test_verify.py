@@ -38,12 +38,9 @@ from tests.golden.every_model import KINDS, handmade
 from tests.golden.model import path_of
 from tests.kafka.foreign import add_partitions, delete_records
 
+pytestmark = pytest.mark.enough("embedded")
+
 SHA256, INCARNATION = model_codec.SHA256_HEADER, "streamsvm.incarnation"
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
 
 
 @pytest.fixture
@@ -185,6 +182,7 @@ def last_bit_changed(version: Version) -> Version:
     return replace(version, model=replace(version.model, machine=replace(machine, coefficients=coefficients)))
 
 
+@pytest.mark.enough("embedded", "real")
 def test_what_a_trainer_published_is_clean(trained: Settings, connection: Connection) -> None:
     """Every version is recomputed to the last byte, the log read once, although one of its rows was rejected."""
     report = verify(Cluster(connection), trained)
@@ -771,6 +769,7 @@ def test_causes_are_named_before_consequences_and_long_lists_are_cut() -> None:
     assert len(found) == 7
 
 
+@pytest.mark.long
 def test_the_command_says_what_it_found(real_broker: TestBroker, tmp_path: Path) -> None:
     """Status 0 and a summary; a report as JSON; status 1 and a line for each fault."""
     connection = real_broker.connection

@@ -160,6 +160,7 @@ def test_heavy_points_are_drawn_in_proportion() -> None:
     assert heavy / 30_000 == pytest.approx(0.75, abs=0.02)
 
 
+@pytest.mark.long(keep=("heavy-log-uniform-*", "fraud-*", "htru2-1-*"))  # the hardest streams
 @pytest.mark.parametrize("by_label", [False, True])
 @pytest.mark.parametrize("weights", ["1", "log-uniform"])
 @pytest.mark.parametrize("case", ["htru2", "gaussian", "fraud", "few losses", "heavy", "every point"])

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.band import REACH, border_within, farthest, nearest, reach_of
 from streamsvm.coreset.moments import Moments
@@ -21,7 +20,7 @@ from streamsvm.linalg import Float
 from streamsvm.points import Points, Position
 from tests.benchmarks.paper_a import fit, objective
 from tests.streams import gaussian, rows_of
-from tests.test_learner import feed, state_bytes
+from tests.test_learner import check_batches, check_restart, feed
 
 D = 3
 
@@ -176,28 +175,18 @@ def test_batches_do_not_matter_to_a_screen_with_a_band(turned: bool, data: st.Da
         points = points.take(np.concatenate([np.arange(5_000), near]))
     rows = rows_of(points)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=30)))
-    whole, cut_up = learner(0.5), learner(0.5)
-    cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
-    state = whole.state().partitions[0].screened
+    state = check_batches(lambda: learner(0.5), rows, borders).state().partitions[0].screened
     assert state is not None
     if turned:
         assert state.thinnings > 0
     assert state.screen.reach > 0.0
-    assert state_bytes(whole) == state_bytes(cut_up)
-    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
 
 
 @settings(max_examples=10, deadline=None)
 @given(at=st.integers(1, 6_000))
 def test_a_restart_within_a_leaf_with_a_band_changes_nothing(at: int) -> None:
     """Stopped anywhere, restored from bytes, gone on: the same bytes as without a stop."""
-    rows = rows_of(clear(6_000))
-    straight, first, again = (learner(0.5) for _ in range(3))
-    feed(straight, rows, [])
-    feed(first, rows.slice(0, at), [])
-    again.restore(codec.decode(state_bytes(first)).learner)
-    feed(again, rows.slice(at, 6_000), [])
-    assert state_bytes(again) == state_bytes(straight)
+    check_restart(lambda: learner(0.5), rows_of(clear(6_000)), at)
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])

@@ -83,12 +83,14 @@ def bias_in_standard_errors(reducer: str, planted: float) -> float:
     return float(np.abs((mean * (1 + planted) - exact) / (error * (1 + planted))).max())
 
 
+@pytest.mark.long(keep=("uniform",))
 @pytest.mark.parametrize("reducer", REDUCERS)
 def test_estimates_have_no_bias(reducer: str) -> None:
     """The mean of 3,000 samples' hinge losses is the full one within 4.5 standard errors at 20 random w."""
     assert bias_in_standard_errors(reducer, 0.0) < 4.5
 
 
+@pytest.mark.long(keep=("*-uniform", "*-sensitivity"))
 @pytest.mark.parametrize("reducer", REDUCERS)
 @pytest.mark.parametrize("planted", [-0.02, 0.02])
 def test_a_bias_of_two_percent_would_be_found(reducer: str, planted: float) -> None:
@@ -96,6 +98,7 @@ def test_a_bias_of_two_percent_would_be_found(reducer: str, planted: float) -> N
     assert bias_in_standard_errors(reducer, planted) > 4.5
 
 
+@pytest.mark.long(keep=("sensitivity",))
 @pytest.mark.parametrize("reducer", [name for name in REDUCERS if name != "uniform"])
 def test_total_weight_is_right_in_expectation(reducer: str) -> None:
     """Independent draws keep the total weight on average, not each time."""

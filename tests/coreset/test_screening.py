@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.checkpoint import format as codec
 from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
@@ -18,7 +17,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot
 from streamsvm.points import Points, Position
 from tests.streams import DIMENSION, gaussian, rows_of, small_config
-from tests.test_learner import feed, state_bytes
+from tests.test_learner import check_batches, check_restart, feed
 
 CAPACITY = 300
 SPAN = 6_000
@@ -192,6 +191,7 @@ def screening_learner(structure: str) -> Learner:
     return Learner(config, {0: Position(0)}, every_leaves=3)
 
 
+@pytest.mark.long(keep=("chain",))
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 @pytest.mark.parametrize("structure", ["tree", "chain"])
@@ -203,25 +203,17 @@ def test_batches_do_not_matter_to_a_screened_leaf(structure: str, data: st.DataO
     )
     rows = rows_of(gaussian(n), accepted=accepted)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=30)))
-    whole, cut_up = screening_learner(structure), screening_learner(structure)
-    cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
+    whole = check_batches(lambda: screening_learner(structure), rows, borders)
     assert whole.state().partitions[0].screened is not None
-    assert state_bytes(whole) == state_bytes(cut_up)
-    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
 
 
+@pytest.mark.long(keep=("tree",))
 @settings(max_examples=25, deadline=None)
 @given(at=st.integers(1, 900))
 @pytest.mark.parametrize("structure", ["tree", "chain"])
 def test_a_restart_within_a_screened_leaf_changes_nothing(structure: str, at: int) -> None:
     """Stopped anywhere, restored from bytes, gone on: the same bytes as without a stop."""
-    rows = rows_of(gaussian(900))
-    straight, first, again = (screening_learner(structure) for _ in range(3))
-    feed(straight, rows, [])
-    feed(first, rows.slice(0, at), [])
-    again.restore(codec.decode(state_bytes(first)).learner)
-    feed(again, rows.slice(at, 900), [])
-    assert state_bytes(again) == state_bytes(straight)
+    check_restart(lambda: screening_learner(structure), rows_of(gaussian(900)), at)
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])

@@ -34,6 +34,7 @@ def scikit_learns_own_failures(estimator: STDALinearSVC | STDALinearSVR) -> dict
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
+@pytest.mark.long(keep=("STDALinearSVC(loss='hinge',max_iter=1000000,tol=1e-10)-*",))
 @parametrize_with_checks(
     [STDALinearSVC(), STDALinearSVC(loss="hinge", **TIGHT), STDALinearSVR(**TIGHT)],
     expected_failed_checks=scikit_learns_own_failures,

@@ -40,6 +40,7 @@ def scikit_learns_own_failures(estimator: STDASVR | STDAOneClassSVM) -> dict[str
     return {f"check_sample_weight_equivalence_on_{kind}_data": reason for kind in ("dense", "sparse")}
 
 
+@pytest.mark.long(keep=("STDASVR(gamma=0.1,tol=1e-10)-*", "STDAOneClassSVM(gamma=0.1,tol=1e-10)-*"))
 @parametrize_with_checks(
     [
         STDASVR(tol=TIGHT),

@@ -53,6 +53,7 @@ def weights(cancer: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
 
 
 # Some checks have features of 100 and more: their third powers round by more than the tolerance, which is said.
+@pytest.mark.long(keep=("STDASVC(gamma=0.1,tol=1e-10)-*", "STDASVC(kernel='sigmoid')-*"))
 @pytest.mark.filterwarnings("ignore:the solver ended before the KKT gap:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [

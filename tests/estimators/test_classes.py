@@ -73,6 +73,7 @@ def test_planes_are_over_raw_features(digits) -> None:
     assert len(machine.fit_) == machine.model_.machines == 10
 
 
+@pytest.mark.long(keep=("options0",))
 @pytest.mark.parametrize("options", OPTIONS)
 def test_portions_do_not_matter(digits, options) -> None:
     """Any portions, with predictions and copies in between, give the same bits within the memory chosen."""
@@ -89,6 +90,7 @@ def test_portions_do_not_matter(digits, options) -> None:
     assert parts._stream.learner.points_held <= 400
 
 
+@pytest.mark.long(keep=("options0",))
 @pytest.mark.parametrize("options", OPTIONS)
 def test_skops_brings_it_back(digits, options) -> None:
     """Through skops all machines come back to the last bit, learn on, and the estimator is the only type to trust."""

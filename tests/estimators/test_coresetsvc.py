@@ -49,6 +49,7 @@ def htru2() -> tuple[np.ndarray, np.ndarray]:
     return X[order], y[order].astype(int)
 
 
+@pytest.mark.long(keep=("CoresetSVC(C=1.0,tol=1e-08)-*",))  # one linear machine
 @parametrize_with_checks(
     [
         CoresetSVC(C=1.0, tol=1e-8),
@@ -61,6 +62,7 @@ def test_scikit_learns_checks(estimator: CoresetSVC, check: object) -> None:
     check(estimator)  # type: ignore[operator]
 
 
+@pytest.mark.long(keep=("smallest0",))
 @pytest.mark.parametrize(
     "smallest",
     [
@@ -107,6 +109,7 @@ REDUCED = [
 """Points, and a machine that holds fewer than a quarter of them."""
 
 
+@pytest.mark.long(keep=("200-options0-2", "1000-options2-2"))
 @pytest.mark.parametrize("centers", [2, 3])
 @pytest.mark.parametrize(("points", "options"), REDUCED)
 def test_accuracy_holds_on_average(points, options, centers) -> None:
@@ -120,6 +123,7 @@ def test_accuracy_holds_on_average(points, options, centers) -> None:
     assert mean > whole - (0.02 if centers == 2 or "structure" not in options else 0.1)
 
 
+@pytest.mark.long(keep=("1000-options2",))
 @pytest.mark.parametrize(("points", "options"), REDUCED)
 def test_class_weights_hold_on_average(points, options) -> None:
     """Where points are reduced, the share that goes to the heavy class, which the check asks of one fit, holds on
@@ -216,6 +220,7 @@ def test_a_weight_is_worth_repetitions_on_average(htru2) -> None:
             assert objective(Z, y, w, b, times) <= 1.02 * optimum
 
 
+@pytest.mark.long(keep=("2",))
 @pytest.mark.parametrize("centers", [2, 3])
 def test_a_weight_is_worth_repetitions_in_distribution(centers) -> None:
     """Where points are reduced (m < n / 4), planes of weighted points and of repeated ones have means over seeds within
@@ -287,6 +292,7 @@ PERSISTED = [
 ]
 
 
+@pytest.mark.long(keep=("True-options0", "False-options2"))
 @pytest.mark.parametrize("options", PERSISTED)
 @pytest.mark.parametrize("asked", [False, True])
 def test_a_copy_goes_on_to_the_last_bit(htru2, options, asked) -> None:
@@ -329,6 +335,7 @@ def test_what_is_kept_needs_no_trust(htru2, options) -> None:
     assert classes_of(machine.__getstate__()) <= plain
 
 
+@pytest.mark.long(keep=("options0",))
 @pytest.mark.parametrize("options", PERSISTED)
 def test_skops_brings_it_back(htru2, options) -> None:
     """Through skops the estimator comes back to the last bit, learns on, and is the only type to trust."""
@@ -435,6 +442,7 @@ def test_what_makes_no_sense_is_named(htru2) -> None:
     assert machine._stream.rows == 50
 
 
+@pytest.mark.long(keep=("sigmoid-linear", "isotonic-rbf"))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
 def test_probabilities_come_near_those_of_all_the_data(htru2, method, kernel) -> None:

@@ -60,6 +60,7 @@ def repeated(log: list[str]) -> dict[str, int]:
     return {line: count for line, count in lines.items() if count > 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pause_s", [5.0, pytest.param(30.0, marks=pytest.mark.faults_long)])
 def test_a_pause_only_delays(faulty: FaultyBroker, pause_s: float) -> None:
     """A broker that freezes in the midst of publishing, connections open, and thaws: nothing is lost or doubled."""
@@ -78,6 +79,7 @@ def test_a_pause_only_delays(faulty: FaultyBroker, pause_s: float) -> None:
     trainee.finish()
 
 
+@pytest.mark.long
 def test_a_stop_without_a_broker_ends(faulty: FaultyBroker, tmp_path: Path) -> None:
     """Told to stop while no broker answers, the trainer saves and ends: it does not wait for observers' offsets."""
     settings = settings_for("outage", tmp_path / "checkpoint")

@@ -21,6 +21,7 @@ def pause_and_resume(faulty: FaultyBroker, trainee: Trainee) -> None:
     faulty.counts["versions"] += len(found)
 
 
+@pytest.mark.long
 def test_pausing_loses_nothing(faulty: FaultyBroker) -> None:
     """What the client drops when the input is paused is fetched again: each point is counted once, no cut skipped."""
     pause_and_resume(faulty, faulty.trainee("trains_slowly"))

@@ -13,6 +13,7 @@ from tests.faults.challenges import run
 Note = Callable[[str, object], None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("challenges", "kills"), [(3, 2), pytest.param(50, 30, marks=pytest.mark.faults_long)], ids=["3", "50"]
 )

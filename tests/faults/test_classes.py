@@ -46,6 +46,7 @@ def test_kills_of_a_trainer_of_seven_labels_change_nothing(seven: Stage, tmp_pat
     record_property("named_kills", len(POINTS))
 
 
+@pytest.mark.long
 def test_kills_at_random_moments_change_nothing(seven: Stage, tmp_path: Path, record_property: Note) -> None:
     """As of two labels, between the first contact and the last version."""
     seed = random.SystemRandom().randrange(1 << 32)

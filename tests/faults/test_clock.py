@@ -65,6 +65,7 @@ def jump(stage: Stage, tmp_path: Path, planted: str) -> None:
     check_counts(check_promise(stage.connection, stage.settings))
 
 
+@pytest.mark.long
 def test_a_clock_that_jumps_changes_no_model(
     stage: Stage, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

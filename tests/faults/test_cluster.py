@@ -55,6 +55,7 @@ def nodes(_nodes: Nodes, request: pytest.FixtureRequest) -> Iterator[Nodes]:
         node.revive()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.faults_long)])
 def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
     """The leader of the models topic is killed in the midst of publishing, and comes back: another one takes over."""
@@ -71,6 +72,7 @@ def test_a_killed_leader_only_delays(nodes: Nodes, times: int) -> None:
     trainee.finish()
 
 
+@pytest.mark.long
 def test_a_leader_that_is_gone_gives_no_marks(nodes: Nodes) -> None:
     """Who asks how far partitions go is told the truth, or nothing; and the truth again from the next leader."""
     places = [(f"{uuid.uuid4().hex[:8]}", 0) for _ in range(3)]
@@ -121,6 +123,7 @@ def below_the_minimum(nodes: Nodes, trainee: Trainee, missing: str = "") -> None
     trainee.finish()
 
 
+@pytest.mark.long
 def test_below_the_minimum_it_waits(nodes: Nodes) -> None:
     """One node lost changes nothing; with a second one gone it waits, is not ready and says why; then it goes on."""
     below_the_minimum(nodes, nodes.trainee("steady"))

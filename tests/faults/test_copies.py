@@ -40,6 +40,7 @@ def with_copies(stage: Stage) -> Stage:
     return replace(stage, options={"output_model_format": "onnx"})
 
 
+@pytest.mark.long
 def test_a_kill_leaves_no_version_without_its_copy_and_no_copy_without_its_version(with_copies: Stage) -> None:
     """Before the commit neither is there, after it both; each copy is, byte for byte, the one of its version."""
     kill_around_commits(with_copies)

@@ -21,6 +21,8 @@ from tests.faults.disks import VolatileDisk
 from tests.faults.promise import check_counts, check_promise
 from tests.golden.checkpoint import handmade
 
+pytestmark = pytest.mark.enough("real")
+
 WHOLE = encode(handmade())
 HEADER_END = 20 + struct.unpack_from("<Q", WHOLE, 12)[0]
 TRUNCATIONS = 100

@@ -53,6 +53,7 @@ def keep_letters_waiting(stage: Stage, proxy: Proxy, outage_s: float, planted: s
     check_counts(check_promise(stage.connection, stage.settings))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("outage_s", [0.0, pytest.param(90.0, marks=pytest.mark.faults_long)])
 def test_an_outage_of_the_dead_letters_only_delays_them(
     stage: Stage, faulty: FaultyBroker, outage_s: float, record_property: Callable[[str, object], None]

@@ -225,6 +225,7 @@ def group_of(stage: Stage) -> str:
     return f"{stage.settings.input.topic}-group"
 
 
+@pytest.mark.long
 def test_a_daemon_goes_on_without_its_disk(
     stage: Stage, fault: Fault, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

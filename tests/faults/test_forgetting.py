@@ -70,6 +70,7 @@ def right_after_the_turn(version: Version) -> float:
     return float((np.sign(version.model.decision_function(fresh.X)) == -fresh.y).mean())
 
 
+@pytest.mark.long(keep=("adaptive",))
 @pytest.mark.parametrize("name", MEMORIES)
 def test_kills_of_a_trainer_that_forgets_change_nothing(
     stage: Stage, tmp_path: Path, name: str, record_property: Note
@@ -85,6 +86,7 @@ def test_kills_of_a_trainer_that_forgets_change_nothing(
     record_property("named_kills", len(POINTS))
 
 
+@pytest.mark.long
 def test_kills_within_a_screened_span_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
     """A span is screened by its first leaf: killed within one, the next life goes on with its screen."""
     kill_everywhere(forgetful(stage, SCREENED), POINTS, tmp_path, life_of(LIVES))

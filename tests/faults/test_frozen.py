@@ -67,6 +67,7 @@ def test_a_second_trainer_on_the_directory_of_a_frozen_one_is_refused(stage: Sta
     second_on_the_same_directory(stage)
 
 
+@pytest.mark.long
 def test_a_frozen_trainer_whose_copy_went_on_is_fenced(
     stage: Stage, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

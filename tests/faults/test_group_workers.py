@@ -143,6 +143,7 @@ def asleep(stage: Stage, sleeper: Daemon, other: Daemon) -> None:
     sleeper.thaw()
 
 
+@pytest.mark.long
 def test_kills_and_a_stop_of_workers_change_nothing(with_workers: Stage, record_property: Note) -> None:
     """Ten kills, the trainer's among them, and one worker that sleeps until another has taken its partitions."""
     kinds = ["worker"] * 4 + ["stop"] + ["trainer", "worker"] * 2 + ["worker"] * 2
@@ -159,6 +160,7 @@ def test_two_hundred_kills_and_ten_stops_of_workers_change_nothing(with_workers:
     record_property("versions", disturb(with_workers, kinds, seed))
 
 
+@pytest.mark.long
 def test_two_groups_that_own_everything_change_nothing(with_workers: Stage) -> None:
     """Split brain from the first row to the last, with a kill on each side."""
     stage = with_workers
@@ -176,6 +178,7 @@ def test_two_groups_that_own_everything_change_nothing(with_workers: Stage) -> N
     finish(stage, trainer, sides, rows)
 
 
+@pytest.mark.long(keep=("coresets.parts:3",))
 @pytest.mark.parametrize("point", ["coresets.parts:3", "coresets.manifests:3", "input.learned:5"])
 def test_a_kill_at_a_named_point_of_a_worker_changes_nothing(with_workers: Stage, point: str) -> None:
     """Between parts and manifests, between manifests and tombstones, between learning and both."""
@@ -190,6 +193,7 @@ def test_a_kill_at_a_named_point_of_a_worker_changes_nothing(with_workers: Stage
     finish(stage, trainer, [start_worker(stage, ordinal=0, of=1, group=None)], rows)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", ["coresets.left:2", "coresets.opened:2"])
 def test_a_kill_at_a_named_point_of_a_trainer_changes_nothing(with_workers: Stage, point: str) -> None:
     """While it leaves the states of its checkpoint for workers: the next start goes on with that."""

@@ -28,6 +28,7 @@ def check(count: Count, note: Callable[[str, object], None]) -> None:
     assert count.rss_mb_most - count.rss_mb_at_start < MOST_GROWTH_MB
 
 
+@pytest.mark.long(keep=("http",))
 @pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
 def test_probes_are_answered_among_hostile_connections(
     stage: Stage, tmp_path: Path, record_property: Callable[[str, object], None], tls: bool

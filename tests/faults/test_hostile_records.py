@@ -29,6 +29,7 @@ def test_a_record_is_a_function_of_its_number() -> None:
     assert first.record(5) != Flood(8).record(5)
 
 
+@pytest.mark.long(keep=("4000",))
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("records", [4_000, pytest.param(200_000, marks=pytest.mark.faults_long)])
 def test_a_flood_ends_nothing_and_adds_up(

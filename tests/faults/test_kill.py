@@ -84,6 +84,7 @@ def kill_everywhere(
     finish(stage, versions + 2, tmp_path)
 
 
+@pytest.mark.long(keep=("0",))
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_kill_at_any_named_point_changes_nothing(
     stage: Stage, tmp_path: Path, part: int, record_property: Note
@@ -142,6 +143,7 @@ def kill_at_random(
     return total * lives
 
 
+@pytest.mark.long
 def test_a_kill_at_a_random_moment_changes_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
     """A handful of kills between the first contact and the last version."""
     seed = random.SystemRandom().randrange(1 << 32)
@@ -159,6 +161,7 @@ def test_two_hundred_kills_change_nothing(stage: Stage, tmp_path: Path, record_p
     record_property("random_kills", KILLS)
 
 
+@pytest.mark.long
 def test_kills_within_a_screened_leaf_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
     """Where leaves span many times their points: what was screened out, and the totals of it, survive every kill."""
     versions = SCREENED_ROWS // ROWS_A_VERSION
@@ -184,6 +187,7 @@ def open_leaf_is_screened(stage: Stage) -> bool:
     return partition.screened is not None and partition.leaf_extent.rows > 0
 
 
+@pytest.mark.long
 def test_kills_around_a_tuning_change_nothing(stage: Stage, tmp_path: Path, record_property: Note) -> None:
     """Every second version chooses C anew: killed before, in and after one, what is in force is what it was."""
     tuned = replace(stage, options={"svm_tune": "auto", "svm_tune_every_leaves": TUNED_LEAVES, **ENOUGH_FOR_FOLDS})

@@ -30,6 +30,7 @@ STREAM = gaussian(ROWS_A_LIFE * (len(POINTS) + 2), seed=11)
 KILLED_AT = ("input.learned:2", "publish.committed", "checkpoint.renamed:2", "deadletters.sent")
 
 
+@pytest.mark.long(keep=("4000",))
 @pytest.mark.parametrize(
     ("rows", "kills"), [(4_000, 2), pytest.param(100_000, 20, marks=pytest.mark.faults_long)], ids=["4000", "100000"]
 )
@@ -43,6 +44,7 @@ def test_three_readings_of_the_same_logs_give_the_same_versions(
     assert found["versions_at_last_kill"] > VERSIONS // 3
 
 
+@pytest.mark.long
 def test_a_trainer_that_forgets_what_waits_is_found(real_broker: TestBroker, tmp_path: Path) -> None:
     """The check can fail: without the rows within their horizon other versions follow, or the next start refuses."""
     with pytest.raises((AssertionError, StateError), match=r"killed|different training set"):
@@ -83,6 +85,7 @@ def life(number: int) -> list[bytes]:
     return [b"%d" % i for i in range(begin, AHEAD + ROWS_A_LIFE * (number + 1))]
 
 
+@pytest.mark.long
 def test_kills_with_a_join_open_change_nothing(late: Late, tmp_path: Path, record_property: Note) -> None:
     """Around what is learned, published, saved and refused: the models of a clean run, which verify finds clean."""
     kill_everywhere(late, KILLED_AT, tmp_path, life)

@@ -68,6 +68,7 @@ def feed_keyed(stage: Stage, values: Sequence[bytes]) -> None:
     outbox.close()
 
 
+@pytest.mark.long
 def test_duplicates_and_disorder_count_by_offset(stage: Stage, tmp_path: Path) -> None:
     """A record that comes again is another offset: the log says what was sent, and nothing is guessed away."""
     stage.create()

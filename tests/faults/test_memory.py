@@ -48,6 +48,7 @@ def sample(stage: Stage, seconds: float, planted: str = "", **options: object) -
     return peak - begun
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["latest", pytest.param("every", marks=pytest.mark.faults_long)])
 def test_memory_stays_flat_when_training_is_slow(
     stage: Stage, policy: str, record_property: Callable[[str, object], None]

@@ -40,6 +40,7 @@ def test_a_cut_shows_a_trainer_that_gives_up(faulty: FaultyBroker) -> None:
         cut_off(faulty, faulty.trainee("steady", "impatient", "gives_up"), 1, "publish")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("silent_s", [5.0, pytest.param(40.0, marks=pytest.mark.faults_long)])
 def test_silence_only_delays(faulty: FaultyBroker, silent_s: float) -> None:
     """A network that lets nothing pass and tells nobody, past the longest wait for a commit in the long form."""
@@ -68,6 +69,7 @@ def drag(faulty: FaultyBroker, trainee: Trainee) -> int:
     return taken
 
 
+@pytest.mark.long
 def test_slowness_only_delays(faulty: FaultyBroker) -> None:
     """Every frame late, and 40 kB a second: it keeps up what it can, in the memory it had."""
     trainee = faulty.trainee("steady")

@@ -61,6 +61,7 @@ def check(site: Site, kills: int = KILLS) -> None:
     assert found, "nothing was looked at"
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_an_outage_longer_than_a_transaction_only_delays(record_property: Note) -> None:
     """The broker dies under a trainer whose transactions may be open for 4 s, and is away for 6 s."""

@@ -43,6 +43,7 @@ def lower_and_raise(stage: Stage, planted: str = "") -> None:
     assert planted or f"the topic {models} (max.message.bytes) allows only {TOO_LITTLE}" in refusal["why"], refusal
 
 
+@pytest.mark.long
 def test_a_limit_that_a_model_may_exceed_is_refused_at_start(stage: Stage) -> None:
     """One line names the limit and how many training points would fit into it; nobody is fenced."""
     stage.create()

@@ -63,6 +63,7 @@ def pin_while_publishing(stage: Stage, planted: str = "") -> list[int]:
     return seen
 
 
+@pytest.mark.long
 def test_a_pin_holds_while_versions_are_published(stage: Stage, record_property: Callable[[str, object], None]) -> None:
     """Set in the middle of a burst: the subscriber goes back to it, stays, and follows again when it is taken back."""
     seen = pin_while_publishing(stage)

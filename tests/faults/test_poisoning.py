@@ -46,6 +46,7 @@ def learn(settings: Settings, broker: TestBroker, number: int, *more: str) -> No
         daemon.kill()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_the_documented_recovery_gives_readers_a_clean_model(real_broker: TestBroker, tmp_path: Path) -> None:
     """Every command of the section runs; the new version covers no bad point, and the bad one is retired."""

@@ -198,6 +198,7 @@ def test_every_state_after_a_power_loss_starts(record_property: Callable[[str, o
     check_all(states)
 
 
+@pytest.mark.long
 def test_a_second_power_loss_while_recovering_from_the_first(
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -220,6 +221,7 @@ def test_a_missing_fsync_is_found(planted: str, symptom: str) -> None:
         check_all(states_of(NOTHING, frozenset({planted}), saves=3))
 
 
+@pytest.mark.long
 def test_the_trainer_goes_on_from_states_after_a_power_loss(
     embedded_broker: TestBroker, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

@@ -178,6 +178,7 @@ def kill_at(site: Site, point: str, planted: str = "") -> None:
     assert daemon.wait() == -signal.SIGKILL, f"{point} was never reached:\n{daemon.said}"
 
 
+@pytest.mark.long
 def test_a_kill_at_any_named_point_doubles_and_loses_nothing(site: Site, record_property: Note) -> None:
     """Before and after each step of a batch's transaction, at its first or at a later passage."""
     points = [f"{point}:{times}" for times, point in enumerate(NAMED, 1)]
@@ -189,6 +190,7 @@ def test_a_kill_at_any_named_point_doubles_and_loses_nothing(site: Site, record_
     record_property("points", site.sent)
 
 
+@pytest.mark.long(keep=("scores.placed",))
 @pytest.mark.parametrize("point", ["scores.sent", "scores.placed"])
 def test_a_killed_scorer_is_succeeded_in_its_slot(site: Site, point: str, record_property: Note) -> None:
     """Its successor waits neither for the session nor for the transaction to time out: the slot is taken over."""
@@ -202,6 +204,7 @@ def test_a_killed_scorer_is_succeeded_in_its_slot(site: Site, point: str, record
     record_property("points", site.sent)
 
 
+@pytest.mark.long
 def test_scorers_that_start_at_once_come_to_a_slot_each(site: Site, record_property: Note) -> None:
     """Three processes of one host, and nobody tells them apart: each ends in a slot of its own, and has work."""
     daemons = [site.start(session=DEFAULT_SESSION) for _ in range(3)]  # a starved machine loses no member
@@ -235,6 +238,7 @@ def kill_at_random(site: Site, kills: int, seed: int) -> None:
     site.finish(pair[1])
 
 
+@pytest.mark.long
 def test_kills_at_random_moments_double_and_lose_nothing(site: Site, record_property: Note) -> None:
     """Two scorers share the work; a handful of kills, each while a batch of points comes in."""
     seed = random.SystemRandom().randrange(1 << 32)
@@ -267,6 +271,7 @@ def test_fifty_kills_double_and_lose_nothing(site: Site, record_property: Note) 
     record_property("points", site.sent)
 
 
+@pytest.mark.long
 def test_a_frozen_scorer_that_wakes_adds_nothing(site: Site, record_property: Note) -> None:
     """SIGSTOP for longer than its session: another scores what it held, and it goes on as a member like any other."""
     frozen = site.start()
@@ -312,6 +317,7 @@ def test_a_scorer_frozen_within_a_transaction_adds_nothing(site: Site, record_pr
     record_property("points", site.sent)
 
 
+@pytest.mark.long
 def test_a_scorer_frozen_within_a_transaction_holds_up_nobody_for_ever(site: Site, record_property: Note) -> None:
     """The same, and nobody takes its slot: a scorer in another slot ends its transaction after three timeouts."""
     _, other = freeze(site, "freezes-before-its-positions", "ends-transactions-early", slot=1)
@@ -319,6 +325,7 @@ def test_a_scorer_frozen_within_a_transaction_holds_up_nobody_for_ever(site: Sit
     record_property("points", site.sent)
 
 
+@pytest.mark.long
 def test_a_scorer_frozen_before_a_transaction_adds_nothing(site: Site, record_property: Note) -> None:
     """SIGSTOP with a batch scored, and nobody fences it: when it wakes the group knows it no more, and refuses it."""
     frozen, _ = freeze(site, "freezes-before-its-scores", slot=1)

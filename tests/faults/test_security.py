@@ -272,6 +272,7 @@ def test_a_trainer_works_with_the_documented_permissions_and_no_others(site: Sit
     assert len(topic(site.admin, site.name("models.audit"))) == 2
 
 
+@pytest.mark.long
 def test_people_look_as_subscribers_and_pin_with_one_permission_more(working: tuple[Site, Daemon]) -> None:
     """Without it the pin is refused; with it the version that a subscriber loads is the pinned one."""
     site, trainer = working
@@ -326,6 +327,7 @@ def work_as_documented(site: Site) -> None:
         assert scorer.stop() == 0, scorer.said
 
 
+@pytest.mark.long
 def test_a_scorer_and_a_subscriber_work_with_theirs(history: Site) -> None:
     """A version reaches the scorer's process and a subscriber in this one; a score and a dead letter come out."""
     work_as_documented(history)
@@ -374,6 +376,7 @@ def dead_letter(site: Site) -> None:
     send(site.admin, [letter_of(site.name("in.dlq"), next(FRESH), value, UNLABELED)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("who", TASKS)
 def test_people_do_their_work_with_the_documented_permissions_and_no_others(history: Site, who: str) -> None:
     """Each command of those who read, move, retire, verify and resend ends with status 0."""
@@ -398,6 +401,7 @@ def test_each_documented_permission_of_people_is_needed(history: Site, who: str,
             check_refusal(error_of(refused), history, missing)
 
 
+@pytest.mark.long
 def test_without_reading_versions_a_trainer_does_not_start_again(site: Site) -> None:
     """It could not see whether the newest version is whole: status 78, what is missing; readers keep what is there."""
     with at_work(site) as trainer:
@@ -431,6 +435,7 @@ def lose_a_permission(site: Site, daemon: Daemon, row: int) -> None:
     assert [version.stream.points for version in versions(site.admin, site.settings)] == [40, 80]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", [0, 3], ids=["reading the input", "writing versions"])
 def test_a_permission_revoked_in_flight_ends_the_trainer_with_a_line(working: tuple[Site, Daemon], row: int) -> None:
     """Status 78, the topic and the reason; given back, the next life goes on where this one ended."""
@@ -478,6 +483,7 @@ class Counting(client.ClientLog):
         super().log(level, template, *args)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("trouble", ["wrong password", "broker down"])
 def test_what_the_client_repeats_for_ever_is_said_once(
     secured: SecuredBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, trouble: str
@@ -507,6 +513,7 @@ def test_what_the_client_repeats_for_ever_is_said_once(
     assert 1 <= len(said) <= 3, [record.getMessage() for record in said]
 
 
+@pytest.mark.long
 def test_an_expired_certificate_ends_a_start_and_only_delays_a_running_trainer(
     working: tuple[Site, Daemon],
 ) -> None:
@@ -534,6 +541,7 @@ def test_an_expired_certificate_ends_a_start_and_only_delays_a_running_trainer(
     assert daemon.said.count("SSL handshake failed") <= 6
 
 
+@pytest.mark.long
 def test_another_authority_is_not_trusted_unless_a_flag_says_so(secured: SecuredBroker, tmp_path: Path) -> None:
     """A broker whom nobody vouches for is refused; the flag alone, or the option alone, changes nothing."""
     stranger = type(secured.authority)(tmp_path)
@@ -611,6 +619,7 @@ def mechanism(name: str, endpoint: str) -> dict[str, str | bool]:
     return options[name]
 
 
+@pytest.mark.long(keep=("SCRAM-SHA-512",))
 @pytest.mark.parametrize("name", ["SCRAM-SHA-512", "PLAIN", "OAUTHBEARER, unsigned", "OAUTHBEARER, oidc"])
 def test_every_verb_works_over_tls_with_each_mechanism(secured: SecuredBroker, token_endpoint: str, name: str) -> None:
     """Create, describe, send, publish in a transaction and read back, by a client of its own each."""

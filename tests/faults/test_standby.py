@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.brokers.fixtures import TestBroker
 from tests.faults.standby import run
 
 
+@pytest.mark.long
 def test_a_killed_copy_is_succeeded_and_no_version_is_lost(real_broker: TestBroker, tmp_path: Path) -> None:
     """`python -m tests.faults.standby` is the long form, which says how long it takes."""
     found = run(real_broker.connection, 2, tmp_path, real_broker.name("standby"))

@@ -77,12 +77,14 @@ def with_a_new_partition(stage: Stage, planted: str = "") -> None:
     check_counts(check_promise(stage.connection, stage.settings))
 
 
+@pytest.mark.long
 def test_a_recreated_topic_is_refused_or_begun_anew(stage: Stage) -> None:
     """Another topic of the same name, longer than the old one: only its id tells; told to reset, numbers go on."""
     recreated(stage)
     check_reset(stage, 120)
 
 
+@pytest.mark.long
 def test_a_truncated_topic_is_refused_or_begun_anew(stage: Stage) -> None:
     """Records removed before they were read: refused with their number; told to reset, it begins at what is left."""
     truncated(stage)
@@ -122,6 +124,7 @@ def test_records_removed_under_a_frozen_process_end_it(stage: Stage) -> None:
     check_said(daemon.log[-1], stage.settings.input.topic)
 
 
+@pytest.mark.long
 def test_a_new_partition_is_learned(stage: Stage) -> None:
     """Added while running: learned from its first record, before and after a restart, and each record counts once."""
     with_a_new_partition(stage)

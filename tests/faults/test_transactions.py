@@ -87,6 +87,7 @@ def start_without_waiting(faulty: FaultyBroker, trainee: Trainee) -> None:
         trainee.finish()
 
 
+@pytest.mark.long
 def test_a_strangers_transaction_is_waited_for(faulty: FaultyBroker) -> None:
     """What a stranger's open transaction hides is not taken for absent: the start waits until it ends."""
     start_beside_a_stranger(faulty, faulty.trainee("steady"))

@@ -61,6 +61,7 @@ def outlive_its_id(scene: FaultyBroker, trainee: Trainee) -> None:
     trainee.finish()
 
 
+@pytest.mark.long
 def test_an_expired_id_is_renewed(forgetful: FaultyBroker) -> None:
     """The broker knows the producer no more: it takes the id anew, reads, and publishes what is missing, once."""
     trainee = forgetful.trainee("steady", "impatient")
@@ -98,6 +99,7 @@ def outlive_a_rival(scene: FaultyBroker, trainee: Trainee) -> None:
     trainee.check()
 
 
+@pytest.mark.long
 def test_a_forgotten_rival_is_noticed(forgetful: FaultyBroker) -> None:
     """The broker remembers neither: the first one, thawed, reads who owns the model, and ends without publishing."""
     outlive_a_rival(forgetful, forgetful.trainee("steady", "impatient"))

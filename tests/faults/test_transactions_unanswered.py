@@ -23,18 +23,21 @@ def lose_a_commit(faulty: FaultyBroker, trainee: Trainee, *, applied: bool, repe
     return loss
 
 
+@pytest.mark.long(keep=("True",))
 @pytest.mark.parametrize("applied", [True, False])
 def test_an_unanswered_commit_is_looked_up(faulty: FaultyBroker, applied: bool) -> None:
     """However often the client asks, no answer: the topic is read, the version is there once."""
     lose_a_commit(faulty, faulty.trainee("impatient"), applied=applied)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("applied", [True, False])
 def test_a_commit_answered_at_the_second_time_is_done(faulty: FaultyBroker, applied: bool) -> None:
     """The connection breaks on the answer and the client asks again by itself: nothing else happens."""
     lose_a_commit(faulty, faulty.trainee("impatient"), applied=applied, repeats=False)
 
 
+@pytest.mark.long
 def test_a_late_commit_does_nothing(faulty: FaultyBroker) -> None:
     """A request that arrives after its writer was renewed is refused, and commits nothing of the next."""
     trainee = faulty.trainee("impatient")
@@ -46,6 +49,7 @@ def test_a_late_commit_does_nothing(faulty: FaultyBroker) -> None:
     trainee.finish()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("defect", "applied"), [("resends", True), ("assumes_success", False)])
 def test_an_unanswered_commit_shows_a_defect(faulty: FaultyBroker, defect: str, applied: bool) -> None:
     """Planted: a trainer that publishes again unseen doubles a version, one that assumes success loses one."""

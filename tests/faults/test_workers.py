@@ -128,6 +128,7 @@ def check_letters(stage: Stage) -> None:
     assert letters == bad, "letters are missing, or there are too many"
 
 
+@pytest.mark.long
 def test_kills_and_stops_of_workers_change_nothing(with_workers: Stage) -> None:
     """A worker killed, a worker frozen, the trainer killed: the versions are those of one process."""
     rows = disturb(with_workers, ["worker", "stop", "trainer"], seed=5)

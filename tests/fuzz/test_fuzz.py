@@ -38,6 +38,7 @@ COUNTS = {
 OTHERS = 6_000
 
 
+@pytest.mark.long(keep=("*-a quarter",))  # the first quarter of the same sequence
 @pytest.mark.parametrize("share", [4, 1], ids=["a quarter", "all"])
 @pytest.mark.parametrize("name", TARGETS)
 def test_nothing_escapes(name: str, share: int) -> None:

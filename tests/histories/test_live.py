@@ -33,6 +33,7 @@ def ran(plan: Plan, directory: Path) -> Outcome:
         pytest.skip(f"no broker: {missing}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nemesis", RUNS)
 def test_nothing_is_wrong_with_a_short_run(nemesis: str, tmp_path: Path) -> None:
     """Topics that are made again while daemons read them, and clocks that are wrong."""
@@ -42,6 +43,7 @@ def test_nothing_is_wrong_with_a_short_run(nemesis: str, tmp_path: Path) -> None
     assert outcome.counts["versions"] >= SHORT["transactions"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_defect_is_found(name: str, tmp_path: Path) -> None:
     """What each replaces is what the short runs above are sound by."""

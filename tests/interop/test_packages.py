@@ -175,6 +175,7 @@ def test_records_of_scores_are_read(language: str, real_broker: TestBroker, tmp_
         assert row["row"] == expected["row"]
 
 
+@pytest.mark.long(keep=("librdkafka-zstd", "librdkafka-snappy", "Java-lz4"))
 @pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("producer", ["librdkafka", "Java"])
 def test_node_reads_every_compression(producer: str, compression: str, real_broker: TestBroker, tmp_path: Path) -> None:

@@ -140,6 +140,7 @@ def follow(
     return seen, others
 
 
+@pytest.mark.long(keep=("linear",))
 @pytest.mark.parametrize("machine", ["linear", "rbf", "linear of seven labels", "rbf of seven labels"])
 def test_every_language_follows_and_agrees(
     real_broker: TestBroker,
@@ -193,6 +194,7 @@ def test_every_language_says_why_it_waits(real_broker: TestBroker, tmp_path: Pat
         assert "version 1, the newest, was held back, because it knows nothing" in here.missing
 
 
+@pytest.mark.long
 def test_every_language_refuses_what_no_trusted_key_signed(real_broker: TestBroker, tmp_path: Path) -> None:
     """An unsigned version, and one that a stranger signed; the signed one after them is served."""
     connection, models = real_broker.connection, real_broker.name("models")

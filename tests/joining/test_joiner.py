@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from streamsvm.points import Position
 from tests.joining.reference import Feature, Joined, Label, Told, join
 
 FLOAT = np.dtype(np.float32)
+J = TypeVar("J", bound=Joiner)
 
 
 def rules(absent: Literal["negative", "drop", "dead_letter"] = "negative", horizon_ms: int = 10) -> JoinRules:
@@ -113,18 +115,10 @@ def stamped(steps: list[int]) -> list[int]:
     return found
 
 
-@settings(max_examples=300, deadline=None)
-@given(FEATURES, LABELS, st.sampled_from(["negative", "drop", "dead_letter"]), st.integers(0, 1 << 32))
-def test_any_interleaving_of_reads_gives_the_sequence_of_the_plain_implementation(
-    some: list[tuple[int, str | None]],
-    others: list[tuple[int, str, int]],
-    absent: Literal["negative", "drop", "dead_letter"],
-    seed: int,
-) -> None:
-    """However the two logs are read, in whatever portions and over restarts, the joined points are the rule's."""
-    features, labels, chance = features_of(some), labels_of(others), random.Random(seed)
-    expected, letters, _, _ = join(features, labels, rules(absent))
-    joiner = new(rules(absent))
+def read_at_random(
+    joiner: J, features: list[Feature], labels: list[Label], chance: random.Random, restarted: Callable[[J], J]
+) -> tuple[J, list[Joined], list[Letter]]:
+    """Read both logs in portions by chance, with restarts; return the last joiner, and all points and letters."""
     f = g = 0
     points: list[Joined] = []
     found: list[Letter] = []
@@ -141,14 +135,35 @@ def test_any_interleaving_of_reads_gives_the_sequence_of_the_plain_implementatio
             points += more[0]
             found += more[1]
         if chance.random() < 0.2:
-            joiner = Joiner.restored(0, rules(absent), 1, FLOAT, joiner.state())
+            joiner = restarted(joiner)
             # What was read and not merged is read again.
             f = next((i for i, one in enumerate(features) if one.offset >= joiner.features_next.offset), len(features))
             g = next((i for i, one in enumerate(labels) if one.offset >= joiner.labels_next.offset), len(labels))
     more = drained(joiner)
-    assert points + more[0] == expected
+    return joiner, points + more[0], found + more[1]
+
+
+@settings(max_examples=300, deadline=None)
+@given(FEATURES, LABELS, st.sampled_from(["negative", "drop", "dead_letter"]), st.integers(0, 1 << 32))
+def test_any_interleaving_of_reads_gives_the_sequence_of_the_plain_implementation(
+    some: list[tuple[int, str | None]],
+    others: list[tuple[int, str, int]],
+    absent: Literal["negative", "drop", "dead_letter"],
+    seed: int,
+) -> None:
+    """However the two logs are read, in whatever portions and over restarts, the joined points are the rule's."""
+    features, labels, chance = features_of(some), labels_of(others), random.Random(seed)
+    expected, letters, _, _ = join(features, labels, rules(absent))
+    joiner, points, found = read_at_random(
+        new(rules(absent)),
+        features,
+        labels,
+        chance,
+        lambda one: Joiner.restored(0, rules(absent), 1, FLOAT, one.state()),
+    )
+    assert points == expected
     # Letters of one step may come in either implementation's order of leaving.
-    assert sorted(told(found + more[1])) == sorted(letters)
+    assert sorted(told(found)) == sorted(letters)
     # The last watermarks of the labels wait for good: features of their time come first.
     assert (joiner.waits_for, joiner.labels_waiting, joiner.features_waiting) == ("features", ENOUGH, 0)
 

@@ -19,15 +19,13 @@ from streamsvm.joining.joiner import Joiner
 from streamsvm.joining.log_time import Decided
 from streamsvm.joining.rows import JoinRules, JoinState, LabelRows, Letter
 from streamsvm.points import Position, Rows
-from tests.joining.reference import Feature, Joined, Label, join
+from tests.joining.reference import Feature, Label, join
 from tests.joining.test_joiner import (
     FLOAT,
     WRONG_MS,
-    drained,
-    feature_rows,
     features_of,
-    label_rows,
     labels_of,
+    read_at_random,
     rules,
     told,
 )
@@ -126,28 +124,13 @@ def holds(kind: type[Shipped], seed: int) -> bool:
     chance = random.Random(seed)
     features, labels = logs(chance)
     expected, letters, _, _ = join(features, labels, rules())
-    joiner = kind(0, rules(), 1, FLOAT, Position(0), Position(0))
-    points: list[Joined] = []
-    found: list[Letter] = []
-    f = g = 0
-    while f < len(features) or g < len(labels):
-        step = chance.randint(1, 6)
-        if g == len(labels) or (f < len(features) and chance.random() < 0.5):
-            joiner.add_features(feature_rows(features[f : f + step]))
-            f = min(f + step, len(features))
-        else:
-            joiner.add_labels(label_rows(labels[g : g + step]))
-            g = min(g + step, len(labels))
-        if chance.random() < 0.5:
-            more = drained(joiner)
-            points += more[0]
-            found += more[1]
-        if chance.random() < 0.2:
-            joiner = kind.restored(0, rules(), 1, FLOAT, joiner.forgets(joiner.state()))  # type: ignore[assignment]
-            f = next((i for i, one in enumerate(features) if one.offset >= joiner.features_next.offset), len(features))
-            g = next((i for i, one in enumerate(labels) if one.offset >= joiner.labels_next.offset), len(labels))
-    more = drained(joiner)
-    return points + more[0] == expected and sorted(told(found + more[1])) == sorted(letters)
+    begun = kind(0, rules(), 1, FLOAT, Position(0), Position(0))
+
+    def restarted(joiner: Shipped) -> Shipped:
+        return kind.restored(0, rules(), 1, FLOAT, joiner.forgets(joiner.state()))  # type: ignore[return-value]
+
+    _, points, found = read_at_random(begun, features, labels, chance, restarted)
+    return points == expected and sorted(told(found)) == sorted(letters)
 
 
 def test_the_shipped_joiner_breaks_nothing() -> None:

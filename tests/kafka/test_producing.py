@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -19,6 +19,17 @@ TOO_LARGE_FOR_TOPIC = bytes(range(256)) * 100  # 25,600 bytes
 
 def stored(broker: TestBroker, topic: str) -> list[bytes | None]:
     return values_of(Cluster(broker.connection).read_to_end(topic, 0, timeout_s=PATIENCE_S))
+
+
+@contextmanager
+def two_publishers(broker: TestBroker) -> Iterator[tuple[Publisher, Publisher]]:
+    """Yield two of one transactional id."""
+    name = broker.name("id")
+    with (
+        closing(Publisher(broker.connection, name)) as first,
+        closing(Publisher(broker.connection, name)) as second,
+    ):
+        yield first, second
 
 
 def test_an_outbox_delivers_in_order(broker: TestBroker) -> None:
@@ -187,11 +198,8 @@ def test_publishing_to_a_missing_topic_names_it(broker: TestBroker) -> None:
 @pytest.mark.real_broker
 def test_a_second_publisher_fences_the_first(broker: TestBroker) -> None:
     """Whoever starts last with an id owns it; the other learns so, and its messages stay invisible."""
-    topic, name = broker.topic(), broker.name("id")
-    with (
-        closing(Publisher(broker.connection, name)) as first,
-        closing(Publisher(broker.connection, name)) as second,
-    ):
+    topic = broker.topic()
+    with two_publishers(broker) as (first, second):
         first.start()
         first.publish([Message(topic, b"0", partition=0)])
         second.start()
@@ -207,11 +215,8 @@ def test_a_second_publisher_fences_the_first(broker: TestBroker) -> None:
 @pytest.mark.real_broker
 def test_taking_over_ends_what_the_predecessor_left_open(broker: TestBroker) -> None:
     """A successor aborts the predecessor's open transaction; fencing shows at the commit."""
-    topic, name = broker.topic(), broker.name("id")
-    with (
-        closing(Publisher(broker.connection, name)) as first,
-        closing(Publisher(broker.connection, name)) as second,
-    ):
+    topic = broker.topic()
+    with two_publishers(broker) as (first, second):
         first.start()
 
         def overtaken(_: Sequence[int]) -> list[Message]:
@@ -227,11 +232,8 @@ def test_taking_over_ends_what_the_predecessor_left_open(broker: TestBroker) -> 
 @pytest.mark.embedded_broker
 def test_the_embedded_broker_fences_nobody(broker: TestBroker) -> None:
     """On the embedded broker two publishers of one id both publish: it has no transactions."""
-    topic, name = broker.topic(), broker.name("id")
-    with (
-        closing(Publisher(broker.connection, name)) as first,
-        closing(Publisher(broker.connection, name)) as second,
-    ):
+    topic = broker.topic()
+    with two_publishers(broker) as (first, second):
         first.start()
         second.start()
         first.publish([Message(topic, b"0", partition=0)])

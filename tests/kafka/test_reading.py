@@ -71,6 +71,7 @@ def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) 
     assert marks.stable([(topic, 1)]) == {(topic, 1): 0}
 
 
+@pytest.mark.long
 def test_marks_are_told_again_after_the_broker_was_killed() -> None:
     """A leader's epoch is another one then; what is asked meanwhile is worth trying again."""
     with restartable_broker() as broker:

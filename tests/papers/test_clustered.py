@@ -68,6 +68,7 @@ def searched(points: Points, penalty: float) -> Float:
     return found
 
 
+@pytest.mark.long(keep=("1.0-4",))
 @pytest.mark.parametrize(("penalty", "spread"), list(itertools.product(PENALTIES, SPREADS)))
 def test_no_model_gives_a_point_more_than_its_bound(penalty: float, spread: float) -> None:
     """Lemma 5.3: a search over models finds no share of F above gamma, for some point more than a quarter of it."""

@@ -11,6 +11,7 @@ import pytest
 from consumers.host.runtime import Health
 from consumers.streams.abandonable import heeding
 from streamsvm import kafka
+from tests.plugged import of_branches
 from tests.simulation import ports
 from tests.simulation.__main__ import SMALLEST
 from tests.simulation.broker import Entry
@@ -90,6 +91,7 @@ def test_a_simulated_method_that_does_not_fit_would_be_found() -> None:
     assert misfits(Strange, kafka.Cluster) == ["describe", "record"]
 
 
+@pytest.mark.long(keep=("0",))
 @pytest.mark.parametrize("first_seed", range(0, 8 * SCHEDULES, SCHEDULES))
 def test_the_promise_holds_in_random_worlds(first_seed: int) -> None:
     """Schedules with crashes, lost answers, two instances, lost power and meddling people break nothing."""
@@ -98,6 +100,7 @@ def test_the_promise_holds_in_random_worlds(first_seed: int) -> None:
     assert tally.schedules == SCHEDULES
 
 
+@pytest.mark.long(only=("one instance", *(name for found in of_branches("worlds", "LONG") for name in found)))
 @pytest.mark.parametrize("name", SMALLEST)
 def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -> None:
     """Every schedule with one deviation from a calm run breaks nothing: each step is a point to die or to be unsure."""
@@ -106,6 +109,16 @@ def test_the_promise_holds_in_every_schedule_of_the_smallest_worlds(name: str) -
     assert tally.schedules > 30
 
 
+@pytest.mark.long(
+    only=(
+        "10 the end is the last stable offset",
+        "6 the transactional id names the incarnation",
+        "9 checkpoints are ordered by the producer's epoch",
+        "a generation of an ended incarnation is gone on from",
+        "the tuning in force ends with the process",
+        "who was fenced does not wait for the owner record",
+    )
+)
 @pytest.mark.parametrize("name", DEFECTS)
 def test_a_planted_defect_is_found(name: str) -> None:
     """The simulation can fail: without this part of the code or its world, a schedule breaks the promise."""
@@ -116,6 +129,7 @@ def test_a_planted_defect_is_found(name: str) -> None:
     assert re.search(defect.breach, tally.violations[0].what), tally.violations[0].what
 
 
+@pytest.mark.long(keep=("1 a pending cut is kept as positions only",))
 @pytest.mark.parametrize("name", DEFECTS)
 def test_the_shipped_code_breaks_nothing_where_a_defect_is_found(name: str) -> None:
     """The same small worlds without the defect are without violation."""

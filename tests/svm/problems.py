@@ -55,3 +55,11 @@ def _points(source: str, n: int) -> tuple[Float, Signs]:
     chosen = np.random.default_rng(0).permutation(len(y))[:n]
     Z = X[chosen].astype(np.float64)
     return (Z - Z.mean(axis=0)) / Z.std(axis=0), y[chosen]
+
+
+def copies(Z: Float) -> list[Float]:
+    """Return the same numbers at other places in memory: shifted by one number, and in the other order."""
+    room = np.empty(Z.size + 1)
+    shifted = room[1:].reshape(Z.shape)
+    shifted[:] = Z
+    return [Z.copy(), shifted, np.asfortranarray(Z)]

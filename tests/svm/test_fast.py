@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
+from streamsvm.model.kernels import Kernel, LinearKernel, RbfKernel
 from streamsvm.papers.foreign import LibsvmSolver
 from streamsvm.papers.stda_solver import PaperStdaSolver
 from streamsvm.svm.block import descent as fast
@@ -19,7 +19,7 @@ from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
 from tests.papers.test_stda import CASES, brute_force
 from tests.streams import gaussian
-from tests.svm.problems import Case, weights
+from tests.svm.problems import Case, copies, weights
 
 LARGER = [
     Case("gaussian", 2_000, "linear", 1.0, 3.0),
@@ -85,6 +85,7 @@ def test_tight_tolerances_are_met(case: Case, tolerance: float) -> None:
     assert primal == pytest.approx(dual, rel=10 * tolerance)
 
 
+@pytest.mark.long(keep=("htru2-*",))
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("source", ["gaussian", "htru2"])
 def test_large_unequal_boxes_reach_the_optimum(source: str, kernel: str) -> None:
@@ -144,14 +145,6 @@ def test_an_interior_start_that_was_cut_short_is_not_taken(monkeypatch: pytest.M
         f = 0.5 * float(run.b @ (run.F - problem.y))
         assert f <= last
         last = f
-
-
-def copies(Z: Float) -> list[Float]:
-    """Return the same numbers at other places in memory: shifted by one number, and in the other order."""
-    room = np.empty(Z.size + 1)
-    shifted = room[1:].reshape(Z.shape)
-    shifted[:] = Z
-    return [Z.copy(), shifted, np.asfortranarray(Z)]
 
 
 @pytest.mark.parametrize("dimension", [3, 20, 60])

@@ -17,7 +17,7 @@ from streamsvm.svm.block.signed_rows import signed_rows
 from streamsvm.svm.objective import optimality, primal_objective
 from streamsvm.svm.problem import Problem, Solution
 from tests.streams import gaussian
-from tests.svm.problems import Case, weights
+from tests.svm.problems import Case, copies, weights
 
 SIZES = [(2, 1.0, 0.0), (40, 1.0, 1.0), (1_000, 1.0, 3.0), (1_000, 100.0, 0.0), (1_000, 1e4, 3.0), (500, 1.0, 12.0)]
 CASES = [Case(source, n, "linear", box, decades) for source in ("gaussian", "htru2") for n, box, decades in SIZES]
@@ -95,14 +95,6 @@ def test_hard_inputs_end_with_a_feasible_dual_point(kind: str, box: float) -> No
     assert np.isfinite(primal(problem, found))
     assert dual(problem, found) <= primal(problem, found) * (1 + 1e-9)
     assert found.converged
-
-
-def copies(Z: Float) -> list[Float]:
-    """Return the same numbers at other places in memory: shifted by one number, and in the other order."""
-    room = np.empty(Z.size + 1)
-    shifted = room[1:].reshape(Z.shape)
-    shifted[:] = Z
-    return [Z.copy(), shifted, np.asfortranarray(Z)]
 
 
 def one_hot(n: int, d: int, standardised: bool) -> Problem:

@@ -165,6 +165,7 @@ def test_weights_count_by_their_effective_number() -> None:
     assert wide.high - wide.low > 3.0 * (narrow.high - narrow.low)
 
 
+@pytest.mark.long(keep=("recall-0.9",))
 @pytest.mark.parametrize(
     ("figure", "asked"), [("recall", 0.9), ("precision", 0.6), ("alarm_rate", 0.2), ("cost", (10.0, 1.0))]
 )

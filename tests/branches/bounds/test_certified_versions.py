@@ -31,10 +31,7 @@ from tests.consumers.test_verify import Forged, objective, retired_record, train
 from tests.consumers.trainers import encoded, produce, records, run_until, settings_for, versions
 from tests.streams import gaussian
 
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
+pytestmark = pytest.mark.enough("embedded")
 
 
 @pytest.fixture
@@ -58,6 +55,7 @@ def trained(broker: TestBroker, shared: dict[str, Settings], tmp_path_factory: p
     return shared[broker.kind]
 
 
+@pytest.mark.enough("embedded", "real")
 def test_a_certificate_is_of_all_rows(settings: Settings, connection: Connection) -> None:
     """Two partitions, arrays, a rejected row: the objective is float64's over all rows, and the bound is LIBSVM's."""
     one, other = gaussian(130, 0), gaussian(90, 1)
@@ -217,6 +215,7 @@ def test_what_is_proven_is_proven_of_the_rows_that_came(
         assert told in text
 
 
+@pytest.mark.long
 def test_the_command_says_what_is_proven(real_broker: TestBroker, tmp_path: Path) -> None:
     """Of the newest version; `--all` does not go with it, and what is about a certificate needs one."""
     settings = settings_for(real_broker.name("c"), tmp_path)

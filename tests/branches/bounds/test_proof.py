@@ -50,6 +50,7 @@ def test_bounds_of_hostile_streams_follow() -> None:
     assert [why for proof in proofs if (why := refusal(proof))] == []
 
 
+@pytest.mark.long(keep=("30",))
 @pytest.mark.parametrize("count", [30, 200])
 def test_corrupted_proofs_are_refused(count: int) -> None:
     """So many, of which exact fractions say that the claim does not follow; the others still follow."""

@@ -41,6 +41,7 @@ CASES = 120
 SHAPE = {"structure": "chain", "leaf_rows": 300, "bucket_points": 400, "train_points": 100_000}
 
 
+@pytest.mark.long(keep=("0",))  # the first tenth of the hostile streams
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("first", range(0, CASES, 12))
 def test_no_bound_is_wrong(first: int) -> None:
@@ -69,6 +70,7 @@ def test_no_row_of_hostile_streams_is_lost() -> None:
             assert counted == cut.moments.count, number
 
 
+@pytest.mark.long(keep=("nearest",))
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("defect", ["nearest", "sums", "weight"])
 def test_a_planted_defect_is_found(defect: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,6 @@ from streamsvm.branches.classes.class_screening import (
     turned,
 )
 from streamsvm.branches.classes.class_screening_kernels import QUOTA_PARTS
-from streamsvm.checkpoint import format as codec
 from streamsvm.checkpoint.forms import StateReader, StateWriter
 from streamsvm.checkpoint.partition_codec import PlacedScreened
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
@@ -35,7 +34,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.tasks import OneVsRest
 from streamsvm.points import Points, Position
 from tests.streams import rows_of
-from tests.test_learner import feed, state_bytes
+from tests.test_learner import check_batches, check_restart, feed
 
 CLASSES = 5
 DIMENSION = 3
@@ -287,11 +286,8 @@ def test_batches_do_not_matter(structure: str, data: st.DataObject) -> None:
     y = np.where(accepted, points.y, np.int8(-128)).astype(np.int8)
     rows = rows_of(Points(points.X, y, points.weight), accepted=accepted)
     borders = sorted(data.draw(st.lists(st.integers(0, n), max_size=30)))
-    whole, cut_up = learner_of(structure), learner_of(structure)
-    cuts, others = feed(whole, rows, []), feed(cut_up, rows, borders)
+    whole = check_batches(lambda: learner_of(structure), rows, borders)
     assert isinstance(whole.state().partitions[0].screened, ClassScreened)
-    assert state_bytes(whole) == state_bytes(cut_up)
-    assert [cut.points.sha256() for cut in cuts] == [cut.points.sha256() for cut in others]
 
 
 @settings(max_examples=15, deadline=None)
@@ -299,13 +295,7 @@ def test_batches_do_not_matter(structure: str, data: st.DataObject) -> None:
 @pytest.mark.parametrize("structure", ["tree", "chain"])
 def test_a_restart_within_a_screened_leaf_changes_nothing(structure: str, at: int) -> None:
     """Stopped anywhere, restored from bytes, gone on: the same bytes as without a stop."""
-    rows = rows_of(blobs(2_400))
-    straight, first, again = (learner_of(structure) for _ in range(3))
-    feed(straight, rows, [])
-    feed(first, rows.slice(0, at), [])
-    again.restore(codec.decode(state_bytes(first)).learner)
-    feed(again, rows.slice(at, 2_400), [])
-    assert state_bytes(again) == state_bytes(straight)
+    check_restart(lambda: learner_of(structure), rows_of(blobs(2_400)), at)
 
 
 @pytest.mark.parametrize("structure", ["tree", "chain"])

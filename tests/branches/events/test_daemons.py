@@ -56,11 +56,6 @@ def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     return with_features(made)
 
 
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
 def test_raw_events_are_learned_verified_and_scored(settings: Settings, connection: Connection) -> None:
     """By trainer, verifier, scorer and subscriber, all by the recipe that the version carries."""
     events = [payment(index) for index in range(200)]

@@ -18,7 +18,7 @@ from streamsvm.branches.events.features.fields import Coded, FieldValues, Instan
 from streamsvm.branches.events.field_slots import MOST_DISTINCT
 from streamsvm.field_paths import Path, picked
 from streamsvm.ingest import json_rows
-from tests.lengths import examples
+from tests.examples import examples
 
 PATHS: tuple[Path, ...] = (("a",), ("ts",), ("card", "country"), ("card", "issuer", "name"), ("card", "é"), ("amount",))
 MOST = 8_000

@@ -178,6 +178,7 @@ def test_a_restart_leaves_the_archive_as_it_would_be(past: Past, tmp_path: Path)
     assert names(tmp_path / "archive") == names(past.directory)
 
 
+@pytest.mark.long(keep=("100-500", "0-640"))  # on borders of spans, and of everything
 @pytest.mark.parametrize(
     ("first", "last"), [(2 * SPAN, 8 * SPAN), (100, 500), (70, 110), (3 * SPAN + 1, 4 * SPAN - 1), (0, ROWS)]
 )
@@ -339,6 +340,7 @@ def test_a_forged_bucket_is_found_by_verify_alone(past: Past, tmp_path: Path) ->
     assert verify(Cluster(past.connection), past.settings).clean
 
 
+@pytest.mark.long
 def test_where_a_bucket_cannot_be_made_again_nothing_is_changed(
     real_broker: TestBroker, past: Past, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def rejected(points: Points, places: tuple[int, ...]) -> Points:
     return replace(points, X=X)
 
 
+@pytest.mark.long(keep=("all",))  # memories that forget are read by the same code
 @pytest.mark.parametrize("memory", MEMORIES)
 def test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows(
     real_broker: TestBroker, tmp_path: Path, memory: str
@@ -149,6 +150,7 @@ def test_what_is_learned_is_that_of_a_stream_that_rejected_the_rows(
     assert any("cannot be made again: rows of it were erased" in line for line in found.lines())
 
 
+@pytest.mark.long
 def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_path: Path) -> None:
     """Twice is once; rows that never came, were rejected or lie in another partition are told; a report is kept.
 
@@ -413,6 +415,7 @@ def test_rows_that_the_archive_does_not_hold_yet_need_no_command(real_broker: Te
     assert not holding(own, 121)
 
 
+@pytest.mark.long(keep=("erase.marked",))
 @pytest.mark.parametrize("point", ["erase.marked", "erase.recorded", "checkpoint.pruned", "erase.emptied"])
 def test_a_command_that_is_killed_leaves_nothing_that_is_used(
     real_broker: TestBroker, tmp_path: Path, point: str

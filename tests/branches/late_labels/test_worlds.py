@@ -23,6 +23,7 @@ def late_labels(number: int) -> Profile:
     return Profile(policy, partitions, 10 + number % 4, 200, faults, variants=(LATE.name,))
 
 
+@pytest.mark.long(keep=("0",))
 @pytest.mark.parametrize("first_seed", range(0, WORLDS, AT_ONCE))
 def test_the_promise_holds_where_labels_come_later(first_seed: int) -> None:
     """Two logs that are joined: kills, lost markers, and either log ahead of the other break nothing."""

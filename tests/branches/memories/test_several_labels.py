@@ -18,6 +18,7 @@ from tests.consumers.test_classes import LABELS, records_of, seven, several
 from tests.consumers.trainers import produce, run_until, settings_for, versions
 
 
+@pytest.mark.long(keep=("embedded-window",))  # the window goes through the code of all
 @pytest.mark.parametrize(
     "memory",
     [

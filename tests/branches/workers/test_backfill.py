@@ -18,26 +18,17 @@ from consumers.cli.app import app
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, TopicSpec
+from streamsvm.kafka import Cluster, Connection
 from tests.branches.workers.group_workers import WorkerRunning, check_topic
-from tests.branches.workers.test_group_workers import ENOUGH, covered
+from tests.branches.workers.test_group_workers import ENOUGH, adopting_settings, covered
 from tests.branches.workers.test_workers import PARTITIONS, ROWS, check, fill
 from tests.brokers.fixtures import TestBroker
-from tests.consumers.trainers import Running, settings_for
-
-
-@pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
+from tests.consumers.trainers import Running
 
 
 @pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("b"), tmp_path / "checkpoint", policy="latest", from_coresets=True)
-    training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
-    made = made.model_copy(update={"training": training})
-    Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
-    return made
+    return adopting_settings(broker, tmp_path / "checkpoint")
 
 
 def manifests(settings: Settings, connection: Connection) -> list[bytes]:
@@ -86,6 +77,7 @@ def stream(settings: Settings, connection: Connection, offset: int) -> None:
         assert held.state.position.offset == offset
 
 
+@pytest.mark.long
 def test_half_backfilled_and_half_streamed_is_all_streamed(settings: Settings, connection: Connection) -> None:
     """The highest manifests are the same bytes, with dead letters among the records; a trainer's versions, too."""
     bad = (3, 90)
@@ -103,6 +95,7 @@ def test_half_backfilled_and_half_streamed_is_all_streamed(settings: Settings, c
     assert sum(one.rewritten for one in check_topic(connection, settings, PARTITIONS)) == 0
 
 
+@pytest.mark.long
 def test_a_backfill_that_was_stopped_goes_on(settings: Settings, connection: Connection) -> None:
     """It ends with a status that asks for another start; one that has nothing to learn ends at once."""
     with Running(settings, connection) as trainer:

@@ -117,6 +117,7 @@ def state_at(config: ModelConfig, rows: Rows, position: Position) -> PartitionSt
     return learner.state().partitions[1]
 
 
+@pytest.mark.long(keep=("coreset0", "coreset7"))
 @pytest.mark.parametrize("coreset", MEMORIES_AND_SHAPES)
 @settings(max_examples=4, deadline=None)
 @given(seed=st.integers(0, 1 << 30), several=st.integers(1, 3))

@@ -36,13 +36,13 @@ ENOUGH = PARTITIONS * (ROWS - 20)
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
-    made = settings_for(broker.name("g"), tmp_path / "checkpoint", policy="latest", from_coresets=True)
+    return adopting_settings(broker, tmp_path / "checkpoint")
+
+
+def adopting_settings(broker: TestBroker, directory: Path) -> Settings:
+    """Return the settings of a trainer that adopts what workers learn, with its input topic made."""
+    made = settings_for(broker.name("g"), directory, policy="latest", from_coresets=True)
     training = made.training.model_copy(update={"coresets_topic": broker.name("coresets")})
     made = made.model_copy(update={"training": training})
     Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
@@ -81,6 +81,7 @@ def test_every_version_has_the_bytes_of_one_process(settings: Settings, connecti
     assert sum(one.rewritten for one in check_topic(connection, settings, PARTITIONS)) == 0
 
 
+@pytest.mark.long
 @pytest.mark.real_broker
 def test_a_group_of_workers_shares_partitions_out(settings: Settings, connection: Connection) -> None:
     """A second one joins, the first one leaves: nothing is lost, and nothing differs."""
@@ -118,6 +119,7 @@ def test_workers_write_dead_letters(settings: Settings, connection: Connection) 
     assert set(letters) == {(str(p), str(at)) for p in range(PARTITIONS) for at in bad}
 
 
+@pytest.mark.long
 def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Settings, connection: Connection) -> None:
     """Checkpoint, topic, checkpoint: one chain, each row learned once, and the same bytes."""
     one_process = alone(settings)
@@ -144,6 +146,7 @@ def test_a_stream_goes_on_from_one_process_to_workers_and_back(settings: Setting
     check_topic(connection, settings, PARTITIONS)
 
 
+@pytest.mark.long
 def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connection: Connection) -> None:
     """Two workers each own every partition from the first row to the last; one of them begins anew now and then."""
     with Running(settings, connection) as trainer:
@@ -164,6 +167,7 @@ def test_split_brain_for_a_whole_run_changes_nothing(settings: Settings, connect
     assert sum(one.rewritten for one in found) == 0, "two owners wrote other bytes under one name"
 
 
+@pytest.mark.long
 def test_a_trainer_without_newest_checkpoints_adopts_what_is_there(settings: Settings, connection: Connection) -> None:
     """Its head is past them; so are the manifests: no row has to be read again for it."""
     fill(connection, settings.input.topic, 0, 60)
@@ -220,6 +224,7 @@ def begins_at(version: Version) -> set[int]:
     return {part.offset for part in version.lineage.base}
 
 
+@pytest.mark.long
 @pytest.mark.real_broker
 def test_a_trainer_that_was_away_goes_on_past_what_retention_took(settings: Settings, connection: Connection) -> None:
     """Its workers have read it, and what they learned of it lies in the topic."""
@@ -238,6 +243,7 @@ def test_a_trainer_that_was_away_goes_on_past_what_retention_took(settings: Sett
     check(settings, connection)
 
 
+@pytest.mark.long
 def test_a_reset_begins_anew_for_workers_too(settings: Settings, connection: Connection) -> None:
     """One that has the new options learns it from its first row, and clears the old one away; one of the old ends."""
     fill(connection, settings.input.topic, 0, 60)
@@ -291,6 +297,7 @@ def test_another_configuration_is_refused_by_name(settings: Settings, connection
             worker.wait_until(lambda: False, START_S)
 
 
+@pytest.mark.long
 def test_foreign_records_are_passed_over_by_name(settings: Settings, connection: Connection) -> None:
     """A manifest without parts and one that is none do not stop the worker, the trainer, or what comes after them."""
     fill(connection, settings.input.topic, 0, 60)

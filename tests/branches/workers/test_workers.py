@@ -41,11 +41,6 @@ ROWS = 130
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("w"), tmp_path / "checkpoint", policy="latest", workers=2)
     Cluster(broker.connection).create([TopicSpec(made.input.topic, PARTITIONS)])
@@ -103,6 +98,7 @@ def test_every_version_has_the_bytes_of_one_process(settings: Settings, connecti
     assert running.value("streamsvm_worker_cpu_seconds_total", worker="1") > 0.0
 
 
+@pytest.mark.long
 def test_workers_write_dead_letters(settings: Settings, connection: Connection) -> None:
     """Once each; no row of a rejected record is in a version, and people see the newest."""
     bad = (3, 40, 77)
@@ -137,6 +133,7 @@ def test_workers_under_a_wrong_configuration_reject_a_handful(settings: Settings
     assert max(letter.offset for letter in letters) < HANDFUL
 
 
+@pytest.mark.long
 def test_a_stream_goes_on_through_restarts_and_other_numbers_of_workers(
     settings: Settings, connection: Connection
 ) -> None:
@@ -183,6 +180,7 @@ def worker_of(number: int) -> int:
     return sorted(found)[number]
 
 
+@pytest.mark.long
 def test_a_worker_ends_with_its_trainer(settings: Settings, connection: Connection) -> None:
     """No process is left behind, and a worker lets signals be the trainer's business."""
     with Running(settings, connection) as running:
@@ -195,6 +193,7 @@ def test_a_worker_ends_with_its_trainer(settings: Settings, connection: Connecti
     eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "both workers have ended")
 
 
+@pytest.mark.long
 def test_a_replay_ends_exactly_at_the_newest_version(settings: Settings, connection: Connection) -> None:
     """A start without the newest checkpoints reads again up to the head's cut, and finds its training set there."""
     fill(connection, settings.input.topic, 0, 60)
@@ -216,6 +215,7 @@ def test_a_replay_ends_exactly_at_the_newest_version(settings: Settings, connect
     assert len(check(settings, connection)) > published
 
 
+@pytest.mark.long
 def test_new_partitions_are_taken_up(broker: TestBroker, tmp_path: Path) -> None:
     """By the worker that owns them."""
     if broker.connection.embedded:
@@ -247,6 +247,7 @@ def parts(points: Points) -> Any:
     return zip(points.X, points.y, points.weight, strict=True)
 
 
+@pytest.mark.long
 def test_a_wrong_stream_is_refused_by_the_worker_that_reads_it(settings: Settings, connection: Connection) -> None:
     """The error has its class, so the exit status is that of one process."""
     produce(connection, settings.input.topic, [b"{"] * 1_200, 1)

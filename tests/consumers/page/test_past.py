@@ -24,11 +24,6 @@ NOW = datetime(2026, 3, 2, 12, 0, 0, tzinfo=UTC)
 
 
 @pytest.fixture
-def connection(broker: TestBroker) -> Connection:
-    return broker.connection
-
-
-@pytest.fixture
 def settings(broker: TestBroker, tmp_path: Path) -> Settings:
     made = settings_for(broker.name("past"), tmp_path / "checkpoint")
     Cluster(broker.connection).create([TopicSpec(made.input.topic, 1)])

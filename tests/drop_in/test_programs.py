@@ -1,29 +1,18 @@
-"""Our classes in the places of scikit-learn's: programs of the kind that its documentation has, one text for both.
+"""Our classes in the places of scikit-learn's: programs of the kind that its documentation has give the same scores.
 
-    python -m tests.benchmarks.programs [--rounds 7] [--threads 1] [--programs NAME ...] [--json]
-
-A program gets the class and says its scores; the class is the only difference, and it is what `python -m
+A program gets the class and returns its scores; the class is the only difference, and it is what `python -m
 streamsvm.drop_in` puts into a program. Data: scikit-learn's own small sets and HTRU2, and texts and pictures that are
-drawn from a seed. One thread, or `--threads` of ours, both contenders in turn, the first place alternating; times are
-medians of whole programs, data loading excluded, with least and greatest. `ratio` is ours over theirs: below 1 is
-faster.
+drawn from a seed.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import statistics
-import sys
-import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any, Final
 
 import numpy as np
-import sklearn
+import pytest
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_friedman1
 from sklearn.decomposition import PCA
@@ -35,15 +24,11 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
-from threadpoolctl import threadpool_limits
 
 from streamsvm import STDASVC, STDASVR, STDAOneClassSVM
 from streamsvm.datasets import load_htru2
-from streamsvm.drop_in.base import with_parameters_of
-from tests.benchmarks.timing import ROUNDS_AT_LEAST, Interval
 
 Scores = dict[str, float]
-LEAST_ROUNDS: Final = ROUNDS_AT_LEAST
 PULSAR_ROWS: Final = 4_000
 
 
@@ -254,98 +239,15 @@ PROGRAMS: Final[dict[str, Callable[[type], Scores]]] = {
     "one class": one_class,
     "regression": regression,
 }
-CONTENDERS: dict[str, type] = {"STDASVC": STDASVC, "SVC": SVC}
+SAME = 1e-9
+"""Scores that count points are equal, up to the order of a sum."""
+CLOSE = 1e-3
+"""Probabilities, ranks and predictions follow decision values, which differ by what tolerances of 1e-3 leave."""
+CONTINUOUS = ("calibration", "one class", "regression")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One program with both classes.
-
-    Attributes
-    ----------
-    program : str
-    ours, theirs : mapping of str to float
-        Scores.
-    difference : float
-        Greatest of a score, in its own unit.
-    time_s, peer_time_s : Interval
-    ratio : float
-        Of the medians, ours over SVC's.
-    """
-
-    program: str
-    ours: Scores
-    theirs: Scores
-    difference: float
-    time_s: Interval
-    peer_time_s: Interval
-    ratio: float
-
-
-def with_threads(threads: int) -> type:
-    """Return our classifier with so many threads unless it is told otherwise."""
-    if threads == 1:
-        return STDASVC
-    return type("STDASVC", (STDASVC,), {"__init__": with_parameters_of(SVC, alpha=None, threads=threads)})
-
-
-def greatest_difference(ours: Scores, theirs: Scores) -> float:
-    """Return by how much the scores differ at most."""
-    assert ours.keys() == theirs.keys()
-    return max(abs(ours[name] - theirs[name]) for name in ours)
-
-
-def compared(name: str, rounds: int) -> Row:
-    """Run a program with both classes once unmeasured, then in turn."""
-    program = PROGRAMS[name]
-    scores = {contender: program(kind) for contender, kind in CONTENDERS.items()}
-    times: dict[str, list[float]] = {contender: [] for contender in CONTENDERS}
-    for turn in range(rounds):
-        for contender, kind in list(CONTENDERS.items())[:: 1 if turn % 2 else -1]:
-            start = time.perf_counter()
-            program(kind)
-            times[contender].append(time.perf_counter() - start)
-    return Row(
-        name,
-        scores["STDASVC"],
-        scores["SVC"],
-        greatest_difference(scores["STDASVC"], scores["SVC"]),
-        Interval.of(times["STDASVC"]),
-        Interval.of(times["SVC"]),
-        statistics.median(times["STDASVC"]) / statistics.median(times["SVC"]),
-    )
-
-
-def lines(row: Row) -> str:
-    """Return a row for people."""
-    head = (
-        f"{row.program}: {row.time_s.median:.2f} s ({row.time_s.least:.2f} to {row.time_s.greatest:.2f}) against "
-        f"{row.peer_time_s.median:.2f} s ({row.peer_time_s.least:.2f} to {row.peer_time_s.greatest:.2f}), ratio "
-        f"{row.ratio:.2f}; scores differ by {row.difference:.1g} at most"
-    )
-    return "\n".join([head, *(f"    {name:<36} {row.ours[name]:10.5f} {row.theirs[name]:10.5f}" for name in row.ours)])
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run and report."""
-    parser = argparse.ArgumentParser(description="Programs with our classes in the places of scikit-learn's.")
-    parser.add_argument("--rounds", type=int, default=7, help="measured rounds of each program")
-    parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), help="which")
-    parser.add_argument("--threads", type=int, default=1, help="of our classifier")
-    parser.add_argument("--json", action="store_true", help="rows as JSON instead of text")
-    options = parser.parse_args(arguments)
-    if options.rounds < LEAST_ROUNDS:
-        parser.error(f"--rounds {options.rounds}: fewer than {LEAST_ROUNDS} give no median worth reporting")
-    CONTENDERS["STDASVC"] = with_threads(options.threads)
-    with threadpool_limits(1):
-        rows = [compared(name, options.rounds) for name in options.programs]
-    if options.json:
-        print(json.dumps({"rounds": options.rounds, "rows": [asdict(row) for row in rows]}, indent=1))
-        return
-    print(f"scikit-learn {sklearn.__version__}, numpy {np.__version__}, {len(os.sched_getaffinity(0))} core")
-    print(f"ours against scikit-learn's; medians of {options.rounds} rounds; threads of STDASVC: {options.threads}\n")
-    print("\n".join(lines(row) for row in rows))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_scores_are_svcs(name: str) -> None:
+    """The same program text gives the scores of SVC, and grid search the same choice."""
+    ours, theirs = PROGRAMS[name](STDASVC), PROGRAMS[name](SVC)
+    assert ours == pytest.approx(theirs, rel=0.0, abs=CLOSE if name in CONTINUOUS else SAME)

@@ -1,0 +1,122 @@
+"""What the marks of the tests mean: which tests `make test` leaves to `make test-long`, and which are quick.
+
+A test is long where a shorter one touches what it protects, and length only makes it likelier that something is found:
+more schedules, every kind of loss, each point of a program, a cluster instead of a broker. Its mark says which of its
+cases `make test` runs all the same; `.ci/run` runs a share of the long cases, another share for another commit.
+
+- `@pytest.mark.long`: all cases are long. `long(keep=("0", "rbf-*"))`: all but these; `long(only=("1",))`: these alone.
+  A case is what stands in brackets in a test's id; `*` matches any text.
+- `pytestmark = pytest.mark.enough("embedded")`: of the tests of this file that run on both brokers, `make test` runs
+  those on the embedded broker. They are about what stands in topics; how a real broker keeps topics is what
+  `tests/kafka` and the daemons' tests show. Daemons' files have `enough("real")`: that broker where one can be had. A
+  test with a mark of its own, `enough("embedded", "real")`, runs on both.
+
+Which tests are quick is decided by the folder or file, because the other files are not even imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+from typing import Any, Final, Protocol
+
+QUICK: Final = (
+    "tests/codec/",
+    "tests/delivery/",
+    "tests/histories/test_checker.py",
+    "tests/kafka/test_backoff.py",
+    "tests/kafka/test_failures.py",
+    "tests/test_comparison.py",
+    "tests/test_config.py",
+    "tests/test_delivery.py",
+    "tests/test_drift.py",
+    "tests/test_gate.py",
+)
+"""Where nothing takes long, compiled or not: what does no I/O and runs next to no kernels of coresets and solvers."""
+
+SLOW: Final = frozenset({"broker", "real_broker", "embedded_broker", "stage", "faulty", "open_browser"})
+"""Fixtures that start a process, or threads of one."""
+
+NOT_QUICK: Final = (
+    "tests/codec/test_bounds.py::test_no_bomb_goes_off",
+    "tests/codec/test_half_precision.py",
+    "tests/codec/test_large_models.py::test_decoding_takes_a_multiple_of_the_message",
+    "tests/codec/test_model.py",
+    "tests/codec/test_onnx.py",
+    "tests/codec/test_parts.py",
+    "tests/codec/test_points.py::test_far_exponents_have_one_value",
+    "tests/codec/test_schema_header.py",
+    "tests/delivery/test_pipeline.py::test_a_cut_that_nobody_trains_costs_no_pilot_and_no_reduction",
+    "tests/test_config.py::test_a_budget_of_bytes_is_kept_and_used",
+)
+"""Tests and files of those that start a process all the same, compute for seconds, or compile a solver."""
+
+OTHER_BROKER: Final = {"embedded": "real", "real": "embedded"}
+"""What stands in the id of a case on one broker, and of the same case on the other one."""
+
+
+class Marked(Protocol):
+    """A collected test: what is read of a `pytest.Item`."""
+
+    @property
+    def nodeid(self) -> str:
+        """Path, name and case."""
+
+    def get_closest_marker(self, name: str) -> Any:
+        """Return the mark of this name that stands nearest to the test, or `None`."""
+
+
+def is_long(test: Marked, all_ids: Collection[str], *, real: bool) -> bool:
+    """Return whether `make test` leaves out this test, one of these, where a real broker can be had or not."""
+    name, case = _split(test.nodeid)
+    if (mark := test.get_closest_marker("long")) is not None:
+        if "only" not in mark.kwargs:
+            return not _any(mark.kwargs.get("keep", ()), case)
+        if _any(mark.kwargs["only"], case):
+            return True
+    if (enough := test.get_closest_marker("enough")) is None:
+        return False
+    parts = case.split("-")
+    left = next((kind for kind in parts if kind in OTHER_BROKER and kind not in enough.args), None)
+    if left is None or (left == "embedded" and not real):
+        return False
+    return f"{name}[{'-'.join(OTHER_BROKER[left] if part == left else part for part in parts)}]" in all_ids
+
+
+def unmatched(tests: Iterable[Marked]) -> list[str]:
+    """Return the cases that marks name and that their tests do not have.
+
+    A case that is renamed would otherwise change its length by mistake.
+    """
+    cases: dict[str, list[str]] = {}
+    named: dict[str, tuple[str, ...]] = {}
+    for test in tests:
+        if (mark := test.get_closest_marker("long")) is not None:
+            name, case = _split(test.nodeid)
+            cases.setdefault(name, []).append(case)
+            named[name] = (*mark.kwargs.get("keep", ()), *mark.kwargs.get("only", ()))
+    return [
+        f"{name}[{pattern}]"
+        for name, patterns in named.items()
+        for pattern in patterns
+        if not any(fnmatchcase(case, pattern) for case in cases[name])
+    ]
+
+
+def is_quick(nodeid: str, fixtures: Collection[str]) -> bool:
+    """Return whether `pytest -m quick` runs a test that is not long, by its id and the names of its fixtures."""
+    name, _ = _split(nodeid)
+    return name.startswith(QUICK) and not name.startswith(NOT_QUICK) and SLOW.isdisjoint(fixtures)
+
+
+def _split(nodeid: str) -> tuple[str, str]:
+    name, _, case = nodeid.partition("[")
+    return name, case.removesuffix("]")
+
+
+def _any(patterns: Iterable[str], case: str) -> bool:
+    return any(fnmatchcase(case, pattern) for pattern in patterns)
+
+
+if __name__ == "__main__":  # for `make test-quick`: to collect all others takes longer than to run these
+    print(*QUICK)

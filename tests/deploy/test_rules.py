@@ -65,7 +65,7 @@ WRITTEN = trainer("streamsvm_checkpoint_timestamp_seconds")
 RESIDENT, STARTED = trainer("process_resident_memory_bytes"), trainer("process_start_time_seconds")
 OBJECTIVE = trainer("streamsvm_model_objective")
 PASSED, REFUSED = (trainer("streamsvm_gate_verdicts_total", f'outcome="{said}"') for said in ("passed", "refused"))
-AUDIT_LOW, AUDIT_HIGH = trainer("streamsvm_audit_objective_low"), trainer("streamsvm_audit_objective_high")
+AUDIT_LOW, AUDIT_HIGH = (trainer("streamsvm_audit_objective", f'end="{end}"') for end in ("low", "high"))
 
 
 PUBLISHED = trainer("streamsvm_model_published_timestamp_seconds")
@@ -203,9 +203,9 @@ CASES = {
         {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60", trainer("streamsvm_class_weighted"): "1x60"},
     ),
     "StreamsvmNoSkill": Case(
-        {trainer("streamsvm_model_skill"): "1x20 -1x40", trainer("streamsvm_model_one_answer"): "0x60"},
+        {trainer("streamsvm_model_skill"): "1x20 -1x40", trainer("streamsvm_model_labels_never_answered"): "0x60"},
         # not clear yet: that is no reason to wake anybody
-        {trainer("streamsvm_model_skill"): "0x60", trainer("streamsvm_model_one_answer"): "0x60"},
+        {trainer("streamsvm_model_skill"): "0x60", trainer("streamsvm_model_labels_never_answered"): "0x60"},
     ),
     "StreamsvmLabelsMissing": Case(
         {trainer("streamsvm_model_labels_missing"): "0x20 1x100"},

@@ -313,7 +313,17 @@ def dashboard(of: Dashboard) -> dict[str, Any]:
         "description": of.description,
         "tags": ["streamsvm"],
         "links": [
-            {"type": "dashboards", "title": "streamsvm", "tags": ["streamsvm"], "includeVars": True, "keepTime": True}
+            {
+                "type": "dashboards",
+                "title": "streamsvm",
+                "tags": ["streamsvm"],
+                "asDropdown": False,
+                "icon": "external link",
+                "includeVars": True,
+                "keepTime": True,
+                "targetBlank": False,
+                "tooltip": "",
+            }
         ],
         "schemaVersion": 39,
         "editable": False,
@@ -408,7 +418,7 @@ def _timeseries_options(panel: Panel) -> dict[str, Any]:
             ],
         },
         "options": {
-            "legend": {"displayMode": "list", "placement": "bottom", "showLegend": True},
+            "legend": {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True},
             "tooltip": {"mode": "multi", "sort": "none"},
         },
     }
@@ -426,7 +436,6 @@ def _instances(name: str, label: str, metric: str) -> dict[str, Any]:
         "type": "query",
         "datasource": DATASOURCE,
         "query": {"query": f"label_values({metric}, instance)", "refId": name},
-        "definition": f"label_values({metric}, instance)",
         "refresh": 2,
         "sort": 1,
         "multi": False,

@@ -440,7 +440,6 @@ def _instances(name: str, label: str, metric: str) -> dict[str, Any]:
         "sort": 1,
         "multi": False,
         "includeAll": True,
-        "allValue": ".*",
         "current": {"text": "All", "value": "$__all"},
     }
 

@@ -80,6 +80,9 @@ def draw(drawn: Drawn, end: float, seconds: float) -> Figure:
             _stat(axes, panel, drawn[panel["title"]])
         else:
             _graph(axes, panel, drawn[panel["title"]], end)
+    for row in (panel for panel in dashboards()[UID]["panels"] if panel["type"] == "row" and panel["gridPos"]["y"]):
+        left, bottom, _, _ = _box({**row, "type": "stat"}, tallest)
+        figure.text(left + 0.006, bottom, row["title"], fontsize=11, color=INK, weight="bold")
     minutes = f"{seconds / 60:.0f} minutes"
     figure.text(0.012, 0.972, _title(), fontsize=13, color=INK, weight="bold")
     figure.text(0.012, 0.012, CAPTION.format(minutes=minutes), fontsize=8.5, color=FAINT)

@@ -264,8 +264,8 @@ def _reckon(console: Console, split: Split, stage: _Stage, received: list[Versio
     penalty = full.fit.C
     objectives = [_objective(model, full.model.scaler, split.train, penalty) for model in (newest.model, full.model)]
     scores = [_scores(model, split) for model in (newest.model, full.model)]
-    trainings = stage.metric("streamsvm_training_seconds_count")
-    mean_seconds = stage.metric("streamsvm_training_seconds_sum") / trainings
+    trainings = stage.metric("streamsvm_training_seconds_count", step="train")
+    mean_seconds = stage.metric("streamsvm_training_seconds_sum", step="train") / trainings
     peak = int(stage.metric("streamsvm_points_held_peak"))
     raw_bytes = split.train.nbytes
     table = Table(title="The last published version compared with training on all the data", title_style="bold")

@@ -15,12 +15,14 @@ PROCESS: Final = (
         "gauge",
         "Resident memory size in bytes.",
         "Bounded by the configuration. Growing for hours: see streamsvm_points_held, then report it.",
+        panel="Coreset: bytes, and memory of the process",
     ),
     Definition(
         "process_start_time_seconds",
         "gauge",
         "Start time of the process since unix epoch in seconds.",
         "Changing often: the process restarts; its last log line says why.",
+        panel="Process: processors, and time since the start",
     ),
     Definition(
         "process_cpu_seconds",
@@ -28,6 +30,7 @@ PROCESS: Final = (
         "Total user and system CPU time spent in seconds.",
         "The rate of this counter is the number of processors in use. At the container's limit, training and "
         "learning wait for each other.",
+        panel="Process: processors, and time since the start",
     ),
     Definition(
         "process_open_fds",

@@ -42,6 +42,7 @@ OWN: Final = (
         "counter",
         "Points scored.",
         "Flat while producers write: check readiness; without a model nothing is scored.",
+        panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_scores",
@@ -51,6 +52,7 @@ OWN: Final = (
         "The share of `positive` changes: the input changed, or another version serves; see streamsvm_score_drift "
         "and streamsvm_serving_version.",
         ("label",),
+        panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_score_values",
@@ -61,6 +63,7 @@ OWN: Final = (
         "0.1: the model separates nothing; check its quality at the trainer.",
         buckets=SCORE_BUCKETS,
         bulk=True,
+        panel="Scorer: decision values",
     ),
     Definition(
         "streamsvm_score_latency_seconds",
@@ -70,6 +73,7 @@ OWN: Final = (
         "the producer sets timestamps, errors of its clock are included.",
         buckets=LATENCY_BUCKETS_S,
         bulk=True,
+        panel="Scorer: time from a record to its score, and of a batch",
     ),
     Definition(
         "streamsvm_score_drift",
@@ -79,6 +83,7 @@ OWN: Final = (
         "audit sample, or there are too few scores.",
         "Above streamsvm_score_drift_chance: something changed. Above 0.25: much changed: the points differ from "
         "those the model was trained on, or a feature has another unit.",
+        panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_score_drift_chance",
@@ -86,12 +91,14 @@ OWN: Final = (
         "Value that streamsvm_score_drift exceeds by chance once in a thousand times if nothing changed; it falls as "
         "the window and the audit sample grow.",
         "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
+        panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_score_drift_scores",
         "gauge",
         "Scores in the window of streamsvm_score_drift.",
         "0 while points are scored: the serving versions hold no scores of an audit sample.",
+        panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_scored_batches",
@@ -99,6 +106,7 @@ OWN: Final = (
         "Batches by outcome: committed with their positions, or put back to be read and scored again.",
         "Many put back: the log says why, for example a group that rebalances all the time, or an unstable broker.",
         ("outcome",),
+        panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_scoring_seconds",
@@ -106,6 +114,7 @@ OWN: Final = (
         "Seconds from reading a batch to the commit of its scores, one observation per batch.",
         "Rising: the broker is slow to commit, or the model has more support vectors; see scoring.batch_records.",
         buckets=SCORING_BUCKETS_S,
+        panel="Scorer: time from a record to its score, and of a batch",
     ),
     Definition(
         "streamsvm_serving_version",
@@ -113,17 +122,20 @@ OWN: Final = (
         "Number of the version that scores now; 0 while no version is loaded.",
         "Behind streamsvm_model_version: readers are pinned to an older version, or the scorer is cut off from the "
         "broker.",
+        panel="Scorer: version and its age",
     ),
     Definition(
         "streamsvm_serving_loaded_timestamp_seconds",
         "gauge",
         "Time at which the serving version was loaded, seconds since the epoch.",
         "Old: no newer version came.",
+        panel="Scorer: version and its age",
     ),
     Definition(
         "streamsvm_model_messages_refused",
         "counter",
         "Model messages that were damaged, foreign or unfit; the previous version stays in use.",
         "Above 0: the log names the record and the fault.",
+        panel="Scorer: points, labels and batches",
     ),
 )

@@ -12,6 +12,7 @@ OUTPUT_BLOCKED: Final = Definition(
     "How long the last stable offset of an output partition has stood still below the partition's end: the longest "
     "of all partitions, or 0.",
     "More than some seconds: a transaction stays open, and readers of committed records receive nothing newer.",
+    panel="Input: waiting for others",
 )
 
 INPUT_RECORDS: Final = Definition(
@@ -20,6 +21,7 @@ INPUT_RECORDS: Final = Definition(
     "Records read from the input topic, by partition.",
     "Flat while producers write: check the lag and readiness.",
     ("partition",),
+    panel="Input: records read by partition",
 )
 
 INPUT_ROWS: Final = Definition(
@@ -28,6 +30,7 @@ INPUT_ROWS: Final = Definition(
     "Rows learned or scored (accepted), or rejected.",
     "A rising share of rejected rows: read the dead letters.",
     ("outcome",),
+    panel="Input: rows",
 )
 
 INPUT_LAG_RECORDS: Final = Definition(
@@ -39,6 +42,7 @@ INPUT_LAG_RECORDS: Final = Definition(
     "Growing: the daemon is slower than its input. Trainer: check the training time, or use the policy `latest`. "
     "Scorer: start another one in its group.",
     ("partition",),
+    panel="Input: lag by partition",
 )
 
 INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
@@ -50,6 +54,7 @@ INPUT_OPEN_TRANSACTION_RECORDS: Final = Definition(
     "`kafka-transactions.sh find-hanging` or `describe-producers`; the broker aborts it after the producer's "
     "transaction.timeout.ms.",
     ("partition",),
+    panel="Input: lag by partition",
 )
 
 INPUT_MOSTLY_REJECTED: Final = Definition(
@@ -60,6 +65,7 @@ INPUT_MOSTLY_REJECTED: Final = Definition(
     "scoring.proven_after_records); else 0.",
     "1: the daemon is not ready, and learns or scores little. Find out who writes to the input; `streamsvm "
     "dead-letters` shows the records.",
+    panel="Input: rows",
 )
 
 DEAD_LETTERS: Final = Definition(
@@ -68,6 +74,7 @@ DEAD_LETTERS: Final = Definition(
     "Rejected rows, by reason.",
     "`streamsvm dead-letters` shows for each record where it is, why it was rejected, and what to do about it.",
     ("reason",),
+    panel="Input: dead letters by reason",
 )
 
 UNREAD_FIELDS: Final = Definition(
@@ -76,6 +83,7 @@ UNREAD_FIELDS: Final = Definition(
     "Rows with a field that is not read, counted once per such field; at most 16 fields are distinguished.",
     "Rising from some time on: a producer writes a field under another name, such as `weight` for `w`, so that `w` "
     "has its default. The log names each field once.",
+    panel="Input: fields and rows that are not used",
 )
 
 ABSENT_FIELDS: Final = Definition(
@@ -84,6 +92,7 @@ ABSENT_FIELDS: Final = Definition(
     "Declared fields of raw events that the newest events, at least 100, all lack.",
     "Above 0: the producer renamed or dropped a field. The log names it, and since when; events that may lack it are "
     "scored as if it were missing, the others are dead letters.",
+    panel="Input: fields and rows that are not used",
 )
 
 PASSED_OVER_ROWS: Final = Definition(
@@ -94,6 +103,7 @@ PASSED_OVER_ROWS: Final = Definition(
     "that they were deleted. They count neither as accepted nor as rejected.",
     "delete rising: what was learned of deleted rows stays learned. Begin a new incarnation if it must not.",
     ("reason",),
+    panel="Input: fields and rows that are not used",
 )
 
 REGISTRY_WAITING_SECONDS: Final = Definition(
@@ -101,4 +111,5 @@ REGISTRY_WAITING_SECONDS: Final = Definition(
     "gauge",
     "Seconds for which the input has waited for the schema registry; 0 while it does not.",
     "Above 0: the registry does not answer. Nothing is lost or rejected; reading continues when the registry answers.",
+    panel="Input: waiting for others",
 )

@@ -66,7 +66,7 @@ def begin(
     gate = attachments.gate(
         components.make_gate(settings, cluster, started.current, lambda: pipeline.backlog, metrics, delivery.head)
     )
-    quality = QualityWatch(settings, cluster, started.current, gate, metrics, clock.monotonic)
+    quality = QualityWatch(settings, cluster, started.current, gate, metrics)
     worker = components.make_worker(components.train, config)
     stack.callback(worker.close)
     making = Making(
@@ -95,7 +95,7 @@ def begin(
         versions=VersionPublisher(
             settings, taken.session, delivery, quality, clock.now, signer, attachments.origin, cluster=cluster
         ),
-        keeper=Keeper(settings, cluster, metrics, clock.now),
+        keeper=Keeper(settings, cluster, clock.now),
         saver=saver,
         identity=TopicIdentity(
             cluster,

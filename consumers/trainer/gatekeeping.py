@@ -204,9 +204,9 @@ class MarginGate:
         self._metrics.increase("streamsvm_gate_verdicts", outcome=gate.outcome)
         if gate.candidate is not None and gate.present is not None:
             self._scored = True
-            self._metrics.put("streamsvm_gate_candidate_accuracy", gate.candidate)
-            self._metrics.put("streamsvm_gate_present_accuracy", gate.present)
-            self._metrics.put("streamsvm_gate_best_accuracy", best_of(gate)[1])
+            accuracies = (("candidate", gate.candidate), ("current", gate.present), ("best", best_of(gate)[1]))
+            for of, accuracy in accuracies:
+                self._metrics.put("streamsvm_gate_accuracy", accuracy, of=of)
         if gate.outcome == "refused":
             _say_refused(version, gate)
             return

@@ -79,8 +79,8 @@ class Gauges:
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)
         short = learner.short_share()
         self._metrics.put("streamsvm_memory_short_share", nan if short is None else short)
-        self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped)
-        self._metrics.put("streamsvm_coreset_bounded_weights", learner.outliers().weights)
+        self._metrics.put("streamsvm_coreset_clipped_rows", learner.rows_clipped, what="features")
+        self._metrics.put("streamsvm_coreset_clipped_rows", learner.outliers().weights, what="weight")
 
     def lag(self, ends: Mapping[int, tuple[int, int | None]]) -> None:
         """Show how far each partition's position is behind its end, where that is known."""
@@ -98,7 +98,6 @@ def show_certified(certified: VersionBounds | None, metrics: Metrics) -> None:
     """Show how far the newest version can be from the best possible one; NaN where nothing is proven."""
     gap = None if certified is None else certified.gap
     metrics.put("streamsvm_model_certified_gap", nan if gap is None else gap)
-    metrics.put("streamsvm_model_gap_proven", float(certified is not None and certified.proven))
 
 
 def show_skill(skill: AnySkill, metrics: Metrics) -> None:
@@ -110,19 +109,8 @@ def show_skill(skill: AnySkill, metrics: Metrics) -> None:
             balanced = nan if found is None else found.balanced_accuracy.value
             metrics.put("streamsvm_model_balanced_accuracy", balanced, sample=sample)
         return
-    metrics.put("streamsvm_model_one_answer", float(skill.answers != "both"))
+    metrics.put("streamsvm_model_labels_never_answered", float(skill.answers != "both"))
     for sample, figures in (("newest", skill.newest), ("audit", skill.audit)):
-        values = {
-            "balanced_accuracy": None if figures is None else figures.balanced_accuracy.value,
-            "auc": None if figures is None else figures.auc.value,
-            "average_precision": None if figures is None else figures.average_precision,
-            "log_loss": None if figures is None else figures.log_loss,
-        }
-        for name, value in values.items():
-            metrics.put(f"streamsvm_model_{name}", nan if value is None else value, sample=sample)
-        shares = (
-            ("answered", None if figures is None else figures.said),
-            ("true", None if figures is None else figures.true),
-        )
-        for of, share in shares:
-            metrics.put("streamsvm_model_positive_share", nan if share is None else share, sample=sample, of=of)
+        balanced, auc = (nan, nan) if figures is None else (figures.balanced_accuracy.value, figures.auc.value)
+        metrics.put("streamsvm_model_balanced_accuracy", balanced, sample=sample)
+        metrics.put("streamsvm_model_auc", auc, sample=sample)

@@ -106,10 +106,6 @@ class OneProcess(InputOnly):
                 self._outbox.send(letter)
         self._outbox.flush(timeout_s)
 
-    def _count_bytes(self, records: Sequence[Record]) -> None:
-        size = int(records.sizes.sum()) if isinstance(records, Batch) else sum(len(r.value or b"") for r in records)
-        self._metrics.increase("streamsvm_input_bytes", size)
-
     def _count_records(self, records: Sequence[Record]) -> None:
         counts = records.counts() if isinstance(records, Batch) else Counter(r.partition for r in records)
         for partition, count in counts.items():
@@ -265,7 +261,6 @@ class Intake(OneProcess):
     def _note(self, records: Sequence[Record]) -> None:
         ends = records.ends() if isinstance(records, Batch) else {r.partition: r.offset + 1 for r in records}
         self._pipeline.note_read(ends)
-        self._count_bytes(records)
         self._count_records(records)
 
     def _decode(self) -> None:

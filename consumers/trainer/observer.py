@@ -83,7 +83,7 @@ class Observer:
         metrics = components.metrics
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         metrics.begin("streamsvm_passed_over_rows", "reason", passed_over())
-        metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit"))
+        metrics.begin("streamsvm_trainings", "outcome", ("converged", "iteration_limit", "skipped"))
         metrics.begin("streamsvm_publishes", "outcome", ("published", "refused"))
         metrics.put("streamsvm_class_weighted", float(weighted))
 
@@ -149,7 +149,7 @@ class Observer:
                 self._learned(event, begun)
             case CutTaken():
                 self._emitted(event.cut)
-                self._metrics.increase("streamsvm_cuts_skipped", float(event.replaced))
+                self._metrics.increase("streamsvm_trainings", float(event.replaced), outcome="skipped")
             case CutDeclined():
                 self._emitted(None)
             case CaughtUp():
@@ -248,8 +248,7 @@ class Observer:
     def _show_version(self, event: Published) -> None:
         version, metrics = event.version, self._metrics
         self._show_figures(version, event.time.timestamp())
-        metrics.put("streamsvm_model_message_bytes", event.value_bytes)
-        metrics.observe("streamsvm_training_seconds", event.made.seconds)
+        metrics.observe("streamsvm_training_seconds", event.made.seconds, step="train")
         metrics.increase("streamsvm_trainings", outcome="converged" if version.fit.converged else "iteration_limit")
         metrics.increase("streamsvm_publishes", outcome="published")
 
@@ -258,6 +257,9 @@ class Observer:
         for name, value in figures.items():
             if value is not None:
                 self._metrics.put(name, value)
+        if (audit := version.audit) is not None:
+            for end, bound in (("low", audit.low), ("estimate", audit.objective), ("high", audit.high)):
+                self._metrics.put("streamsvm_audit_objective", bound, end=end)
 
     def _skilled(self, event: Published) -> None:
         """Show what a version knows, and say once when it begins, or ceases, to know nothing."""
@@ -280,7 +282,7 @@ class Observer:
             log.info("skill_found", version=version.key)
 
     def _tuned(self, event: Published, seconds: float) -> None:
-        self._metrics.observe("streamsvm_tuning_seconds", seconds)
+        self._metrics.observe("streamsvm_training_seconds", seconds, step="tune")
         scores = event.made.scores
         if not scores:
             log.warning(
@@ -420,20 +422,10 @@ def summary_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
 
 def _figures(version: Version) -> dict[str, float | None]:
     """Return the gauges of a version; None where it has no such figure."""
-    fit, audit = version.fit, version.audit
+    fit = version.fit
     return {
         "streamsvm_model_version": version.number,
         "streamsvm_model_points_covered": version.stream.points,
-        "streamsvm_model_support_vectors": fit.support_vectors,
         "streamsvm_model_kkt_gap": fit.kkt_gap,
-        "streamsvm_model_penalty": fit.C,
-        "streamsvm_model_alpha": 1.0 / (fit.C * version.stream.weight),
-        "streamsvm_model_gamma": fit.gamma,
         "streamsvm_model_objective": fit.objective,
-        "streamsvm_model_dual_objective": fit.dual_objective,
-        "streamsvm_training_iterations": fit.iterations,
-        "streamsvm_audit_objective": audit.objective if audit else None,
-        "streamsvm_audit_objective_low": audit.low if audit else None,
-        "streamsvm_audit_objective_high": audit.high if audit else None,
-        "streamsvm_audit_points": audit.points if audit else None,
     }

@@ -14,7 +14,6 @@ from typing import Final
 
 import structlog
 
-from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.moves import moves_id, settlement_of_moves
 from streamsvm.errors import StreamsvmError
@@ -39,19 +38,16 @@ class Keeper:
     ----------
     settings : Settings
     cluster : Cluster
-    metrics : Metrics
     now : callable
         The time of day, for the audit trail.
     """
 
-    def __init__(self, settings: Settings, cluster: Cluster, metrics: Metrics, now: Callable[[], datetime]) -> None:
+    def __init__(self, settings: Settings, cluster: Cluster, now: Callable[[], datetime]) -> None:
         self._settings = settings
         self._cluster = cluster
-        self._metrics = metrics
         self._now = now
         self._next = 0
         self._settlement = settlement_of_moves(settings, cluster)
-        metrics.increase("streamsvm_versions_retired", 0.0)
 
     def published(self, newest: int) -> None:
         """Retire what is due after a version was published; blocks for one transaction now and then."""
@@ -65,7 +61,6 @@ class Keeper:
             log.warning("retiring_waits", what=error.what, remedy=error.remedy, until_version=self._next)
             return
         if retired:
-            self._metrics.increase("streamsvm_versions_retired", retired)
             log.info("versions_retired", count=retired, kept_from=newest - keep + 1)
 
     def _sweep(self, floor: int) -> int:

@@ -8,7 +8,6 @@ none is current nothing can be worse, but readers would begin with answers that 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
 from math import nan
 from typing import Final
@@ -51,8 +50,6 @@ class QualityWatch:
         At the start.
     gate : Gatekeeper
     metrics : Metrics
-    clock : callable
-        Returns seconds.
     """
 
     def __init__(
@@ -62,12 +59,10 @@ class QualityWatch:
         current: Alias | None,
         gate: Gatekeeper,
         metrics: Metrics,
-        clock: Callable[[], float],
     ) -> None:
         quality, config = settings.quality, settings.models()
         self._gate = gate
         self._metrics = metrics
-        self._clock = clock
         self._any_may_be_first = settings.output.first_current == "any"
         self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
@@ -135,10 +130,9 @@ class QualityWatch:
         """Score rows that no version has learned, in their order."""
         if self.prequential is None:
             return
-        begun, scored = self._clock(), self.prequential.scored
+        scored = self.prequential.scored
         self.prequential.add(rows.points if rows.accepted.all() else rows.points.take(rows.accepted))
         self._metrics.increase("streamsvm_prequential_points", self.prequential.scored - scored)
-        self._metrics.increase("streamsvm_prequential_seconds", max(0.0, self._clock() - begun))
 
     def show(self) -> None:
         """Set the gauges; a figure that is not available is NaN."""

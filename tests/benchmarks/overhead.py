@@ -106,7 +106,7 @@ class MainLoop:
         if contender == "metrics and scoring":
             assert self._metrics is not None
             nowhere = cast(Cluster, None)  # nothing is current at the start, so that nothing is fetched
-            self._quality = QualityWatch(settings, nowhere, None, Open(), self._metrics, time.monotonic)
+            self._quality = QualityWatch(settings, nowhere, None, Open(), self._metrics)
             assert self._quality.prequential is not None
             self._quality.prequential.serve(stream.model)
 

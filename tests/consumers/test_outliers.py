@@ -51,7 +51,7 @@ def test_the_record_is_named(settings: Settings, connection: Connection, capsys:
     assert len(said) == 1
     assert f"{settings.input.topic}[0]@90 row 0" in said[0]
     assert "value=1.00000001" in said[0]
-    assert running.value("streamsvm_coreset_clipped_rows") == 1
+    assert running.value("streamsvm_coreset_clipped_rows", what="features") == 1
     newest = versions(connection, settings)[-1]
     assert newest.model.scaler.scale.max() < 10.0
     assert newest.lineage.configuration["coreset"]["max_leverage"] == 0.1

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import matplotlib as mpl
 
@@ -66,7 +67,10 @@ def _panels() -> list[dict[str, Any]]:
 
 def _answers(live: Live, panel: dict[str, Any], end: float, seconds: float) -> list[tuple[str, Series]]:
     queries = [Query(UID, panel["title"], target["legendFormat"], target["expr"]) for target in panel["targets"]]
-    return [(query.legend, live.history(query.runnable, end - seconds, end, STEP_S)) for query in queries]
+    trainer, scorer = (urlsplit(url).netloc for url in (live.trainer_url, live.scorer_url))
+    return [
+        (query.legend, live.history(query.filled(trainer, scorer), end - seconds, end, STEP_S)) for query in queries
+    ]
 
 
 def draw(drawn: Drawn, end: float, seconds: float) -> Figure:
@@ -80,6 +84,9 @@ def draw(drawn: Drawn, end: float, seconds: float) -> Figure:
             _stat(axes, panel, drawn[panel["title"]])
         else:
             _graph(axes, panel, drawn[panel["title"]], end)
+    for row in (panel for panel in dashboards()[UID]["panels"] if panel["type"] == "row" and panel["gridPos"]["y"]):
+        left, bottom, _, _ = _box({**row, "type": "stat"}, tallest)
+        figure.text(left + 0.006, bottom, row["title"], fontsize=11, color=INK, weight="bold")
     minutes = f"{seconds / 60:.0f} minutes"
     figure.text(0.012, 0.972, _title(), fontsize=13, color=INK, weight="bold")
     figure.text(0.012, 0.012, CAPTION.format(minutes=minutes), fontsize=8.5, color=FAINT)

@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from consumers.metrics import SCORER as SCORER_METRICS
+from consumers.metrics import TRAINER as TRAINER_METRICS
+from consumers.settings import Settings
 from tests.deploy.checkers import promtool
 from tests.deploy.files import DEPLOY, ROOT, RULES, parsed
 
@@ -65,7 +68,7 @@ WRITTEN = trainer("streamsvm_checkpoint_timestamp_seconds")
 RESIDENT, STARTED = trainer("process_resident_memory_bytes"), trainer("process_start_time_seconds")
 OBJECTIVE = trainer("streamsvm_model_objective")
 PASSED, REFUSED = (trainer("streamsvm_gate_verdicts_total", f'outcome="{said}"') for said in ("passed", "refused"))
-AUDIT_LOW, AUDIT_HIGH = trainer("streamsvm_audit_objective_low"), trainer("streamsvm_audit_objective_high")
+AUDIT_LOW, AUDIT_HIGH = (trainer("streamsvm_audit_objective", f'end="{end}"') for end in ("low", "high"))
 
 
 PUBLISHED = trainer("streamsvm_model_published_timestamp_seconds")
@@ -203,9 +206,9 @@ CASES = {
         {accuracy("model"): "0.8x60", accuracy("majority"): "0.9x60", trainer("streamsvm_class_weighted"): "1x60"},
     ),
     "StreamsvmNoSkill": Case(
-        {trainer("streamsvm_model_skill"): "1x20 -1x40", trainer("streamsvm_model_one_answer"): "0x60"},
+        {trainer("streamsvm_model_skill"): "1x20 -1x40", trainer("streamsvm_model_labels_never_answered"): "0x60"},
         # not clear yet: that is no reason to wake anybody
-        {trainer("streamsvm_model_skill"): "0x60", trainer("streamsvm_model_one_answer"): "0x60"},
+        {trainer("streamsvm_model_skill"): "0x60", trainer("streamsvm_model_labels_never_answered"): "0x60"},
     ),
     "StreamsvmLabelsMissing": Case(
         {trainer("streamsvm_model_labels_missing"): "0x20 1x100"},
@@ -309,6 +312,13 @@ SHARED = {
 """Alerts that hold for scorers, too, each with a scorer's history on which it fires."""
 
 
+def of_branches() -> set[str]:
+    """Return the alerts that need a metric which a plain trainer and a plain scorer have not."""
+    plain = {one.name for of in (TRAINER_METRICS, SCORER_METRICS) for one in of.of(Settings())}
+    others = {one.name for of in (TRAINER_METRICS, SCORER_METRICS) for one in of} - plain
+    return {alert for alert, rule in alerts().items() if any(name in rule["expr"] for name in others)}
+
+
 def alerts() -> dict[str, dict[str, Any]]:
     rules = [rule for group in parsed(RULES)["groups"] for rule in group["rules"]]
     return {rule["alert"]: rule for rule in rules if "alert" in rule}
@@ -366,6 +376,15 @@ def test_no_rule_needs_a_job_of_a_certain_name() -> None:
     for alert, rule in alerts().items():
         named = re.findall(r"job=~?[^}]*", rule["expr"])
         assert not named or alert in ("StreamsvmTrainerDown", "StreamsvmScorerDown"), alert
+
+
+def test_alerts_of_a_branch_that_is_off_are_silent(tmp_path: Path) -> None:
+    """Prometheus evaluates them over a plain trainer's metrics, where they have no series, and they do not fire."""
+    asked = of_branches()
+    assert {"StreamsvmTimesAhead", "StreamsvmChallengeWithoutLabels", "StreamsvmManifestsLate"} <= asked
+    plain = {trainer("up"): "1x120", BETWEEN: "2000x120", BEHIND: "0x120", LAG: "5000x120", RECORDS: "0+100x120"}
+    for alert in sorted(asked):
+        assert not fires(alert, plain, 120, tmp_path), alert
 
 
 @pytest.mark.parametrize("alert", SHARED)

@@ -17,18 +17,21 @@ CHALLENGES: Final = (
         "unlabeled or passed: no scorer scores the challenger, or no labels come; see output.gate_wait. Only "
         "undecided: versions are as good as the current one.",
         ("outcome",),
+        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenger_version",
         "gauge",
         "Number of the version that challenges the current one; 0 while there is none.",
         "The same for long, with few streamsvm_challenge_labels: see that a scorer with scoring.shadow runs.",
+        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_labels",
         "gauge",
         "Labels of rows that both the current version and the challenger scored, in the open challenge.",
         "The number does not grow: no scorer scores the challenger, or no labels come.",
+        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_scores_left_out",
@@ -37,6 +40,7 @@ CHALLENGES: Final = (
         "(`unreadable`), and scores of records that the input does not have (`nowhere`).",
         "Above 0: another program writes to the topic of the scores; the log names the first such record.",
         ("reason",),
+        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_figure",
@@ -44,6 +48,7 @@ CHALLENGES: Final = (
         "The figure of output.gate_figure on these labels at the newest look, of `champion` and of `challenger`.",
         "Compare the two; streamsvm_challenge_difference says what is certain.",
         ("of",),
+        panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_difference",
@@ -52,6 +57,7 @@ CHALLENGES: Final = (
         "all looks together (`low`, `high`).",
         "`low` above 0: the challenger wins. `high` below 0: it loses. Else nothing is certain yet.",
         ("end",),
+        panel="Challenges: champion and challenger",
     ),
 )
 
@@ -67,6 +73,7 @@ SHADOW: Final = (
         "Number of the version that is scored in the shadow, as scoring.shadow names it; 0 while none can "
         "be scored on the same records.",
         "0 for long: nobody set the alias, or the log says shadow_not_scored.",
+        panel="Scorer: version and its age",
     ),
 )
 

@@ -282,7 +282,6 @@ class JoinedIntake(OneProcess):
         records = came.records
         self._valid[came.log] |= len(came.rejected) < len(records)
         self._send(came.log, records, came.rejected)
-        self._count_bytes(records)
         if came.log == "features":
             self._count_records(records)
         else:

@@ -15,18 +15,21 @@ CORESETS: Final = (
         "Records written to the coresets topic: `part`, `manifest`, `tombstone` or `opening`.",
         "Manifests flat while producers write: the worker owns nothing, or waits; see its readiness.",
         ("kind",),
+        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_bytes",
         "counter",
         "Bytes of keys and values written to the coresets topic.",
-        "A large share of streamsvm_input_bytes: raise worker.publish_interval_s.",
+        "Rising with the rows read: raise worker.publish_interval_s.",
+        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_passed_over",
         "counter",
         "Records of the coresets topic that were passed over because they are damaged, foreign or incomplete.",
         "Above 0: the log names each. Another program may write to the topic, or it is not compacted.",
+        panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_manifest_timestamp_seconds",
@@ -35,12 +38,14 @@ CORESETS: Final = (
         "seen.",
         "Old while the partition has more to read: its worker is gone or stuck.",
         ("partition",),
+        panel="Workers: partitions and manifests",
     ),
     Definition(
         "streamsvm_worker_partitions",
         "gauge",
         "Partitions that this worker (`streamsvm worker`) learns; 0 of a trainer.",
         "0 of a worker: others own them all, or no trainer has opened them yet; see its readiness.",
+        panel="Workers: partitions and manifests",
     ),
 )
 """Of trainers with training.from_coresets, and of their workers."""
@@ -50,6 +55,7 @@ ADOPTED: Final = (
         "counter",
         "States of partitions that the trainer adopted from the coresets topic.",
         "Flat while workers write manifests: the trainer waits for a training, or cannot read the topic.",
+        panel="Workers: the coresets topic",
     ),
 )
 CREW: Final = (
@@ -58,6 +64,7 @@ CREW: Final = (
         "gauge",
         "Worker processes that read and learn for the trainer (training.workers).",
         "For reading streamsvm_worker_cpu_seconds.",
+        panel="Workers: partitions and manifests",
     ),
     Definition(
         "streamsvm_worker_cpu_seconds",
@@ -66,6 +73,7 @@ CREW: Final = (
         "A rate near 1: that worker has no processor left, and its partitions fall behind first. Raise "
         "training.workers if there are more partitions and processors.",
         ("worker",),
+        panel="Process: processors, and time since the start",
     ),
 )
 
@@ -82,7 +90,6 @@ TRAINER: Final = BranchMetrics(
 OF_THE_TRAINER: Final = {
     "streamsvm_input_records",
     "streamsvm_input_rows",
-    "streamsvm_input_bytes",
     "streamsvm_input_lag_records",
     "streamsvm_input_open_transaction_records",
     "streamsvm_input_mostly_rejected",

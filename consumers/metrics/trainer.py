@@ -319,7 +319,7 @@ OWN: Final = (
         "How far the newest version's objective over all rows can be from that of the best possible model, as a share "
         "of it; NaN where nothing is proven.",
         "Wide or widening: rows change sides, or the stream drifts; give more memory, or read the log with "
-        "`streamsvm model refine`. See StreamsvmBoundsWiden in the runbook.",
+        "`streamsvm scale refine`. See StreamsvmBoundsWiden in the runbook.",
     ),
     Definition(
         "streamsvm_model_gap_proven",

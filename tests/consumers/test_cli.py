@@ -60,7 +60,7 @@ def test_the_last_line_is_json_where_the_log_is() -> None:
     "command",
     [
         ["train", "--points-dimension", "2", "--checkpoint-directory", "DIRECTORY"],
-        ["worker", "--points-dimension", "2"],
+        ["scale", "worker", "--points-dimension", "2"],
         ["score", "--scoring-topic", "t"],
     ],
     ids=lambda command: command[0],

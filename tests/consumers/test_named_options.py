@@ -116,14 +116,14 @@ def test_messages_and_help_texts_name_options_that_exist() -> None:
 
 def test_a_wrong_option_is_found() -> None:
     """The test can fail: of an option of another command, and of one that a text calls the trainer's."""
-    assert list(wrong_in("run `streamsvm archive show --as x`")) == ["streamsvm archive show --as"]
+    assert list(wrong_in("run `streamsvm history show --as x`")) == ["streamsvm history show --as"]
     assert list(wrong_in("with the trainer's --no-such-thing x")) == ["streamsvm train --no-such-thing"]
     assert not list(wrong_in("streamsvm train --archive-directory x; then --as"))
 
 
 def test_what_a_trainer_is_given_forget_takes_too() -> None:
     """Its options can be given as they are, those of the archive among them."""
-    assert options()["train",] - options()["forget",] <= {"--reset", "--from-coresets"} | {
+    assert options()["train",] - options()["history", "forget"] <= {"--reset", "--from-coresets"} | {
         name for name in options()["train",] if name.startswith("--http-")
     }
     assert "--archive-directory" in options()["train",]

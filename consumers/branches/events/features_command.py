@@ -67,7 +67,7 @@ def infer(
     if (file is None) == (topic is None):
         raise ConfigurationError("infer reads a file or a topic", "Give either FILE or --topic TOPIC.")
     if topic is not None:
-        _require_of("--topic", format_, get_args(TopicFormat), {"--delimiter": delimiter})
+        _require_of("a topic", format_, get_args(TopicFormat), {"--delimiter": delimiter})
         _infer_topic(settings, topic, label, cast("TopicFormat", format_ or "auto"), envelope, rows)
     elif file is not None:
         _require_of("a file", format_, get_args(FileFormat), {"--envelope": envelope != "none"})

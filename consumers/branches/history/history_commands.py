@@ -292,7 +292,7 @@ def _has_archive(settings: Settings, report: Report) -> bool:
     report.remains.insert(
         0,
         f"{why}: if this trainer has one, give the same command again with its --archive-directory; until then the "
-        "trainer, streamsvm model build and streamsvm archive rebuild refuse an archive that holds such a row",
+        "trainer, streamsvm history build and streamsvm history rebuild refuse an archive that holds such a row",
     )
     return False
 

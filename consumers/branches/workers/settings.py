@@ -28,7 +28,7 @@ class TrainingByWorkers(Section):
     )
     from_coresets: bool = Field(
         default=False,
-        description="Train on what workers (`streamsvm worker`) learned, which the coresets topic holds, and read no "
+        description="Train on what workers (`streamsvm scale worker`) learned, which the coresets topic holds, and read no "
         "points. Does not affect what a model of given positions is. Needs the policy `latest`, and labels that come "
         "with the points.",
     )

@@ -1,4 +1,4 @@
-"""`streamsvm scale worker`, `streamsvm scale backfill`, and the flag of `streamsvm train` that adopts what they learn."""
+"""`streamsvm scale worker`, `scale backfill`, and the flag of `streamsvm train` that adopts what they learn."""
 
 from __future__ import annotations
 

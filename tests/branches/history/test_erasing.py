@@ -1,4 +1,4 @@
-"""`streamsvm history forget`: rows that a trainer has learned, taken out as if they had been rejected when they came."""
+"""`streamsvm history forget`: rows that a trainer has learned, taken out as if they were rejected when they came."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ class TrainingByWorkers(Section):
     from_coresets: bool = Field(
         default=False,
         description="Train on what workers (`streamsvm scale worker`) learned, which the coresets topic holds, and "
-        "read no points. Does not affect what a model of given positions is. Needs the policy `latest`, and labels that "
-        "come with the points.",
+        "read no points. Does not affect what a model of given positions is. Needs the policy `latest`, and labels "
+        "that come with the points.",
     )
     coresets_topic: Annotated[str, Field(max_length=249)] = Field(
         default="",

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pydantic.fields import FieldInfo
 
 from consumers.options import fields, flag, section_class, sections, shown_default, shown_type, variable
 from consumers.settings_sockets import PAGES, SectionPage
+from streamsvm.algorithms import OWN, described, names
 from streamsvm.config import ModelConfig
 from streamsvm.sockets import DAEMONS, plugged
 
-HEAD = """\
+HEAD: Final = """\
 # Configuration
 
 Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
@@ -24,8 +28,20 @@ counts. `streamsvm config --effective` shows what is in force, secrets masked. O
 `[kafka]` with librdkafka's own names (`"bootstrap.servers"`, `STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from
 files (`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
 
+Algorithms of the papers and of other libraries stand at the end, under [experimental](#experimental).
+
 Sections marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another
 value and prints the way out. All others may change between two starts.
+"""
+
+
+EXPERIMENTAL: Final = """\
+## Experimental
+
+Algorithms of the papers and of other libraries, which are here to compare with. They decide the model.
+
+| option | type | default | meaning |
+|---|---|---|---|
 """
 
 
@@ -33,7 +49,9 @@ def markdown() -> str:
     """Return the text of the reference."""
     pages = plugged(PAGES, SectionPage, DAEMONS)
     lines = [line for section in sections() for line in _section(section, pages)]
-    return "\n".join([HEAD, *lines]).rstrip() + "\n"
+    rows = [_experimental(section, name, info) for section in sections() for name, info in fields(section).items()]
+    last = EXPERIMENTAL + "\n".join(filter(None, rows)) if any(rows) else ""
+    return "\n".join([HEAD, *lines, last]).rstrip() + "\n"
 
 
 def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
@@ -46,10 +64,29 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
     yield "| option | type | default | meaning |"
     yield "|---|---|---|---|"
     for name, info in fields(section).items():
-        cells = (f"`{name}`", shown_type(info), shown_default(info) or "-", info.description or "")
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        option = f"{section}.{name}"
+        if not described(option) or option in OWN:
+            shown = "|".join(OWN.get(option, ())) or shown_type(info)
+            meaning = (info.description or "").removesuffix(described(option))
+            yield _row(name, shown, shown_default(info), meaning)
     first = next(iter(fields(section)))
     yield f"\nFor example `{flag(section, first)}`, `{variable(section, first)}`.\n"
+
+
+def _experimental(section: str, name: str, info: FieldInfo) -> str:
+    """Return the row of what rooms add to an option, or of an option that only they use; empty: of neither."""
+    option = f"{section}.{name}"
+    if not (added := described(option).strip()):
+        return ""
+    if option not in OWN:
+        return _row(option, shown_type(info), shown_default(info), info.description or "")
+    others = [choice for choice in names(option) if choice not in OWN[option]]
+    return _row(option, "|".join(others), "", added)
+
+
+def _row(*cells: str) -> str:
+    name, *others = (cell.replace("|", "\\|") or "-" for cell in cells)
+    return f"| `{name}` | {' | '.join(others)} |"
 
 
 if __name__ == "__main__":

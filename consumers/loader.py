@@ -80,10 +80,10 @@ def load(
             dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            held = NestedSecretsSettingsSource(
+            mounted = NestedSecretsSettingsSource(
                 file_secret_settings, secrets_dir=secrets, secrets_prefix="", secrets_nested_delimiter="__"
             )
-            strongest_first = (init_settings, env_settings, held, TomlConfigSettingsSource(settings_cls, file))
+            strongest_first = (init_settings, env_settings, mounted, TomlConfigSettingsSource(settings_cls, file))
             return tuple(map(_LibrdkafkaNames, strongest_first))
 
     try:

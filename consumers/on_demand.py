@@ -125,7 +125,7 @@ class SettingsFlag:
 def with_settings(
     *names: str, common: Sequence[str] = COMMON, flags: str = ""
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, whose first parameter is `settings`, the options of the named sections, once it is asked for.
+    """Give a command, whose first parameter is `settings`, the options of the named sections, once it is run.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from msgspec import Struct
 from pydantic import BaseModel, Field, create_model
 
-from streamsvm.sections import Options, Section, extended
+from streamsvm.sections import Section, SectionOptions, extended
 from streamsvm.sockets import DAEMONS, plugged
 
 SOCKET: Final = "settings"
@@ -51,7 +51,7 @@ def _no_topics(_: Whole) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettingsOptions(Options):
+class SettingsOptions(SectionOptions):
     """Options that a branch adds to the settings; each function takes the whole settings.
 
     Attributes

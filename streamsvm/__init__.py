@@ -53,7 +53,7 @@ def _of_branches() -> set[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is offered where it is asked for: the daemons start without the estimators.
+    """Load a name of the package when it is first used: the daemons start without the estimators.
 
     Raises
     ------

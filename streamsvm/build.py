@@ -48,7 +48,7 @@ def _simd() -> list[str]:
 
 
 def _setting(name: str) -> str:
-    """Return what the environment tells numba to compile for (NUMBA_CPU_NAME, NUMBA_CPU_FEATURES); empty: the host."""
+    """Return what numba compiles for by the environment (NUMBA_CPU_NAME, NUMBA_CPU_FEATURES); empty: the host."""
     return getattr(numba.config, name) or ""
 
 

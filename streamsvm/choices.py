@@ -1,4 +1,4 @@
-"""Words that an option may take, for whoever must know them without loading the options."""
+"""Words that an option may take, for modules that must not load the options."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class InvalidMessage(StreamsvmError):
 
 
 class UnknownFormat(InvalidMessage):
-    """A model message in a format that another build writes. As far as this build can tell, it is not damaged."""
+    """A model message in a format that another build writes. It shows no sign of damage."""
 
 
 class ConfigurationError(StreamsvmError):

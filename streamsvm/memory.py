@@ -23,7 +23,7 @@ class Sizes(Protocol):
     """How many points a structure that a room adds holds at most, and how it divides a budget."""
 
     def points(self, fan_in: int, leaf: int, bucket: int) -> int:
-        """Return the most points that are held over the longest stream, the open leaf included."""
+        """Return the most points that are kept over the longest stream, the open leaf included."""
         ...
 
     def reduced(self, fan_in: int, leaf: int, bucket: int) -> int:

@@ -87,6 +87,6 @@ def source_of(headers: Iterable[tuple[str, bytes]]) -> Place | None:
 
 def rejected_source_of(headers: Iterable[tuple[str, bytes]]) -> Place | None:
     """Return where the record stands that a dead letter was made from; None if its headers do not say so."""
-    told = dict(headers)
-    parts = [told.get(f"__streams.errors.{what}", b"") for what in ("topic", "partition", "offset")]
+    values = dict(headers)
+    parts = [values.get(f"__streams.errors.{what}", b"") for what in ("topic", "partition", "offset")]
     return place_of(parts[0], parts[1], parts[2])

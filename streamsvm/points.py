@@ -43,7 +43,7 @@ Positions = Mapping[int, Position]
 
 
 def precedes(earlier: Positions, later: Positions) -> bool:
-    """Tell whether `earlier` <= `later` in every partition; a partition that is absent stands at its beginning."""
+    """Return whether `earlier` <= `later` in every partition; a partition that is absent stands at its beginning."""
     return all(position <= later.get(partition, Position(-1)) for partition, position in earlier.items())
 
 

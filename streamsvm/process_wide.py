@@ -110,7 +110,7 @@ class _WhereSilenced:
         self.here = threading.local()
 
     def match(self, text: str) -> bool:
-        """Tell whether this thread silences a warning."""
+        """Return whether this thread silences a warning."""
         return bool(getattr(self.here, "depth", 0)) and text.startswith(self._message)
 
 

@@ -9,6 +9,6 @@ _SECRET_PARTS = ("sasl.oauthbearer.config", "assertion.claim", "kinit.cmd", "aut
 
 
 def is_secret(option: str) -> bool:
-    """Tell whether a librdkafka option holds a secret, in whatever spelling (`SASL_PASSWORD`, `sasl.password`)."""
+    """Return whether a librdkafka option holds a secret, in whatever spelling (`SASL_PASSWORD`, `sasl.password`)."""
     dotted = option.lower().replace("_", ".")
     return not _SECRET_WORDS.isdisjoint(dotted.split(".")) or any(part in dotted for part in _SECRET_PARTS)

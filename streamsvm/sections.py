@@ -52,7 +52,7 @@ class MemoryLength(Section):
         return None
 
     def most_spans(self, span: int) -> int | None:  # noqa: ARG002
-        """Return the most spans, of so many rows, that are held apart; None where any two may become one."""
+        """Return the most spans, of so many rows, that are kept apart; None where any two may become one."""
         return None
 
 
@@ -144,7 +144,7 @@ def with_defaults(section: SectionType, values: Mapping[str, object]) -> Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SectionOptions:
     """Options that a branch adds to a section.
 
     Attributes
@@ -172,12 +172,12 @@ def open_to_branches(name: str) -> Callable[[type[Holder]], type[Holder]]:
     """
 
     def opened(trunk: type[Holder]) -> type[Holder]:
-        return extended(trunk, (one for one in plugged(MODEL_OPTIONS, Options) if one.section == name))
+        return extended(trunk, (one for one in plugged(MODEL_OPTIONS, SectionOptions) if one.section == name))
 
     return opened
 
 
-def extended(trunk: type[Holder], added: Iterable[Options]) -> type[Holder]:
+def extended(trunk: type[Holder], added: Iterable[SectionOptions]) -> type[Holder]:
     """Return a class of the options of a trunk's class and of mixins, under the same name."""
     added = tuple(added)
     if not added:

@@ -53,7 +53,7 @@ class Term:
 
 
 def is_given(value: object) -> bool:
-    """Tell whether a value says anything: 0 does; `None`, `False`, and what is empty do not."""
+    """Return whether a value says anything: 0 does; `None`, `False`, and what is empty do not."""
     if value is None or value is False:
         return False
     return not (isinstance(value, str | tuple | list | Mapping) and not value)
@@ -157,7 +157,7 @@ class Row:
     refused: bool = True
 
     def is_met(self, configured: Configured) -> bool:
-        """Tell whether both conditions hold of what is configured."""
+        """Return whether both conditions hold of what is configured."""
         return self.feature.holds(configured[self.feature.axis]) and self.without.holds(configured[self.without.axis])
 
     def refusal(self, configured: Configured, spelled: Spelled) -> Unsupported:

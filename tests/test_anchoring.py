@@ -17,7 +17,7 @@ from consumers.models.catalogue import holds_newest, read_catalogue
 from consumers.models.moving import Records, RollBack, perform, pin, retire, set_alias
 from consumers.settings import OutputConfig, Settings
 from streamsvm.errors import ConfigurationError
-from streamsvm.kafka import Cluster, Connection, Message, Publisher, Reader, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Message, Publisher, RecordFetcher, TopicSpec
 from streamsvm.model import message as model_codec
 from streamsvm.model import trail
 from streamsvm.model.ancestry import Ancestor
@@ -191,9 +191,9 @@ class Reads:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, models: str) -> None:
         self.fetched, self.scanned = 0, 0
-        fetch, read = Reader.fetch_from, Cluster.read_to_end
+        fetch, read = RecordFetcher.fetch_from, Cluster.read_to_end
 
-        def fetch_from(reader: Reader, *arguments: Any) -> Any:
+        def fetch_from(reader: RecordFetcher, *arguments: Any) -> Any:
             self.fetched += 1
             return fetch(reader, *arguments)
 
@@ -202,7 +202,7 @@ class Reads:
                 self.scanned += name == models
                 yield record
 
-        monkeypatch.setattr(Reader, "fetch_from", fetch_from)
+        monkeypatch.setattr(RecordFetcher, "fetch_from", fetch_from)
         monkeypatch.setattr(Cluster, "read_to_end", read_to_end)
 
 

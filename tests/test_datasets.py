@@ -13,12 +13,12 @@ import pytest
 from streamsvm.datasets import DATASETS, HTRU2_FEATURES, dataset_source, load_htru2, write_csv
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 
 PROJECT = Path(__file__).parents[1]
 
 
-def read(source: Source) -> tuple[np.ndarray, list[object]]:
+def read(source: PointSource) -> tuple[np.ndarray, list[object]]:
     batches = list(source.batches())
     return np.concatenate([batch.X for batch in batches]), [label for batch in batches for label in batch.y or ()]
 

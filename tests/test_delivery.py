@@ -12,7 +12,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, places, reads_on
 from streamsvm.delivery.decision import decide as decide_among
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
-from streamsvm.delivery.survey import Look, Survey, survey
+from streamsvm.delivery.survey import LogSurvey, Look, survey
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.model.pointers import Head, Owner
@@ -320,7 +320,7 @@ EVENTS = {
     Event.OWNED: lambda d: d.owned(),
     Event.FOUND: lambda d: d.begins(OWNER, 1, None, None),
     Event.SENT: lambda d: d.sends(),
-    Event.COMMITTED: lambda d: d.told(),
+    Event.COMMITTED: lambda d: d.records_committed(),
     Event.REFUSED: lambda d: d.refused(),
     Event.IN_DOUBT: lambda d: d.doubts(),
 }
@@ -465,7 +465,7 @@ def test_a_look_that_shows_a_gap_names_it(look: Look, named: str) -> None:
 
 def test_a_look_at_a_log_that_goes_on_finds_nothing() -> None:
     """Also where reading went past the end that an older answer tells, and at the very first record."""
-    assert survey("t", "id", REACHED, looked(p0=(50, 100)), None) == Survey("", {}, {})
+    assert survey("t", "id", REACHED, looked(p0=(50, 100)), None) == LogSurvey("", {}, {})
     assert survey("t", "id", {0: Position(900), 1: Position(20)}, looked(), None).gap == ""
 
 

@@ -13,7 +13,7 @@ from sklearn.svm import SVC, LinearSVC
 from streamsvm.config import SvmConfig
 from streamsvm.datasets import load_htru2
 from streamsvm.estimators.evaluation import (
-    Objective,
+    EmpiricalObjective,
     ReservoirBaseline,
     optimum,
     scores,
@@ -41,7 +41,7 @@ def test_the_linear_optimum_is_scikit_learns(part: Points, C: float) -> None:
     Z = StandardScaler().fit_transform(part.X)
     machine = SVC(kernel="linear", C=C, tol=1e-5).fit(Z, part.y)
     theirs = 0.5 * float(machine.coef_[0] @ machine.coef_[0]) + hinge(part.y, machine.decision_function(Z), C)
-    objective = Objective.over(part, SvmConfig(C=C))
+    objective = EmpiricalObjective.over(part, SvmConfig(C=C))
     best = optimum(objective)
     assert best.objective == pytest.approx(theirs, rel=1e-4)
     assert best.lower_bound <= best.objective <= theirs * (1.0 + 1e-6)
@@ -53,7 +53,7 @@ def test_the_linear_optimum_is_scikit_learns(part: Points, C: float) -> None:
 def test_the_rbf_optimum_is_scikit_learns(part: Points) -> None:
     """F* with the norm in the kernel's space, computed here from SVC's dual variables and its full kernel matrix."""
     Z = StandardScaler().fit_transform(part.X)
-    objective = Objective.over(part, SvmConfig(C=1.0, kernel="rbf"))
+    objective = EmpiricalObjective.over(part, SvmConfig(C=1.0, kernel="rbf"))
     assert objective.kernel == RbfKernel(pytest.approx(1.0 / 8.0))
     machine = SVC(C=1.0, gamma=objective.kernel.gamma, tol=1e-5).fit(Z, part.y)
     support, dual = machine.support_vectors_, machine.dual_coef_[0]
@@ -75,7 +75,7 @@ def test_a_machine_that_is_not_the_best_has_its_gap(part: Points) -> None:
     theirs = 0.5 * float(w @ w) + hinge(part.y, Z @ w + b, 1.0)
     exact = SVC(kernel="linear", C=1.0, tol=1e-6).fit(Z, part.y)
     least = 0.5 * float(exact.coef_[0] @ exact.coef_[0]) + hinge(part.y, exact.decision_function(Z), 1.0)
-    objective = Objective.over(part, SvmConfig(C=1.0))
+    objective = EmpiricalObjective.over(part, SvmConfig(C=1.0))
     model = Model(objective.scaler, LinearMachine(w, float(b)))
     assert optimum(objective).gap(objective.value(model)) == pytest.approx(theirs / least - 1.0, abs=1e-6)
     assert theirs / least - 1.0 > 1e-4
@@ -85,7 +85,7 @@ def test_weights_and_class_weights_count(part: Points) -> None:
     """A point of weight 3 counts three times, by class_weight, too; SVC is given the same."""
     weight = np.random.default_rng(0).integers(1, 4, len(part)).astype(np.float64)
     weighted = part.reweighted(weight)
-    objective = Objective.over(weighted, SvmConfig(C=0.1, class_weight=(1.0, 5.0)))
+    objective = EmpiricalObjective.over(weighted, SvmConfig(C=0.1, class_weight=(1.0, 5.0)))
     Z = StandardScaler().fit(part.X, sample_weight=weight).transform(part.X)
     machine = SVC(kernel="linear", C=0.1, class_weight={1: 5.0}, tol=1e-5).fit(Z, part.y, sample_weight=weight)
     boxes = 0.1 * weight * np.where(part.y > 0, 5.0, 1.0)
@@ -95,7 +95,7 @@ def test_weights_and_class_weights_count(part: Points) -> None:
 
 def test_units_do_not_matter(part: Points) -> None:
     """A linear rule has one F, whatever the scaler it is written under."""
-    objective = Objective.over(part, SvmConfig(C=1.0))
+    objective = EmpiricalObjective.over(part, SvmConfig(C=1.0))
     best = optimum(objective)
     machine = best.model.machine
     w = machine.coefficients / objective.scaler.scale
@@ -105,7 +105,7 @@ def test_units_do_not_matter(part: Points) -> None:
 
 def test_alpha_follows_the_points(part: Points) -> None:
     """C = 1 / (alpha n), and few points that stand for all are solved under that C, not their own."""
-    objective = Objective.over(part, SvmConfig(alpha=1e-3))
+    objective = EmpiricalObjective.over(part, SvmConfig(alpha=1e-3))
     assert objective.penalty == pytest.approx(1.0 / (1e-3 * len(part)))
     best = optimum(objective)
     assert best.gap(objective.value(objective.of_few(part))) < 1e-3

@@ -9,7 +9,14 @@ from sklearn.metrics import balanced_accuracy_score
 from streamsvm.coreset.audit_sample import Sampled
 from streamsvm.model.machine import LinearMachine, Model, Scaler
 from streamsvm.points import Points, Position
-from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, Window, audit_evidence, balanced_accuracy, judge
+from streamsvm.quality.gate import (
+    LEAST_OF_A_LABEL,
+    EvaluationWindow,
+    Evidence,
+    audit_evidence,
+    balanced_accuracy,
+    judge,
+)
 from tests.streams import DIMENSION, gaussian, rows_of
 
 GOOD = Model(Scaler.identity(DIMENSION), LinearMachine(np.ones(DIMENSION), 0.0))
@@ -109,7 +116,7 @@ def test_the_window_holds_the_newest_accepted_points_and_no_more() -> None:
     points = gaussian(50)
     accepted = np.arange(50) % 5 != 0
     rows = rows_of(points, accepted=accepted)
-    window = Window(12)
+    window = EvaluationWindow(12)
     for first in range(0, 50, 7):
         window.add(rows.slice(first, min(first + 7, 50)))
         assert len(window) <= 12 + 7
@@ -125,7 +132,7 @@ def test_only_points_after_the_cut_are_taken() -> None:
     """By offset and row, in each partition by its own, those not learned yet last; a partition that the cut does not
     name has none.
     """
-    window = Window(100)
+    window = EvaluationWindow(100)
     counts = np.array([3, 1, 2, 4])
     window.add(rows_of(gaussian(10, 1), 0, record_rows=counts))
     window.add(rows_of(gaussian(10, 2), 1))

@@ -384,7 +384,7 @@ def test_there_is_one_door_to_kafka() -> None:
 
 def test_a_way_past_the_door_would_be_found(tmp_path: Path) -> None:
     """The check can fail: an import from within the package, a function of it, and a client that somebody makes."""
-    assert {"Input", "Outbox", "Publisher", "Reader", "Subscription", "Tail"} <= CLIENTS
+    assert {"Input", "Outbox", "Publisher", "RecordFetcher", "Subscription", "Tail"} <= CLIENTS
     planted = tmp_path / "planted.py"
     planted.write_text(
         "from streamsvm.kafka import Cluster, Tail, read_to_end\nfrom streamsvm.kafka.log import log_range\n"

@@ -23,7 +23,7 @@ from streamsvm.ingest.decoder import encode
 from streamsvm.ingest.files import csv_files, reading, svmlight_files
 from streamsvm.ingest.files.array_files import from_arrays, shuffled
 from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 
 ROUND_TRIP = settings(deadline=None)
 FINITE = st.floats(-1e100, 1e100)
@@ -56,7 +56,7 @@ def put(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def read(source: Source) -> tuple[np.ndarray, list[Any] | None, np.ndarray | None, list[Any] | None]:
+def read(source: PointSource) -> tuple[np.ndarray, list[Any] | None, np.ndarray | None, list[Any] | None]:
     """Read all batches, checking that they are consecutive."""
     batches = list(source.batches())
     starts = np.cumsum([0, *map(len, batches)])

@@ -140,3 +140,19 @@ def test_bounds_of_code_are_counted(tmp_path: Path) -> None:
     assert code.long_modules(tree) == [("streamsvm/also.py", code.LONG_LINES + 1)]
     alone = written(tmp_path, streamsvm__also="")
     assert code.large_classes(alone) == [("streamsvm.many.More", code.MANY_ATTRIBUTES + 1)]
+
+
+def test_attributes_that_others_prescribe_do_not_count(tmp_path: Path) -> None:
+    """Parameters of estimators, options, and the state of a solver that another one derives from are left out."""
+    names = [f"a{at}" for at in range(code.MANY_ATTRIBUTES + 1)]
+    takes = f"    def __init__(self, {', '.join(names)}):\n" + "".join(f"        self.{one} = {one}\n" for one in names)
+    fields = "".join(f"    {one}: int\n" for one in names)
+    tree = written(
+        tmp_path,
+        streamsvm__estimators__one="class Estimator(BaseEstimator):\n" + takes,
+        streamsvm__config__two="class Options:\n" + fields,
+        streamsvm__svm__block__three="class Solver:\n" + fields,
+        streamsvm__drop_in__four="class Other(Solver):\n    more: int\n",
+        streamsvm__elsewhere="class Machine(BaseEstimator):\n" + takes,
+    )
+    assert code.large_classes(tree) == [("streamsvm.elsewhere.Machine", code.MANY_ATTRIBUTES + 1)]

@@ -90,7 +90,7 @@ def dead_letters_command(
 
 
 def _nobody_read(cluster: Cluster, topic: str, dead_letter_topic: str) -> bool:
-    """Tell whether an input is there and its dead-letter topic is not; raise `TopicMissing` if neither is."""
+    """Return whether an input is there and its dead-letter topic is not; raise `TopicMissing` if neither is."""
     try:
         cluster.describe(dead_letter_topic)
     except TopicMissing:

@@ -144,7 +144,7 @@ def evaluate_command(
     """
     from rich.console import Console
 
-    from consumers.cli.file_options import LeftOut, in_flags, rows_by_recipe, source_of
+    from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of
     from consumers.evaluate import (
         Plan,
         PrequentialPlan,
@@ -191,7 +191,7 @@ def evaluate_command(
         read: dict[str, Callable[[Any], Any]] = {"gamma": _gamma, "class_weight": _class_weight}
         own = {name: read[name](value) if name in read else value for name, value in given.items()}
         plan = replace(plan, **{**own, **_goal(cost, target)})
-    left_out = LeftOut()
+    left_out = SkippedRowCounter()
     foreign: dict[str, object] = {"label": label, "weight": weight, "id": id_, "columns": columns}
     foreign |= {"dimension": dimension, "header": header}
     with in_flags(sys.argv[1:]), progress_bar() as step:

@@ -25,7 +25,7 @@ from streamsvm.ingest.decoding import decoding_of
 from streamsvm.ingest.files.cells import LEAST_COUNTED
 from streamsvm.ingest.files.faults import UnusableColumns
 from streamsvm.ingest.files.opening import format_of, open_source
-from streamsvm.ingest.files.source import Format, OnIncomplete, Source, SourceBatch
+from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
 
 FLAGS: Final = {
     "label_column": "--label",
@@ -39,7 +39,7 @@ MOST_LABELS: Final = 5
 """Labels that are told of; a file of numbers to predict may have as many as rows."""
 
 
-def source_of(file: Path | None, dataset: str | None, columns: str | None, **options: Any) -> Source:
+def source_of(file: Path | None, dataset: str | None, columns: str | None, **options: Any) -> PointSource:
     """Open the file that a command names, or else a bundled data set.
 
     Parameters
@@ -60,7 +60,7 @@ def source_of(file: Path | None, dataset: str | None, columns: str | None, **opt
 
 def rows_by_recipe(
     file: Path, settings: Settings, format_: Format | None, delimiter: str | None, on_incomplete: OnIncomplete | None
-) -> Source:
+) -> PointSource:
     """Open a file of raw events by the features of a configuration, which has some.
 
     Raises
@@ -114,7 +114,7 @@ def _with_columns(typed: Sequence[str], error: UnusableColumns) -> str:
     return shlex.join(kept)
 
 
-def first_look(source: Source) -> list[str]:
+def first_look(source: PointSource) -> list[str]:
     """Read the first rows, so that what is wrong with them is said before anything is made; return notes about them.
 
     Raises
@@ -134,7 +134,7 @@ def first_look(source: Source) -> list[str]:
     ]
 
 
-class LeftOut:
+class SkippedRowCounter:
     """Counts the rows that were left out.
 
     Parameters
@@ -147,7 +147,7 @@ class LeftOut:
         self._rows = self._kept = 0
         self._limit = limit
 
-    def noting(self, source: Source) -> Source:
+    def noting(self, source: PointSource) -> PointSource:
         """Return the same source, of whose last batch only the rows up to the limit count."""
 
         def batches() -> Iterator[SourceBatch]:
@@ -184,7 +184,7 @@ class Labels:
     def __init__(self) -> None:
         self._seen: set[Label] = set()
 
-    def noting(self, source: Source) -> Source:
+    def noting(self, source: PointSource) -> PointSource:
         """Return the same source, whose labels are noted."""
 
         def batches() -> Iterator[SourceBatch]:
@@ -200,20 +200,20 @@ class Labels:
         return sorted(self._seen, key=lambda label: (isinstance(label, str), label))
 
 
-def next_step(topic: str, source: Source, labels: Sequence[Label]) -> str:
+def next_step(topic: str, source: PointSource, labels: Sequence[Label]) -> str:
     """Say how to learn what was sent: the command, or what is in its way.
 
     Parameters
     ----------
     topic : str
-    source : Source
+    source : PointSource
     labels : sequence of Label
         Those that it has, ascending: of two, the greater one is proposed as the positive one.
     """
     if len(labels) != 2:
         more = ", ..." if len(labels) > MOST_LABELS else ""
-        told = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
-        return f"a trainer needs exactly two labels, but {source.name} has {told}: check --label"
+        shown = ("only " if len(labels) == 1 else "") + ", ".join(map(repr, labels[:MOST_LABELS])) + more
+        return f"a trainer needs exactly two labels, but {source.name} has {shown}: check --label"
     command = ["streamsvm", "train", "--input-topic", topic, "--points-dimension", str(source.dimension)]
     if list(labels) != [-1, 1]:
         command += ["--points-labels", _list_option("labels", labels)]

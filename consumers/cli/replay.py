@@ -81,7 +81,7 @@ def replay_command(
     ] = False,
 ) -> None:
     """Write the points of a file, or of the bundled pulsar survey, to a topic."""
-    from consumers.cli.file_options import Labels, LeftOut, first_look, in_flags, next_step, source_of
+    from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, next_step, source_of
     from consumers.host.runtime import connect, schemas_of, stop_on_signals
     from consumers.replay.replay import expected_points, prepare_topic, progress_bar, replay
     from streamsvm.kafka import Cluster
@@ -114,7 +114,7 @@ def replay_command(
             },
         )
         return
-    left_out = LeftOut(limit if shuffle is None else None)
+    left_out = SkippedRowCounter(limit if shuffle is None else None)
     with in_flags(sys.argv[1:]), schemas_of(settings) as schemas:
         source = source_of(
             file,

@@ -19,7 +19,7 @@ from consumers.host.untrusted_text import printable
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.errors import ConfigurationError, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.dead_letter import Headers, Receipt, Rejected
+from streamsvm.ingest.dead_letter import DecodedDeadLetter, Headers, Receipt
 from streamsvm.ingest.decoder import REASONS, REMEDIES
 from streamsvm.kafka import Cluster, Record
 
@@ -34,7 +34,7 @@ starts again from its checkpoint writes the letter again."""
 class StoredLetter:
     """A dead letter, when it was written, in milliseconds since the epoch, and its record's own key and headers."""
 
-    rejected: Rejected
+    rejected: DecodedDeadLetter
     time_ms: int
     key: bytes | None = None
     headers: Headers = ()
@@ -70,7 +70,7 @@ class Chosen:
 
 
 def chosen(reasons: Iterable[str], since: str, model: str, now: datetime) -> Chosen:
-    """Read what was asked for.
+    """Read what was requested.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class _NamedPoint(msgspec.Struct):
     id: str | int | None = None
 
 
-def point_id(one: Rejected) -> str | None:
+def point_id(one: DecodedDeadLetter) -> str | None:
     """Return the id of a letter's first bad row; None where the record does not say it as JSON."""
     try:
         if one.rejected.endswith(" of 1"):
@@ -340,7 +340,7 @@ def plain(letter: StoredLetter, receipt: Receipt | None = None) -> dict[str, Any
     }
 
 
-def again_of(one: Rejected) -> tuple[bytes | None, str]:
+def again_of(one: DecodedDeadLetter) -> tuple[bytes | None, str]:
     """Return the rejected rows of a record, to be sent again, or the reason why they cannot be sent.
 
     Rows of the record that were accepted are learned, or scored, already.

@@ -24,7 +24,7 @@ from typing import Final
 import msgspec
 
 from consumers.dead_letters.listing import Chosen, StoredLetter, again_of, counts, read_letters
-from consumers.models.moving import whoever
+from consumers.models.moving import user_at_host
 from streamsvm.errors import ConfigurationError, Fenced, TransientError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.dead_letter import RESENT_HEADER, Receipt
@@ -45,7 +45,7 @@ class Mended(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Resent:
-    """What became of the letters that were asked for.
+    """What became of the letters that were requested.
 
     Attributes
     ----------
@@ -255,16 +255,16 @@ def _sort_out(
     agreed: Collection[str] | None = None,
 ) -> _Found:
     """Read letters and receipts, and say of each letter what is to be sent, or why nothing is."""
-    held = read_letters(cluster, source, None, wanted)
-    there = {letter.rejected.id for letter in held.letters}
-    chosen = [letter for letter in held.letters if mended is None or letter.rejected.id in mended]
+    letters = read_letters(cluster, source, None, wanted)
+    there = {letter.rejected.id for letter in letters.letters}
+    chosen = [letter for letter in letters.letters if mended is None or letter.rejected.id in mended]
     found = _Found(chosen, [], set(), Counter(), [name for name in mended or () if name not in there])
-    elsewhere = {(place_of(name), one.rows) for name, one in held.receipts.items() if one.to == target}
+    elsewhere = {(place_of(name), one.rows) for name, one in letters.receipts.items() if one.to == target}
     together: dict[tuple[str, bytes], _Again] = {}
     for letter in chosen:
         name = letter.rejected.id
         place = place_of(name)
-        if name in held.receipts or (place, rows_of(letter)) in elsewhere:
+        if name in letters.receipts or (place, rows_of(letter)) in elsewhere:
             found.before.add(name)
             continue
         value, why = again_of(letter.rejected) if mended is None else (mended[name], "its field `again` is null")
@@ -295,6 +295,6 @@ def _messages(some: Sequence[_Again], source: str, target: str, now: datetime) -
         messages.append(Message(target, record.value, first.key, named))
         for letter in record.letters:
             name, at = letter.rejected.id, now.isoformat(timespec="seconds")
-            receipt = deadletter.encode_receipt(Receipt(name, target, rows_of(letter), whoever(), at))
+            receipt = deadletter.encode_receipt(Receipt(name, target, rows_of(letter), user_at_host(), at))
             messages.append(Message(source, receipt.value, receipt.key, receipt.headers, 0))
     return messages

@@ -104,7 +104,7 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
 
 
 def run(reducer: ReducerName, *, keep_open: bool = False) -> bool:
-    """Run the demo; tell whether the models really came over the topic.
+    """Run the demo; return whether the models really came over the topic.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class _Stage:
         return self._learned() >= len(self._split.train) and len(received) >= due
 
     def _levels(self) -> Text:
-        """Draw the tree: points held by level, the open leaf first."""
+        """Draw the tree: points kept by level, the open leaf first."""
         text = Text("tree  ", style="dim")
         for level in ("leaf", *map(str, range(12))):
             points = int(self.metric("streamsvm_coreset_points", level=level))
@@ -298,12 +298,12 @@ def _solver_to_compare() -> str:
 def _faults(stage: _Stage, received: list[Version], peak: int) -> list[str]:
     """Say what did not go as the demo promises."""
     published = int(stage.metric("streamsvm_publishes_total", outcome="published"))
-    held = stage.loaded.version.number if stage.loaded else 0
+    loaded = stage.loaded.version.number if stage.loaded else 0
     checks = {
         f"only {len(received)} versions arrived from the topic": len(received) >= LEAST_VERSIONS,
         f"the trainer published {published} versions, but {len(received)} arrived from the topic": len(received)
         == published,
-        f"the newest version is {len(received)}, but the subscriber holds {held}": held == len(received),
+        f"the newest version is {len(received)}, but the subscriber holds {loaded}": loaded == len(received),
         f"{peak} points were held at once, more than the allowed {MOST_POINTS}": peak <= MOST_POINTS,
     }
     return [fault for fault, fine in checks.items() if not fine]

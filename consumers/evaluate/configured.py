@@ -12,13 +12,13 @@ from consumers.host.runtime import connect
 from consumers.loader import load
 from consumers.settings import Settings
 from streamsvm.errors import StreamsvmError
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.kafka import Cluster
 from streamsvm.supports import require
 
 FOLLOWED: Final = frozenset({"points", "coreset", "svm", "seed", "features", "events"})
 """Sections that decide what is learned."""
-ASKED_S: Final = 3.0
+LIMITS_TIMEOUT_S: Final = 3.0
 """Seconds for which a broker is asked: an evaluation needs none."""
 
 
@@ -46,7 +46,7 @@ def check_followable(settings: Settings) -> None:
     require({"--config": True, **settings.axes, **own}, {"--config": "evaluate --config"})
 
 
-def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: Source) -> Settings:
+def of_points(file: Path, options: Mapping[str, Any], settings: Settings, source: PointSource) -> Settings:
     """Return settings for a file of points; what `points` does not say is as the file has it.
 
     Raises
@@ -71,7 +71,7 @@ def not_followed(settings: Settings) -> list[str]:
 
 
 def _asks(name: str) -> bool:
-    """Tell whether an option says whose partitions are counted."""
+    """Return whether an option says whose partitions are counted."""
     return name == "input.topic" or name.startswith("kafka.")
 
 
@@ -81,7 +81,7 @@ def partitions_of(settings: Settings) -> tuple[int, str]:
     if not any(map(_asks, settings.differing())):
         return 1, "no input.topic is configured"
     try:
-        connection = replace(connect(settings, "evaluate"), request_timeout_s=ASKED_S)
+        connection = replace(connect(settings, "evaluate"), request_timeout_s=LIMITS_TIMEOUT_S)
         count = len(Cluster(connection).describe(topic).partitions)
     except StreamsvmError as error:
         return 1, f"the topic {topic} cannot be asked: {error.what}"

@@ -31,7 +31,7 @@ REJECTED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class TrainingResult:
     """What was made of rows.
 
     Attributes
@@ -88,7 +88,7 @@ def learn(
     at: NDArray[np.int64] | None = None,
     rows: int = 0,
     every_leaves: int = NO_CUT,
-) -> Learned:
+) -> TrainingResult:
     """Learn points, and make what a trainer would publish of them.
 
     Parameters
@@ -125,7 +125,7 @@ def learn(
     cut = (taken or learner.take()).make()
     learner.note(cut.met)
     clipped = learner.rows_clipped + learner.outliers().weights
-    return Learned(config, make(cut, config, task=task_of(config)), clipped)
+    return TrainingResult(config, make(cut, config, task=task_of(config)), clipped)
 
 
 def _dealt(points: Points, found: NDArray[np.int64], partitions: int) -> Iterator[Rows]:

@@ -13,7 +13,7 @@ from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators import CoresetSVC
 from streamsvm.estimators.evaluation import ProbabilityScores, Scores
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.model.recipes import recipes_of
 from streamsvm.points import Points, label_codes
 from streamsvm.supports import require
@@ -31,7 +31,7 @@ REMARK: Final = 0
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +121,7 @@ class Plan:
             reason = str(error).removeprefix(": Value error, ")
             raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
 
-    def fields(self, source: Source) -> dict[str, slice]:
+    def fields(self, source: PointSource) -> dict[str, slice]:
         """Return the columns of each feature: several by a recipe, else one."""
         recipe = None if self.config is None else self.config.recipe
         if recipe is not None:

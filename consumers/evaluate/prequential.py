@@ -25,7 +25,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import SGD_SETTINGS
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.recipe import make
 from streamsvm.learning.training import train
@@ -174,7 +174,7 @@ class Contender(Protocol):
         ...
 
 
-def evaluate_prequentially(source: Source, plan: PrequentialPlan, step: Step = silent) -> PrequentialReport:
+def evaluate_prequentially(source: PointSource, plan: PrequentialPlan, step: Step = silent) -> PrequentialReport:
     """Read a source, and run every contender over it.
 
     Raises
@@ -351,17 +351,17 @@ class _Newest:
     def __init__(self, rows: int, leaf_rows: int) -> None:
         self._rows, self._leaf_rows, self._at = rows, leaf_rows, 0
         self._parts: deque[Points] = deque()
-        self._held = 0
+        self._kept = 0
 
     def learn(self, points: Points) -> None:
         before = self._at
         self._parts.append(points)
-        self._held, self._at = self._held + len(points), before + len(points)
-        while self._held - len(self._parts[0]) >= self._rows:
-            self._held -= len(self._parts.popleft())
+        self._kept, self._at = self._kept + len(points), before + len(points)
+        while self._kept - len(self._parts[0]) >= self._rows:
+            self._kept -= len(self._parts.popleft())
         if self._at // self._leaf_rows > before // self._leaf_rows:
-            held = Points.union(list(self._parts))
-            self._train(held.take(slice(-self._rows, None)))
+            points = Points.union(list(self._parts))
+            self._train(points.take(slice(-self._rows, None)))
 
     def _train(self, points: Points) -> None:
         raise NotImplementedError

@@ -14,13 +14,13 @@ from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.decoder import LARGEST_FEATURE
 from streamsvm.ingest.files.faults import bad_cell
-from streamsvm.ingest.files.source import Source, SourceBatch
+from streamsvm.ingest.files.source import PointSource, SourceBatch
 from streamsvm.learning.tasks import MOST_CLASSES
 from streamsvm.points import Points, label_codes
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class LoadedPoints:
     """All points of a source.
 
     Attributes
@@ -37,7 +37,7 @@ class Table:
     at: NDArray[np.int64]
 
 
-def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]]:
+def load(source: PointSource, step: Step = silent) -> tuple[Points, tuple[Label, ...]]:
     """Read a whole source; return its points and its labels, sorted: of two, negative and positive.
 
     Raises
@@ -49,12 +49,12 @@ def load(source: Source, step: Step = silent) -> tuple[Points, tuple[Label, ...]
     return table.points, table.labels
 
 
-def read(source: Source, step: Step = silent, config: PointsConfig | None = None) -> Table:
+def read(source: PointSource, step: Step = silent, config: PointsConfig | None = None) -> LoadedPoints:
     """Read a whole source.
 
     Parameters
     ----------
-    source : Source
+    source : PointSource
     step : callable
     config : PointsConfig, optional
         Of the trainer that is to learn them: its labels, and the numbers that it stores. Default: float64, and the
@@ -86,7 +86,7 @@ def read(source: Source, step: Step = silent, config: PointsConfig | None = None
     if config is not None:
         _check_range(source, X, at, config.dtype)
         X = X.astype(config.numpy_dtype)
-    return Table(Points(X, y, np.concatenate(weight)), tuple(labels), at)
+    return LoadedPoints(Points(X, y, np.concatenate(weight)), tuple(labels), at)
 
 
 def _rows_of(batch: SourceBatch) -> NDArray[np.int64]:
@@ -94,7 +94,7 @@ def _rows_of(batch: SourceBatch) -> NDArray[np.int64]:
     return np.arange(first, first + len(batch), dtype=np.int64) if batch.rows is None else batch.rows
 
 
-def _sorted_labels(source: Source, given: list[Label]) -> tuple[Label, ...]:
+def _sorted_labels(source: PointSource, given: list[Label]) -> tuple[Label, ...]:
     labels = sorted(set(given), key=lambda label: (isinstance(label, str), label))
     if not 2 <= len(labels) <= MOST_CLASSES:
         shown = ", ".join(repr(label) for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
@@ -106,7 +106,7 @@ def _sorted_labels(source: Source, given: list[Label]) -> tuple[Label, ...]:
 
 
 def _check_labels(
-    source: Source, given: list[Label], at: NDArray[np.int64], known: Container[object], labels: tuple[Label, ...]
+    source: PointSource, given: list[Label], at: NDArray[np.int64], known: Container[object], labels: tuple[Label, ...]
 ) -> None:
     for row, label in zip(at.tolist(), given, strict=True):
         if (type(label), label) not in known:
@@ -119,7 +119,7 @@ def _check_labels(
             )
 
 
-def _check_dimension(source: Source, config: PointsConfig) -> None:
+def _check_dimension(source: PointSource, config: PointsConfig) -> None:
     if source.dimension != config.dimension:
         raise ConfigurationError(
             f"{source.name} has {source.dimension} features; points.dimension is {config.dimension}",
@@ -127,7 +127,7 @@ def _check_dimension(source: Source, config: PointsConfig) -> None:
         )
 
 
-def _check_range(source: Source, X: NDArray[np.float64], at: NDArray[np.int64], dtype: str) -> None:
+def _check_range(source: PointSource, X: NDArray[np.float64], at: NDArray[np.int64], dtype: str) -> None:
     largest = LARGEST_FEATURE[dtype]
     beyond = np.abs(X) > largest
     if not beyond.any():
@@ -143,7 +143,7 @@ def _check_range(source: Source, X: NDArray[np.float64], at: NDArray[np.int64], 
     )
 
 
-def _of_one_type(source: Source, labels: list[Label]) -> list[Label]:
+def _of_one_type(source: PointSource, labels: list[Label]) -> list[Label]:
     """Return labels all as text where some are: of a column with 01 and 10, only 01 shows that its labels are text.
 
     1 and "1", which a JSON file can have both, stay two labels.
@@ -165,7 +165,7 @@ def _of_one_type(source: Source, labels: list[Label]) -> list[Label]:
     return list(map(str, labels))
 
 
-def check_parts(source: Source, train: Points, test: Points, labels: int) -> None:
+def check_parts(source: PointSource, train: Points, test: Points, labels: int) -> None:
     """Check that there is something to learn of every label, and something set aside.
 
     Raises

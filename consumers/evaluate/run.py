@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.linear_model import SGDClassifier
 
 from consumers.evaluate.leaks import TOO_GOOD, suspected
-from consumers.evaluate.learning import NO_CUT, PORTION, Learned, learn
+from consumers.evaluate.learning import NO_CUT, PORTION, TrainingResult, learn
 from consumers.evaluate.plan import (
     FLAGS,
     REMARK,
@@ -24,7 +24,7 @@ from consumers.evaluate.plan import (
     label_of,
     silent,
 )
-from consumers.evaluate.reading import Table, check_parts, read
+from consumers.evaluate.reading import LoadedPoints, check_parts, read
 from streamsvm.config import Label, ModelConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.estimators.evaluation import (
@@ -39,7 +39,7 @@ from streamsvm.estimators.evaluation import (
     scores,
     split,
 )
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.learning.learner import warm_up
 from streamsvm.learning.tasks import OneVsOne, OneVsRest, Task
 from streamsvm.model.described import RARE
@@ -71,7 +71,7 @@ RECALLS_SHOWN: Final = (0.99, 0.95, 0.9, 0.8, 0.5, 0.2)
 
 
 def evaluate(
-    source: Source,
+    source: PointSource,
     plan: Plan,
     *,
     step: Step | None = None,
@@ -81,7 +81,7 @@ def evaluate(
 
     Parameters
     ----------
-    source : Source
+    source : PointSource
         Labeled with two labels or more; it is held in memory as a whole.
     plan : Plan
     step : callable, optional
@@ -137,7 +137,7 @@ def evaluate(
     )
 
 
-def _version_of(plan: Plan, table: Table, rejected: int, step: Step) -> EvaluatedVersion | None:
+def _version_of(plan: Plan, table: LoadedPoints, rejected: int, step: Step) -> EvaluatedVersion | None:
     """Return the last version that a trainer publishes of a file's rows; those that it rejects keep their places."""
     config = plan.config
     if config is None or config.svm.tune is not None:
@@ -202,7 +202,7 @@ def _portions(points: Points, what: str, step: Step) -> Iterator[Points]:
 
 
 def _measured(
-    name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, held: int
+    name: str, models: Sequence[Model], objective: Objectives, test: Points, seconds: float, points_held: int
 ) -> EvaluationRow:
     decision = decisions(objective.task, models, test.X)
     if len(models) == 1:
@@ -213,7 +213,7 @@ def _measured(
         scores=scores(test, decision),
         points_per_s=len(objective.points) / max(seconds, 1e-9),
         seconds=seconds,
-        points_held=min(held, len(objective.points)),
+        points_held=min(points_held, len(objective.points)),
     )
 
 
@@ -224,13 +224,13 @@ def _classes(task: Task) -> list[int]:
 
 def _streamsvm(
     plan: Plan,
-    learned: Learned,
+    learned: TrainingResult,
     objective: Objectives,
     test: Points,
     fields: Mapping[str, slice],
     seconds: float,
 ) -> tuple[EvaluationRow, tuple[AtThreshold, ...]]:
-    """Return the row, and what several thresholds come to if one is asked for."""
+    """Return the row, and what several thresholds come to if one is configured."""
     made, models, coreset = learned.made, learned.models, learned.config.coreset
     row = _measured("streamsvm", models, objective, test, seconds, coreset.partition_points * plan.partitions)
     notes = [f"{coreset.reducer} {coreset.structure}, trained on {len(made.cut.points):,} points"]
@@ -257,7 +257,7 @@ def _streamsvm(
 
 
 def _tied(decision: Float) -> Iterator[str]:
-    """Say that nearly all rows lie at one margin, where the hinge loss does not tell them apart."""
+    """Say that nearly all rows lie at one margin, where the hinge loss does not separate them."""
     share = max(float(np.mean(np.abs(decision - margin) < MARGIN_WIDTH)) for margin in (-1.0, 1.0))
     if share > MOSTLY_TIED:
         yield (
@@ -266,7 +266,7 @@ def _tied(decision: Float) -> Iterator[str]:
         )
 
 
-def _kept(learned: Learned, rows: int) -> Iterator[str]:
+def _kept(learned: TrainingResult, rows: int) -> Iterator[str]:
     """Say what a gap comes from where no point was reduced, and what of a budget lies idle."""
     made, coreset = learned.made, learned.config.coreset
     if learned.clipped:
@@ -282,9 +282,9 @@ def _kept(learned: Learned, rows: int) -> Iterator[str]:
                     f"which {doubt:.0%} are in doubt: lower svm.tolerance if that matters"
                 )
     if coreset.memory_points is not None and len(made.cut.positions) < coreset.max_partitions:
-        held = coreset.partition_points * len(made.cut.positions)
+        usable = coreset.partition_points * len(made.cut.positions)
         yield (
-            f"{held:,} of {coreset.memory_points:,} points can be held, because coreset.max_partitions = "
+            f"{usable:,} of {coreset.memory_points:,} points can be held, because coreset.max_partitions = "
             f"{coreset.max_partitions} keeps room for so many partitions"
         )
 
@@ -300,7 +300,7 @@ def _with_suspect(
 
 
 def _other_weights(
-    plan: Plan, learned: Learned, objective: Objectives, test: Points, step: Step
+    plan: Plan, learned: TrainingResult, objective: Objectives, test: Points, step: Step
 ) -> Iterator[EvaluationRow]:
     """Yield, where a label is rare, what the other choice of class weights would be: balanced, or none."""
     points, config = objective.points, learned.config
@@ -323,8 +323,8 @@ def _other_weights(
 
 def at_threshold(value: float, costs: tuple[float, float] | None, decision: Float, test: Points) -> AtThreshold:
     """Return what answers above a threshold come to on points that were set aside."""
-    told = judge(value, costs, decision, test.y, np.asarray(test.weight, np.float64))
-    figures = {figure: judged.value for figure, judged in told.items() if judged is not None}
+    shares = judge(value, costs, decision, test.y, np.asarray(test.weight, np.float64))
+    figures = {figure: judged.value for figure, judged in shares.items() if judged is not None}
     return AtThreshold(
         threshold=value,
         precision=figures.get("precision"),

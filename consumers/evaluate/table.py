@@ -70,7 +70,7 @@ def describe_prequential(report: PrequentialReport) -> Table:
 
 
 def describe_thresholds(report: EvaluationReport) -> Table | None:
-    """Return what thresholds come to on what was set aside, the chosen one marked; None if none is asked for."""
+    """Return what thresholds come to on what was set aside, the chosen one marked; None if none is configured."""
     chosen = next((row.at for row in report.rows if row.at is not None), None)
     if chosen is None:
         return None

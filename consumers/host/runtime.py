@@ -39,7 +39,7 @@ KAFKA_CLIENT: Final = "streamsvm.kafka.client"
 
 
 def writes_json(config: LogConfig) -> bool:
-    """Tell whether log lines are for machines: JSON unless standard error is a terminal."""
+    """Return whether log lines are for machines: JSON unless standard error is a terminal."""
     return config.format == "json" or (config.format == "auto" and not sys.stderr.isatty())
 
 
@@ -201,7 +201,7 @@ class Health:
         self._conditions[condition] = missing
 
     def healthy(self) -> tuple[bool, dict[str, Any]]:
-        """Tell whether the process works, and why not."""
+        """Return whether the process works, and why not."""
         idle_s = self.clock() - self._beat_at
         if self._fatal:
             return False, {"healthy": False, "why": self._fatal}
@@ -213,7 +213,7 @@ class Health:
         return True, {"healthy": True}
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Tell whether the process does its work now, and what it waits for."""
+        """Return whether the process does its work now, and what it waits for."""
         conditions = dict(self._conditions)  # the main loop may add one meanwhile
         missing = {condition: why for condition, why in conditions.items() if why}
         idle_s = self.clock() - self._beat_at

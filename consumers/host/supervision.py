@@ -1,4 +1,4 @@
-"""Tells systemd how the daemon is: started, alive, stopping, and in words what it waits for.
+"""Reports to systemd how the daemon is: started, alive, stopping, and in words what it waits for.
 
 The protocol is that of sd_notify(3): datagrams of `KEY=value` lines to the socket that `NOTIFY_SOCKET` names. Without
 that variable nothing is sent. `WATCHDOG=1` is sent only while `/healthz` would say 200, so a main loop that hangs is

@@ -81,7 +81,7 @@ class Metrics:
         self._made = {definition.name: _make(definition, self.registry) for definition in definitions}
 
     def with_process(self) -> Metrics:
-        """Tell of the process, too (`PROCESS`); once."""
+        """Collect metrics of the process, too (`PROCESS`); once."""
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         GCCollector(registry=self.registry)
@@ -125,7 +125,7 @@ class Metrics:
         return made.below() if isinstance(made, Bulk) else ()
 
     def drop(self, name: str, *labels: str) -> None:
-        """Take back one series of a labelled gauge, if there is one: what it told of is another's now."""
+        """Take back one series of a labelled gauge, if there is one: another daemon shows it now."""
         made = self._made[name]
         assert isinstance(made, Gauge)
         made.remove(*labels)

@@ -1,4 +1,4 @@
-"""What prometheus_client tells of any process; meanings in its words."""
+"""What prometheus_client shows of any process; meanings in its words."""
 
 from __future__ import annotations
 

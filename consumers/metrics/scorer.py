@@ -8,12 +8,12 @@ from consumers.metrics.definition import Definition
 from consumers.metrics.shared import (
     ABSENT_FIELDS,
     DEAD_LETTERS,
-    HELD_UP,
     INPUT_LAG_RECORDS,
     INPUT_MOSTLY_REJECTED,
     INPUT_OPEN_TRANSACTION_RECORDS,
     INPUT_RECORDS,
     INPUT_ROWS,
+    OUTPUT_BLOCKED,
     PASSED_OVER_ROWS,
     REGISTRY_WAITING_SECONDS,
     UNREAD_FIELDS,
@@ -26,7 +26,7 @@ LATENCY_BUCKETS_S: Final = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 300.0, 1
 
 
 OWN: Final = (
-    HELD_UP,
+    OUTPUT_BLOCKED,
     INPUT_RECORDS,
     INPUT_ROWS,
     INPUT_LAG_RECORDS,

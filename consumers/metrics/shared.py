@@ -6,7 +6,7 @@ from typing import Final
 
 from consumers.metrics.definition import Definition
 
-HELD_UP: Final = Definition(
+OUTPUT_BLOCKED: Final = Definition(
     "streamsvm_output_held_up_seconds",
     "gauge",
     "How long the last stable offset of an output partition has stood still below the partition's end: the longest "

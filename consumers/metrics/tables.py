@@ -41,7 +41,7 @@ class DaemonMetrics:
 
 
 class Table:
-    """The metrics of a daemon. Branches are asked when the table is read, so that they can be loaded before it.
+    """The metrics of a daemon. Those of branches are added when the table is read, and may be loaded until then.
 
     Parameters
     ----------

@@ -8,12 +8,12 @@ from consumers.metrics.definition import Definition
 from consumers.metrics.shared import (
     ABSENT_FIELDS,
     DEAD_LETTERS,
-    HELD_UP,
     INPUT_LAG_RECORDS,
     INPUT_MOSTLY_REJECTED,
     INPUT_OPEN_TRANSACTION_RECORDS,
     INPUT_RECORDS,
     INPUT_ROWS,
+    OUTPUT_BLOCKED,
     PASSED_OVER_ROWS,
     REGISTRY_WAITING_SECONDS,
     UNREAD_FIELDS,
@@ -26,7 +26,7 @@ CHECKPOINT_BUCKETS_S: Final = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 
 
 OWN: Final = (
-    HELD_UP,
+    OUTPUT_BLOCKED,
     INPUT_RECORDS,
     Definition(
         "streamsvm_input_bytes",

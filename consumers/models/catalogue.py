@@ -167,7 +167,7 @@ class Catalogue:
         }
 
     def is_retired(self, number: int) -> bool:
-        """Tell whether a version is retired: a tombstone alone does not say so."""
+        """Return whether a version is retired: a tombstone alone does not say so."""
         swept = self._names.retired
         return number in self._retired or (swept is not None and number in swept)
 

@@ -275,7 +275,7 @@ def load(settings: Settings, version: str | None, alias: str | None) -> tuple[Lo
 
 def _records(settings: Settings, reason: str) -> Records:
     from consumers.host.runtime import connect
-    from consumers.models.moving import Records, whoever
+    from consumers.models.moving import Records, user_at_host
     from streamsvm.kafka import Cluster
 
-    return Records(Cluster(connect(settings, "moves")), settings, whoever(), reason, datetime.now(UTC))
+    return Records(Cluster(connect(settings, "moves")), settings, user_at_host(), reason, datetime.now(UTC))

@@ -133,7 +133,7 @@ class Hook:
     wait_s: float = FIRST_WAIT_S
 
     def run(self) -> None:
-        """Follow until stopped; blocks. A broker that does not answer is asked again.
+        """Follow until stopped; blocks. If a broker does not answer, the call is repeated.
 
         Raises
         ------

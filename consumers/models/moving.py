@@ -33,7 +33,7 @@ from streamsvm.registry.signing import TrustedKeys
 ATTEMPTS: Final = 5
 
 
-def whoever() -> str:
+def user_at_host() -> str:
     """Return who asks for a move, as the audit trail names them: user@host."""
     try:
         user = getpass.getuser()
@@ -44,7 +44,7 @@ def whoever() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What to write, and what to tell; nothing to write if it is done already."""
+    """What to write, and what to print; nothing to write if it is done already."""
 
     said: str
     messages: Sequence[Message] = ()

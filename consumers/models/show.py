@@ -99,18 +99,18 @@ def _add_machines(table: Table, loaded: Loaded) -> None:
     table.add_row("machines", f"{len(version.machines):,}, {'one a pair of labels' if in_pairs else 'one a label'}")
     for index, label in enumerate(version.labels):
         share = version.stream.class_weight[index] / version.stream.weight if version.stream.weight else 0.0
-        told = f"{share:.3%} of the weight"
+        text = f"{share:.3%} of the weight"
         if not in_pairs:
             fit = version.machines[index]
-            told += f"; {fit.support_vectors:,} support vectors, objective {fit.objective:.6g}"
-            told += "" if fit.converged else ", not converged"
+            text += f"; {fit.support_vectors:,} support vectors, objective {fit.objective:.6g}"
+            text += "" if fit.converged else ", not converged"
         if figures is not None and index < len(figures.labels):
             right = figures.labels[index].right
             verdict = "too few points to judge"
             if right is not None:
                 verdict = f"{right:.1%} answered right"
-            told += f"; {verdict}"
-        table.add_row(cell(spelt(label)), told)
+            text += f"; {verdict}"
+        table.add_row(cell(spelt(label)), text)
 
 
 def _objective(fit: Fit) -> str:
@@ -144,17 +144,17 @@ def _skill(loaded: Loaded) -> str:
         return "not measured"
     svm = loaded.version.lineage.configuration.get("svm")  # of a foreign version it may be anything
     weighted = isinstance(svm, dict) and svm.get("class_weight", "none") != "none"
-    told = complaint_of(skill, labels, weighted=weighted) or doubt_of(skill, labels) or "it knows something"
+    text = complaint_of(skill, labels, weighted=weighted) or doubt_of(skill, labels) or "it knows something"
     if skill.figures is None:
-        return told
+        return text
     on = "the newest points" if skill.newest is not None else "the audit sample"
     if isinstance(skill, ClassSkill):
         summary = class_summary(skill, labels)
-        return f"{told}; {summary}, on {skill.figures.points:,} points of {on} when it was published"
+        return f"{text}; {summary}, on {skill.figures.points:,} points of {on} when it was published"
     figures = skill.figures
     assert figures is not None
     return (
-        f"{told}; {figures.said:.3g} of the weight is answered {spelt(labels[1])}, {figures.true:.3g} is; balanced "
+        f"{text}; {figures.said:.3g} of the weight is answered {spelt(labels[1])}, {figures.true:.3g} is; balanced "
         f"accuracy {figures.balanced_accuracy.value:.4f}, AUC {figures.auc.value:.4f}, average precision "
         f"{figures.average_precision:.4f}, on {figures.points:,} points of {on} when it was published"
     )

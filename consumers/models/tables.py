@@ -57,7 +57,7 @@ def _certified(found: VersionBounds | None) -> dict[str, Any] | None:
 
 
 def doubts(catalogue: Catalogue) -> Iterator[str]:
-    """Name what stands under a version's number and is not it, or cannot be told from a forgery."""
+    """Name what stands under a version's number and is not it, or may be a forgery."""
     for number, values in catalogue.doubtful.items():
         key, there = version_key(catalogue.name, number), ", ".join(entry.said for entry in values)
         if number in catalogue.entries:
@@ -178,8 +178,8 @@ def _number(value: float | None, form: str) -> str:
 def _time(milliseconds: int) -> str | None:
     if milliseconds < 0:
         return None
-    told = time_of(milliseconds / 1000)
-    return None if told is None else told.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    time = time_of(milliseconds / 1000)
+    return None if time is None else time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def head_line(names: Aliases, name: str) -> str:

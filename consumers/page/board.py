@@ -72,7 +72,7 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is asked what it looks at: a version's model, and for a kernel machine points to ask it about.
+    """What feature importance is computed of: a version's model, and for a kernel machine points.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ Lived = TypeVar("Lived", bound=Moment | ScoringMoment)
 
 
 @dataclass(slots=True)
-class History(Generic[Lived]):
+class MomentSeries(Generic[Lived]):
     """A few moments over the whole life of a process, however long that is, and one an hour of the last day.
 
     Attributes
@@ -126,7 +126,7 @@ class History(Generic[Lived]):
     _next_at: float = field(default=-math.inf)
 
     def due(self, monotonic: float) -> bool:
-        """Tell whether it is time for another moment."""
+        """Return whether it is time for another moment."""
         return monotonic >= self._next_at
 
     def add(self, moment: Lived, monotonic: float) -> None:
@@ -152,7 +152,7 @@ class History(Generic[Lived]):
 
 
 def _alike(one: Lived, other: Lived) -> bool:
-    """Tell whether two moments differ in nothing but their times."""
+    """Return whether two moments differ in nothing but their times."""
     assert isinstance(one, Struct)
     return bool(structs.replace(one, time=other.time) == other)
 
@@ -172,7 +172,7 @@ class TrainerBoard:
         self._metrics = metrics
         self._cut_rows = settings.coreset.leaf_rows * settings.training.every_leaves
         self._look_at = -math.inf
-        self._history: History[Moment] = History()
+        self._history: MomentSeries[Moment] = MomentSeries()
         self._number, self._gate, self._current, self._skill = 0, None, None, None
         self._threshold, self._subject = "", None
         self._letters, self._rejected = None, None
@@ -317,7 +317,7 @@ class ServingSnapshot:
 
     @property
     def subject(self) -> Subject | None:
-        """What is asked what it looks at."""
+        """What feature importance is computed of."""
         if self.loaded is None:
             return None
         version = self.loaded.version
@@ -338,7 +338,7 @@ class ScorerBoard:
     """What a scorer shows. Its methods are the main loop's; `snapshot` is anybody's."""
 
     def __init__(self) -> None:
-        self._history: History[ScoringMoment] = History()
+        self._history: MomentSeries[ScoringMoment] = MomentSeries()
         self._tally = _Tally()
         self._since: float | None = None
         self.snapshot = ServingSnapshot()
@@ -348,7 +348,7 @@ class ScorerBoard:
         self.snapshot = replace(self.snapshot, loaded=loaded)
 
     def found(self, letters: LettersStatus) -> None:
-        """Note what the dead-letter topic held at the start."""
+        """Note how many letters the dead-letter topic had at the start."""
         self.snapshot = replace(self.snapshot, letters=letters)
 
     def rejected(self, topic: str, dead_letters: str, newest: RejectedRecord, now: datetime) -> None:
@@ -449,8 +449,8 @@ def _partition(
         )
         for bucket in buckets
     )
-    held = LeafPart((*leaf.start,), (*leaf.end,), leaf.rows, leaf.span, leaf.points)
-    return PartitionPart(number, leaf.sealed, rows, parts, held, tuple((one.rows, one.share) for one in horizons))
+    leaf_part = LeafPart((*leaf.start,), (*leaf.end,), leaf.rows, leaf.span, leaf.points)
+    return PartitionPart(number, leaf.sealed, rows, parts, leaf_part, tuple((one.rows, one.share) for one in horizons))
 
 
 def _gate(gate: Gate | None) -> GateStatus | None:

@@ -160,11 +160,11 @@ def _straight(slope: Float, rest: float, frame: tuple[float, float, float, float
     if a:
         ends += [(-(rest + b * y) / a, y) for y in (bottom, top)]
     slack = 1e-9 * max(right - left, top - bottom)
-    held = [p for p in ends if left - slack <= p[0] <= right + slack and bottom - slack <= p[1] <= top + slack]
-    if len(held) < 2:
+    inside = [p for p in ends if left - slack <= p[0] <= right + slack and bottom - slack <= p[1] <= top + slack]
+    if len(inside) < 2:
         return np.empty((0, 2, 2))
-    farthest = max(held[1:], key=lambda p: (p[0] - held[0][0]) ** 2 + (p[1] - held[0][1]) ** 2)
-    return np.array([[held[0], farthest]], np.float64)
+    farthest = max(inside[1:], key=lambda p: (p[0] - inside[0][0]) ** 2 + (p[1] - inside[0][1]) ** 2)
+    return np.array([[inside[0], farthest]], np.float64)
 
 
 def _spread(total: int, most: int) -> NDArray[np.intp]:

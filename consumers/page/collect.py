@@ -84,7 +84,7 @@ def looks_of(subject: Subject) -> Looks:
         why = "The audit sample has too few points of one label."
     return Looks(
         number=subject.number,
-        by=_asked_by(model),
+        by=_importance_method(model),
         features=tuple(features),
         others=others,
         points=0 if found is None else found.points,
@@ -100,7 +100,7 @@ def _kind(coreset: CoresetConfig) -> Literal["tree", "chain", "dyadic"]:
     return "chain" if coreset.structure == "chain" else "tree"
 
 
-def _asked_by(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
+def _importance_method(model: AnyModel) -> Literal["coefficients", "machines", "permutation"]:
     if isinstance(model.machine, LinearMachine):
         return "coefficients"
     return "machines" if isinstance(model.machine, LinearMachines) else "permutation"

@@ -159,11 +159,11 @@ def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
         element("text", "leaf", class_="level", x=x + width / 2, y=BOX + 15, text_anchor="middle"),
     ]
     level = "" if structure.buckets is not None else "level "
-    held = ", ".join(f"{level}{label}: {filled} of {slots}" for label, filled, slots in cells) or "no bucket yet"
+    counts = ", ".join(f"{level}{label}: {filled} of {slots}" for label, filled, slots in cells) or "no bucket yet"
     return described(
         f"counter-{part.partition}",
         f"The structure of partition {part.partition}",
-        f"Buckets held, of a counter by level, the highest first: {held}. "
+        f"Buckets held, of a counter by level, the highest first: {counts}. "
         f"The open leaf holds {leaf.rows} of {leaf.span} rows.",
         (0.0, 0.0, max(x + width, 1.0), BOX + 20),
         *boxes,
@@ -172,14 +172,14 @@ def counter(structure: StructureStatus, part: PartitionPart) -> Markup:
 
 
 def _cells(structure: StructureStatus, part: PartitionPart) -> list[tuple[str, int, int]]:
-    """Return label, buckets held and places: of all, or of each level of a counter, the highest first."""
+    """Return label, buckets and places: of all, or of each level of a counter, the highest first."""
     if structure.kind == "chain":
         return [("chain", min(1, len(part.buckets)), 1)]
     if structure.buckets is not None:
         return [("buckets", len(part.buckets), structure.buckets)]
     highest = max((bucket.level for bucket in part.buckets), default=-1)
-    held = [sum(bucket.level == level for bucket in part.buckets) for level in range(highest + 1)]
-    return [(str(level), held[level], structure.fan_in - 1) for level in reversed(range(highest + 1))]
+    counts = [sum(bucket.level == level for bucket in part.buckets) for level in range(highest + 1)]
+    return [(str(level), counts[level], structure.fan_in - 1) for level in reversed(range(highest + 1))]
 
 
 # ------------------------------------------------------------------ through time

@@ -1,4 +1,4 @@
-"""What the topics tell about the time before this start: the newest versions, what they knew, and the dead letters.
+"""What the topics show of the time before this start: the newest versions, what they knew, and the dead letters.
 
 A page that is looked at after a restart would else know nothing, just when people look. What is read is bounded in
 records, bytes and seconds, and it is for people only: whatever cannot be read is left out, and nothing else depends on
@@ -24,7 +24,7 @@ from consumers.page.status import Figures, GateStatus, LetterPart, LettersStatus
 from streamsvm.errors import InvalidMessage, StreamsvmError
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.kafka import Cluster, Reader, Record
+from streamsvm.kafka import Cluster, Record, RecordFetcher
 from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Head
 from streamsvm.model.skill import SampleFigures
@@ -120,10 +120,10 @@ def past_of(cluster: Cluster, name: str, models_topic: str, letters_topic: str, 
 
 def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> LettersStatus:
     """Return what a dead-letter topic holds: how many, at most, and the newest one of this model."""
-    held, found = None, list[LetterPart]()
+    count, found = None, list[LetterPart]()
     with _as_far_as_possible(topic):
         ranges = {number: cluster.log_range(topic, number) for number in cluster.describe(topic).partitions}
-        held = sum(high - low for low, high in ranges.values())
+        count = sum(high - low for low, high in ranges.values())
         for number, (low, high) in list(ranges.items())[:MOST_PARTITIONS]:
             beat()
             if high > low:
@@ -131,7 +131,7 @@ def letters_of(cluster: Cluster, name: str, topic: str, beat: Beat) -> LettersSt
                 records = cluster.read_to_end(topic, number, start=start, timeout_s=READ_TIMEOUT_S)
                 found += [letter for record in records if (letter := _letter(record, name)) is not None]
     return LettersStatus(
-        topic=topic, before=held, newest=max(found, key=lambda one: one.time or _LONG_AGO, default=None)
+        topic=topic, before=count, newest=max(found, key=lambda one: one.time or _LONG_AGO, default=None)
     )
 
 
@@ -158,7 +158,7 @@ def _as_far_as_possible(topic: str) -> Iterator[None]:
         log.info("past_not_read", topic=topic, what=error.what, remedy="no action needed: the page shows less")
 
 
-def _walk(reader: Reader, name: str, topic: str, head: Head, beat: Beat) -> Iterable[tuple[Loaded, Record]]:
+def _walk(reader: RecordFetcher, name: str, topic: str, head: Head, beat: Beat) -> Iterable[tuple[Loaded, Record]]:
     """Yield versions, the newest first, while each has the hash that the next one names."""
     until, read = time.monotonic() + MOST_S, 0
     number, offset, sha256 = head.number, head.offset, head.sha256

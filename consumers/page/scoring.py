@@ -116,7 +116,7 @@ def scoring_of(settings: Settings, metrics: Metrics, snapshot: ServingSnapshot) 
 
 
 def is_rejecting(metrics: Metrics) -> bool:
-    """Tell whether the newest records pass a limit of rejected ones."""
+    """Return whether the newest records pass a limit of rejected ones."""
     return bool(metrics.values("streamsvm_input_mostly_rejected").get((), 0.0))
 
 

@@ -118,7 +118,7 @@ def _glance(status: TrainerStatus, now: datetime) -> Markup:
 
 
 def _several(quality: QualityStatus) -> bool:
-    """Tell whether there are more than two labels."""
+    """Return whether there are more than two labels."""
     return quality.labels is not None and len(quality.labels) > 2
 
 
@@ -532,8 +532,8 @@ def _certified(path: str, version: VersionPart) -> Child:
     if version.certified_gap is None:
         return NONE
     rows = rows_text(version.points, version.bounded)
-    told = f"{version.certified} within {percent(version.certified_gap)} of the best possible model over {rows}"
-    figure = element("span", number_of(f"{path}.certified_gap", version.certified_gap, ".1e"), title=told)
+    title = f"{version.certified} within {percent(version.certified_gap)} of the best possible model over {rows}"
+    figure = element("span", number_of(f"{path}.certified_gap", version.certified_gap, ".1e"), title=title)
     return join(figure, " proven") if version.certified == "proven" else join(figure, " estimated")
 
 

@@ -124,10 +124,10 @@ def _headline(facts: Facts) -> str:
 
 def _unjudged(facts: Facts) -> str:
     """Say why it is not known whether the version is good."""
-    told = doubt_of(facts.skill, facts.labels) if facts.skill is not None else ""
-    if not told and facts.skill is not None and facts.skill.state == "some":
+    doubt = doubt_of(facts.skill, facts.labels) if facts.skill is not None else ""
+    if not doubt and facts.skill is not None and facts.skill.state == "some":
         return "it knew something when it was published; no newer points of both labels were scored since this start"
-    return told or "its quality has not been measured yet"
+    return doubt or "its quality has not been measured yet"
 
 
 def _first(facts: Facts) -> str:

@@ -28,7 +28,7 @@ from streamsvm.errors import ConfigurationError, TopicMissing
 from streamsvm.ingest import arrow, avro
 from streamsvm.ingest.decoder import CONTENT_TYPE_HEADER, encode
 from streamsvm.ingest.files.array_files import shuffled
-from streamsvm.ingest.files.source import Id, Source, SourceBatch
+from streamsvm.ingest.files.source import Id, PointSource, SourceBatch
 from streamsvm.kafka import Cluster, Message, PublishRefused, TopicSpec
 from streamsvm.supports import require
 
@@ -90,7 +90,7 @@ class ReplayResult:
 def prepare_topic(
     cluster: Cluster, topic: str, *, create_partitions: int | None = None, partition: int | None = None
 ) -> tuple[int, ...]:
-    """Check that a topic can be replayed to, create it if asked to, and return its partitions.
+    """Check that a topic can be replayed to, create it if requested, and return its partitions.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class Sending(TypedDict, total=False):
 
 
 def replay(
-    source: Source,
+    source: PointSource,
     outbox: Sink,
     topic: str,
     *,
@@ -183,7 +183,7 @@ def replay(
 
     Parameters
     ----------
-    source : Source
+    source : PointSource
     outbox : Outbox
         Not closed here.
     topic : str
@@ -249,8 +249,8 @@ def replay_events(
     rows_per_record = sending.get("rows_per_record", 1)
     _check_numbers(sending.get("rate_per_s"), rows_per_record, limit)
     if shuffle_seed is not None:
-        held = list(events)
-        events = [held[index] for index in np.random.default_rng(shuffle_seed).permutation(len(held)).tolist()]
+        every = list(events)
+        events = [every[index] for index in np.random.default_rng(shuffle_seed).permutation(len(every)).tolist()]
 
     def records() -> Iterator[tuple[int, bytes | None, Headers, bytes]]:
         rest = iter(islice(events, limit))
@@ -304,7 +304,13 @@ def _send(
 
 
 def _check(
-    source: Source, rate_per_s: float | None, rows_per_record: int, limit: int | None, *, labeled: bool, key: str | None
+    source: PointSource,
+    rate_per_s: float | None,
+    rows_per_record: int,
+    limit: int | None,
+    *,
+    labeled: bool,
+    key: str | None,
 ) -> None:
     _check_numbers(rate_per_s, rows_per_record, limit)
     if labeled and not source.labeled:
@@ -332,7 +338,7 @@ class _Row(NamedTuple):
     id: Id | None
 
 
-def _points(source: Source, *, labeled: bool, key: str | None) -> Iterator[_Row]:
+def _points(source: PointSource, *, labeled: bool, key: str | None) -> Iterator[_Row]:
     for batch in source.batches():
         n = len(batch)
         yield from map(
@@ -395,7 +401,7 @@ class _Avro:
         return self._writer.encode(data if self._many else data[0])
 
 
-def _keys(source: Source, batch: SourceBatch) -> Iterator[bytes]:
+def _keys(source: PointSource, batch: SourceBatch) -> Iterator[bytes]:
     ids: Iterable[Id | None] = repeat(None, len(batch)) if batch.ids is None else batch.ids
     for row, mark in enumerate(ids, batch.first_row + 1):
         if mark is None:
@@ -491,8 +497,8 @@ def progress_bar(total: int | None, topic: str) -> Iterator[Callable[[Sent], Non
         yield lambda sent: bar.update(task, completed=sent.points, bytes=sent.bytes)
 
 
-def expected_points(source: Source, limit: int | None) -> int | None:
-    """Return how many points a replay will send, None if only reading tells."""
+def expected_points(source: PointSource, limit: int | None) -> int | None:
+    """Return how many points a replay will send, None if that is not known before reading."""
     if source.rows is None or limit is None:
         return source.rows
     return min(source.rows, limit)

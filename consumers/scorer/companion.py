@@ -16,7 +16,7 @@ from streamsvm.sockets import DAEMONS, import_name, plugged
 if TYPE_CHECKING:
     from consumers.metrics import Metrics
     from consumers.settings import Settings
-    from streamsvm.ingest.scored import Beside
+    from streamsvm.ingest.scored import ExtraFields
     from streamsvm.kafka import Connection
     from streamsvm.registry.loading import Loaded
 
@@ -34,7 +34,7 @@ class Companion:
     ) -> None:
         pass
 
-    def beside(self, serving: Loaded) -> Beside | None:  # noqa: ARG002 - a branch may look at it
+    def beside(self, serving: Loaded) -> ExtraFields | None:  # noqa: ARG002 - a branch may look at it
         """Return what speaks beside a version, the same object while it stays the same; None: nothing does."""
         return None
 

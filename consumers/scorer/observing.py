@@ -51,6 +51,75 @@ NO_REFERENCE: Final = "the version holds no scores of its audit sample"
 Float = NDArray[np.float64]
 
 
+class DriftGauges:
+    """Compares the newest scores with those of the version's audit sample.
+
+    Parameters
+    ----------
+    scores : int
+        How many of the newest are compared; 0: none.
+    metrics : Metrics
+    """
+
+    def __init__(self, scores: int, metrics: Metrics) -> None:
+        self._window = ScoreWindow(scores) if scores else None
+        self._reference: Deciles | None = None
+        self._metrics = metrics
+        self.show()
+
+    def compare_with(self, loaded: Loaded) -> None:
+        """Note the version that scores from now on; scores in other bins than its own are dropped."""
+        before, self._reference = self._reference, loaded.audit_scores
+        if self._window is not None and before is not None and _bins(before) != _bins(self._reference):
+            self._window.forget()
+        if self._reference is None:
+            log.info("no_drift_shown", version=loaded.version.key, why=NO_REFERENCE)
+        self.show()
+
+    def add(self, values: Float) -> None:
+        """Add scores that were committed."""
+        if self._window is not None and self._reference is not None:
+            self._window.add(values, self._reference)
+
+    def show(self) -> float | None:
+        """Set the gauges; return the index, None where nothing is compared."""
+        window, reference = self._window, self._reference
+        drift = None if window is None or reference is None else window.drift(reference)
+        self._metrics.put("streamsvm_score_drift", math.nan if drift is None else drift.index)
+        self._metrics.put("streamsvm_score_drift_chance", math.nan if drift is None else drift.chance)
+        self._metrics.put("streamsvm_score_drift_scores", 0 if window is None or reference is None else len(window))
+        return None if drift is None else drift.index
+
+
+class MissingModel:
+    """Explains why there is no model yet.
+
+    Parameters
+    ----------
+    name, aliases_topic : str
+    monotonic : callable
+        Seconds.
+    """
+
+    def __init__(self, name: str, aliases_topic: str, monotonic: Callable[[], float]) -> None:
+        self._name, self._aliases_topic, self._monotonic = name, aliases_topic, monotonic
+        self._since: float | None = None
+        self._named: tuple[str, ...] | None = None
+
+    def reason(self, subscriber: ModelSubscriber) -> str:
+        """Return why there is no model yet; after some seconds with the models that there are, logged once."""
+        now = self._monotonic()
+        self._since = now if self._since is None else self._since
+        why, names = subscriber.missing, subscriber.names
+        if now - self._since < NAMES_AFTER_S or self._name in names or not subscriber.connected:
+            return why
+        remedy = printable(models_there(self._name, names))
+        if names != self._named:
+            self._named = names
+            log.warning("no_such_model", what=f"{self._aliases_topic} has no model {self._name}", remedy=remedy)
+        return f"{why}. {remedy}"
+
+
 class ScorerWatch:
     """Watches one scorer. Its methods are the main loop's.
 
@@ -80,7 +149,6 @@ class ScorerWatch:
     ) -> None:
         self._name = settings.name
         self._scoring = scoring = settings.scoring
-        self._aliases_topic = settings.output.aliases_topic
         self._cluster = cluster
         self._metrics = metrics
         self._health = health
@@ -100,41 +168,24 @@ class ScorerWatch:
         self._valid = self._waits = False
         self._open = OpenTransactions(metrics)
         self._counted: dict[int, int] = {}
-        self._window = ScoreWindow(scoring.drift_window) if scoring.drift_window else None
-        self._reference: Deciles | None = None
+        self._drift = DriftGauges(scoring.drift_window, metrics)
+        self._missing_model = MissingModel(settings.name, settings.output.aliases_topic, monotonic)
         self._look_at = -math.inf
         self._shown: set[int] = set()
-        self._missing_since: float | None = None
-        self._named: tuple[str, ...] | None = None
         metrics.begin("streamsvm_input_rows", "outcome", ("accepted", "rejected"))
         metrics.begin("streamsvm_passed_over_rows", "reason", passed_over())
         metrics.begin("streamsvm_scores", "label", ("negative", "positive"))
         metrics.put("streamsvm_input_mostly_rejected", 0)
-        self._show_drift()
 
     # ------------------------------------------------------------- the model
 
     def waiting(self, subscriber: ModelSubscriber) -> str:
-        """Return why there is no model yet; after some seconds with the models that there are, warned of once."""
-        now = self._monotonic()
-        self._missing_since = now if self._missing_since is None else self._missing_since
-        why, names = subscriber.missing, subscriber.names
-        if now - self._missing_since < NAMES_AFTER_S or self._name in names or not subscriber.connected:
-            return why
-        remedy = printable(models_there(self._name, names))
-        if names != self._named:
-            self._named = names
-            log.warning("no_such_model", what=f"{self._aliases_topic} has no model {self._name}", remedy=remedy)
-        return f"{why}. {remedy}"
+        """Return why there is no model yet."""
+        return self._missing_model.reason(subscriber)
 
     def serving(self, loaded: Loaded) -> None:
         """Note the version that scores from now on, and what its scores are compared with."""
-        before, self._reference = self._reference, loaded.audit_scores
-        if self._window is not None and before is not None and _bins(before) != _bins(self._reference):
-            self._window.forget()
-        if self._reference is None:
-            log.info("no_drift_shown", version=loaded.version.key, why=NO_REFERENCE)
-        self._show_drift()
+        self._drift.compare_with(loaded)
 
     def started(self) -> None:
         """Show what the dead-letter topic holds from before."""
@@ -210,8 +261,7 @@ class ScorerWatch:
         metrics.observe_all("streamsvm_score_values", values)
         latency_s = _latencies(records, scored, now)
         metrics.observe_all("streamsvm_score_latency_seconds", latency_s)
-        if self._window is not None and self._reference is not None:
-            self._window.add(values, self._reference)
+        self._drift.add(values)
         if scored.rejected:
             own = self._scoring
             self._board.rejected(own.topic, own.dead_letters, scored.rejected[-1], datetime.fromtimestamp(now, UTC))
@@ -229,7 +279,7 @@ class ScorerWatch:
         backlog = subscription.backlog()
         self._open.show(subscription.in_open_transactions())
         self._show_lag(backlog)
-        index = self._show_drift()
+        index = self._drift.show()
         self._board.look(
             sum(backlog.values()) if backlog else None, index, datetime.fromtimestamp(self._clock(), UTC), monotonic
         )
@@ -241,18 +291,10 @@ class ScorerWatch:
             self._metrics.put("streamsvm_input_lag_records", records, partition=str(partition))
         self._shown = set(backlog)
 
-    def _show_drift(self) -> float | None:
-        window, reference = self._window, self._reference
-        drift = None if window is None or reference is None else window.drift(reference)
-        self._metrics.put("streamsvm_score_drift", math.nan if drift is None else drift.index)
-        self._metrics.put("streamsvm_score_drift_chance", math.nan if drift is None else drift.chance)
-        self._metrics.put("streamsvm_score_drift_scores", 0 if window is None or reference is None else len(window))
-        return None if drift is None else drift.index
-
     # ------------------------------------------------------------- proof
 
     def _is_proven(self) -> bool:
-        """Tell whether this model has scored enough records of the input, now or before this start."""
+        """Return whether this model has scored enough records of the input, now or before this start."""
         wanted = self._scoring.proven_after_records
         if self._scored_records < wanted:
             self._scored_records = max(self._scored_records, self._scored_before(wanted))

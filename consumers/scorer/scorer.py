@@ -111,7 +111,7 @@ class Scorer:
         self._trouble = ""
         self._row_bytes = FIRST_ROW_BYTES
         self._unanswered = False
-        self._asked_at = -math.inf
+        self._requested_at = -math.inf
 
     def run(self) -> None:
         """Start, wait for a version, score until stopped, stop.
@@ -254,12 +254,12 @@ class Scorer:
             seat.publisher.poll()
 
     def _look_after_readers(self, life: ScorerLife, seat: Seat) -> None:
-        """Settle where readers of the scores are held up: by a scorer that died, or by this one's own past."""
-        held_up = "" if life.cluster.embedded else life.standstill.turn()
-        self._health.require("readers", held_up)
-        if held_up and seat.publisher is not None:
+        """Settle where readers of the scores are blocked: by a scorer that died, or by this one's own past."""
+        blocked = "" if life.cluster.embedded else life.standstill.turn()
+        self._health.require("readers", blocked)
+        if blocked and seat.publisher is not None:
             log.warning(
-                "readers_held_up", what=held_up, remedy="no action needed: the scorer ends the open transaction"
+                "readers_held_up", what=blocked, remedy="no action needed: the scorer ends the open transaction"
             )
             seat.subscription.rewind()
             self._let_go(seat)
@@ -360,10 +360,10 @@ class Scorer:
         life: ScorerLife,
     ) -> None:
         # Only now: a batch counts if the topic was asked for its id after its newest record was fetched.
-        asked_at = time.monotonic()
-        if asked_at - self._asked_at >= (ASK_EVERY_S if life.identity.topic_id else COMPARE_EVERY_S):
+        requested_at = time.monotonic()
+        if requested_at - self._requested_at >= (ASK_EVERY_S if life.identity.topic_id else COMPARE_EVERY_S):
             life.identity.confirm(positions)
-            self._asked_at = asked_at
+            self._requested_at = requested_at
         publisher.publish(messages, progress=progress)
         if self._components.connection.embedded:
             seat.subscription.commit(positions)
@@ -455,12 +455,12 @@ def portions(records: Sequence[Record], most_bytes: int) -> Iterator[Sequence[Re
     if int(sizes.sum()) <= most_bytes:
         yield records
         return
-    start = held = 0
+    start = total = 0
     for at, size in enumerate(sizes.tolist()):
-        if at > start and held + size > most_bytes:
+        if at > start and total + size > most_bytes:
             yield records[start:at]
-            start, held = at, 0
-        held += size
+            start, total = at, 0
+        total += size
     yield records[start:]
 
 

@@ -1,4 +1,4 @@
-"""A scorer's seat in its group: the slot, the membership in it, and whoever publishes under the slot's id."""
+"""A scorer's seat in its group: the slot, the membership in it, and the publisher under the slot's id."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.unread_fields import UnreadWatch
 from streamsvm.ingest.schemas import Schemas
-from streamsvm.ingest.scored import BatchScorer, Beside, Scored
+from streamsvm.ingest.scored import BatchScorer, ExtraFields, Scored
 from streamsvm.kafka import Message, Record
 from streamsvm.registry.loading import Loaded
 from streamsvm.registry.subscriber import ModelSubscriber
@@ -56,7 +56,7 @@ class Serving:
         self._watch = watch
         self._subscriber = subscriber
         self._companion = companion
-        self._beside: Beside | None = None
+        self._beside: ExtraFields | None = None
         self._dead_letters = dead_letters
         self._schemas = schemas
         self._max_message_bytes = max_message_bytes
@@ -66,7 +66,7 @@ class Serving:
         self._refused = 0
 
     def follow(self) -> bool:
-        """Take up the newest version; tell whether there is one."""
+        """Take up the newest version; return whether there is one."""
         loaded, refused = self._subscriber.loaded, self._subscriber.refused
         self._components.metrics.increase("streamsvm_model_messages_refused", refused - self._refused)
         self._refused = refused
@@ -80,7 +80,7 @@ class Serving:
             self._serve(loaded)
         return True
 
-    def _scorer(self, loaded: Loaded, beside: Beside | None) -> BatchScorer:
+    def _scorer(self, loaded: Loaded, beside: ExtraFields | None) -> BatchScorer:
         scoring = self._scoring
         return BatchScorer(
             loaded.version,
@@ -116,8 +116,8 @@ class Serving:
         """
         assert self._by is not None, "nothing is read before there is a version"
         scored = self._by[1].score(records)
-        self._unread.tell(scored.unread)
-        self._absent.tell(scored.absences)
+        self._unread.note(scored.unread)
+        self._absent.note(scored.absences)
         messages = [Message(self._scoring.output_topic, one.value, one.key, one.headers) for one in scored.records]
         messages += self._dead_letters.letters(records, scored.rejected)
         return messages, scored

@@ -36,7 +36,7 @@ class Aside(Generic[T]):
         self._thread.start()
 
     def finished(self, timeout_s: float) -> bool:
-        """Wait at most `timeout_s` and tell whether the call returned; what it raised is raised here."""
+        """Wait at most `timeout_s` and return whether the call returned; what it raised is raised here."""
         # Waiting in slices keeps the main loop alive, which beats between them.
         self._thread.join(timeout_s)
         if self._thread.is_alive():
@@ -58,7 +58,7 @@ class Aside(Generic[T]):
 
 
 class Stopped(Exception):
-    """The daemon was told to stop before its start took anything over."""
+    """The daemon was stopped before its start took anything over."""
 
 
 def heeding(stop: Stop, beat: Callable[[], None], call: Callable[[], T]) -> T:

@@ -38,7 +38,7 @@ class AbsentWatch:
         """Since when a field is absent, and in how many events."""
         metrics.put("streamsvm_absent_fields", 0)
 
-    def tell(self, absences: Absences) -> None:
+    def note(self, absences: Absences) -> None:
         """Take what a batch lacked."""
         if not absences.events:
             return

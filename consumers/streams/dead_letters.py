@@ -86,7 +86,7 @@ class DeadLetters:
         self._most_bytes = min(limit, deadletter.LARGEST_BYTES)
 
     def wait_for(self, valid: Callable[[], bool]) -> None:
-        """Let all but a handful of letters wait until a row was valid; asked until it is."""
+        """Let all but a handful of letters wait until a row was valid; `valid` is called until then."""
         self._valid = valid
 
     @property

@@ -1,4 +1,4 @@
-"""Whether a topic is still the one that was read: asked with the records, not by the clock.
+"""Whether a topic is still the one that was read: checked with the records, not by the clock.
 
 A topic that is deleted and made again keeps its name, and its offsets begin at 0 again. A reader in the midst of the
 old log reads on in the new one, if that is long enough, without any error. So what is made of records counts only once
@@ -24,7 +24,7 @@ from typing import Final
 import structlog
 
 from streamsvm.errors import LogGap, TopicMissing, TransientError
-from streamsvm.kafka import Cluster, Reader, Record, Recreated
+from streamsvm.kafka import Cluster, Record, RecordFetcher, Recreated
 
 log = structlog.get_logger("streamsvm.identity")
 
@@ -130,7 +130,7 @@ class TopicIdentity:
                     )
         self._marks |= newer
 
-    def _fetched(self, reader: Reader, partition: int, offset: int) -> Record | None:
+    def _fetched(self, reader: RecordFetcher, partition: int, offset: int) -> Record | None:
         return reader.fetch_one(self._topic, partition, offset, FETCH_TIMEOUT_S)
 
 
@@ -146,8 +146,8 @@ def identity_of(cluster: Cluster, topic: str, *, remedy: str = "") -> TopicIdent
 
 
 def _hash(record: Record) -> str:
-    """Return what tells a record from another at its offset; a replay of the same values has other times."""
-    told = hashlib.sha256(str(record.timestamp_ms).encode())
+    """Return what identifies a record among others at its offset; a replay of the same values has other times."""
+    digest = hashlib.sha256(str(record.timestamp_ms).encode())
     for part in (record.key, record.value):
-        told.update(b"-" if part is None else b"%d:" % len(part) + part)
-    return told.hexdigest()
+        digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return digest.hexdigest()

@@ -14,7 +14,7 @@ TRANSACTION_TIMEOUT_S: Final = 20.0
 
 
 def moves_id(settings: Settings) -> str:
-    """Return the transactional id of whoever moves aliases of a model or retires versions of it."""
+    """Return the transactional id under which aliases of a model are moved and its versions retired."""
     return f"streamsvm/{settings.name}/{settings.output.models_topic}/moves"
 
 

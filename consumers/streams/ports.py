@@ -35,7 +35,7 @@ class Stop(Protocol):
     """Says when to stop; a `threading.Event` is one."""
 
     def is_set(self) -> bool:
-        """Tell whether to stop."""
+        """Return whether to stop."""
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait so many seconds, or until told to stop."""
+        """Wait so many seconds, or until the daemon stops."""

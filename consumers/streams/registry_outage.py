@@ -41,7 +41,7 @@ class SchemaWait:
 
     @property
     def over(self) -> bool:
-        """Whether to ask now; while not, tells observers how long it has lasted."""
+        """Whether to ask now; while not, the gauge shows how long it has lasted."""
         now = self._clock()
         if self._since is not None:
             self._metrics.put("streamsvm_registry_waiting_seconds", now - self._since)

@@ -46,7 +46,7 @@ class Limited(Protocol):
 
 
 def limits_apply(config: Limited, proven_after: int) -> bool:
-    """Tell whether a daemon whose input is not proven stops at a limit at all."""
+    """Return whether a daemon whose input is not proven stops at a limit at all."""
     return bool(proven_after and (config.max_dead_letter_share or config.max_consecutive_dead_letters))
 
 

@@ -24,7 +24,7 @@ from consumers.streams.settling import (
 )
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.settlement import AttemptVerdict, Judgement, Part, judge
+from streamsvm.delivery.settlement import AttemptRecord, AttemptVerdict, Judgement, judge
 from streamsvm.kafka import Cluster, GroupStanding, MemberProgress, Message, Place, Publisher
 from streamsvm.places import rejected_source_of, source_of
 
@@ -125,8 +125,8 @@ class ScoreSettlement(Settlement):
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         standings = self._standings()
-        told = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
-        begun, decided = newest_attempts(told), set(told)
+        times_ms = {one.attempt: one.time_ms for one in standings.values() if one.transactional_id == self._id}
+        begun, decided = newest_attempts(times_ms), set(times_ms)
         looked_at = [
             self._cluster.stored([place], self._is_mine, start=offset, timeout_s=READ_TIMEOUT_S)
             for place, offset in left_open.items()
@@ -155,8 +155,8 @@ class ScoreSettlement(Settlement):
         self._give_positions_back(publisher)
 
     def _is_of_another_input(self, attempt: str) -> bool:
-        of, told, _ = attempt.partition(_AFTER_ID)
-        return bool(told) and of != self._topic_id()[:_ID_CHARACTERS]
+        of, separator, _ = attempt.partition(_AFTER_ID)
+        return bool(separator) and of != self._topic_id()[:_ID_CHARACTERS]
 
     def _standings(self) -> dict[int, GroupStanding]:
         """Return the group's positions, after waiting for transactions that are about to end by themselves."""
@@ -167,7 +167,7 @@ class ScoreSettlement(Settlement):
                 return standings
             self._wait(LOOK_S)
 
-    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[Part]:
+    def _parts_of(self, begun: Mapping[str, int], decided: Container[str]) -> list[AttemptRecord]:
         """Return every record of attempts that began at these times, reading no more than necessary.
 
         Most attempts are complete, and their records are close together. Records that completed an attempt later may be
@@ -238,8 +238,8 @@ class ScoreSettlement(Settlement):
         )
 
 
-def _passed(part: Part, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
-    """Tell whether the group is past the record that a part was made from: then another scorer has scored it."""
+def _passed(part: AttemptRecord, input_topic: str, standings: Mapping[int, GroupStanding]) -> bool:
+    """Return whether the group is past the record that a part was made from: then another scorer has scored it."""
     position = positions_of([part], input_topic)
     return any(
         (at := standings.get(partition)) is not None and (at.offset or 0) >= offset
@@ -247,7 +247,7 @@ def _passed(part: Part, input_topic: str, standings: Mapping[int, GroupStanding]
     )
 
 
-def positions_of(parts: Iterable[Part], input_topic: str) -> dict[int, int]:
+def positions_of(parts: Iterable[AttemptRecord], input_topic: str) -> dict[int, int]:
     """Return the next offset to read in each partition of the input after a batch, by its scores and dead letters."""
     positions: dict[int, int] = {}
     for part in parts:

@@ -19,7 +19,7 @@ import structlog
 
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.settlement import NOT_STORED, AttemptVerdict, Judgement, Part
+from streamsvm.delivery.settlement import NOT_STORED, AttemptRecord, AttemptVerdict, Judgement
 from streamsvm.errors import StateError, TransientError
 from streamsvm.kafka import Cluster, Message, Place, Publisher, Record, Stamp, Stored
 
@@ -102,7 +102,7 @@ class Settlement(ABC):
         self._monotonic = monotonic
         self._wait = wait
         self._since: dict[tuple[Place, int], float] = {}
-        self._remembered: tuple[Part, ...] = ()
+        self._remembered: tuple[AttemptRecord, ...] = ()
 
     def remember(self, attempted: Sequence[Message]) -> None:
         """Keep the stamped messages of an attempt that failed: the log may not hold all of them."""
@@ -132,17 +132,17 @@ class Settlement(ABC):
         # Taken once, before anything of ours is written: a later end would lie behind our own open transaction.
         ends = {place: mark.end for place, mark in self._cluster.marks(self._places).items()}
         # A commit is answered before its markers are written: most of what hangs ends by itself within moments.
-        held_up = self._held_up(ends, GRACE_S)
+        blocked = self._blocked(ends, GRACE_S)
         # Kept for completing: after the sweep the partitions no longer show what had hung there.
-        left_open = dict(held_up)
-        if held_up:
-            self._say(held_up)
-            publisher.sweep(filler_messages(self._swept_with(held_up)))
+        left_open = dict(blocked)
+        if blocked:
+            self._say(blocked)
+            publisher.sweep(filler_messages(self._swept_with(blocked)))
             crash_point("settle.swept")
-            held_up = self._held_up(ends, SWEPT_S)
-        while held_up:
-            self._end_others(held_up)
-            held_up = self._held_up(ends, SWEPT_S)
+            blocked = self._blocked(ends, SWEPT_S)
+        while blocked:
+            self._end_others(blocked)
+            blocked = self._blocked(ends, SWEPT_S)
         self._complete(publisher, left_open)
         # Nothing hangs any more: the times of waiting would only pile up.
         self._since.clear()
@@ -155,35 +155,35 @@ class Settlement(ABC):
     def _of(self, transactional_id: str) -> Settlement:
         """Return the settlement of another id of the family, for the same partitions."""
 
-    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
+    def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
         """Return where to abort: each hanging partition, and those that a successor checks if this process dies."""
-        return set(held_up)
+        return set(blocked)
 
     # ------------------------------------------------------------------- ending
 
-    def _held_up(self, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
+    def _blocked(self, ends: Mapping[Place, int], wait_s: float) -> dict[Place, int]:
         """Return the stable offset of each partition where it stays below the given end for this long."""
         deadline = self._monotonic() + wait_s
         while True:
             marks = self._cluster.marks(ends)
-            held_up = {place: marks[place].stable for place, end in ends.items() if marks[place].stable < end}
-            if not held_up or self._monotonic() >= deadline:
-                return held_up
+            blocked = {place: marks[place].stable for place, end in ends.items() if marks[place].stable < end}
+            if not blocked or self._monotonic() >= deadline:
+                return blocked
             self._wait(LOOK_S)
 
-    def _say(self, held_up: Mapping[Place, int]) -> None:
+    def _say(self, blocked: Mapping[Place, int]) -> None:
         log.warning(
             "transaction_left_open",
             transactional_id=self._id,
-            at=[_where(place, offset) for place, offset in held_up.items()],
+            at=[_where(place, offset) for place, offset in blocked.items()],
             remedy="no action needed: the transaction is aborted, and what readers see a part of is completed",
         )
 
-    def _end_others(self, held_up: Mapping[Place, int]) -> None:
+    def _end_others(self, blocked: Mapping[Place, int]) -> None:
         """Take over the ids whose transactions hold readers up, when those cannot be alive any more."""
         theirs: dict[str, list[Place]] = {}
         refusals: list[Unsettled] = []
-        for place, offset in held_up.items():
+        for place, offset in blocked.items():
             who, refusal = self._blame(place, offset)
             if refusal is None:
                 theirs.setdefault(who, []).append(place)
@@ -242,8 +242,8 @@ class Settlement(ABC):
             left_open = {place: mark.stable for place, mark in self._cluster.marks(places).items()}
             publisher.sweep(filler_messages(other._swept_with(places)))
             # Past the first open record is enough: what comes after it may be the work of living writers.
-            held_up = self._held_up({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
-            for place, offset in held_up.items():
+            blocked = self._blocked({place: offset + 1 for place, offset in left_open.items()}, SWEPT_S)
+            for place, offset in blocked.items():
                 # We own the id, and its abort did not help: then no producer can end it.
                 raise self._person_needed(place, offset, transactional_id)
             # Under the other's id: the parts belong to its attempts, and its next start looks for them there.
@@ -259,7 +259,7 @@ class Settlement(ABC):
 
     def _parts(
         self, places: Sequence[Place], attempts: Container[str], since_ms: int | None, until_ms: int | None = None
-    ) -> list[Part]:
+    ) -> list[AttemptRecord]:
         """Return every record of attempts in these partitions, between two times."""
 
         def wanted(record: Record) -> bool:
@@ -288,7 +288,7 @@ class Settlement(ABC):
 
 
 def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:
-    """Return the attempts that began last, as far as clocks can tell.
+    """Return the attempts that began last, by their clocks.
 
     Earlier attempts of an id are complete: a publisher confirms each attempt before the next, and its successor settles
     first. Looking for an earlier attempt could mean reading all scores since a time long ago.
@@ -297,11 +297,11 @@ def newest_attempts(begun: Mapping[str, int]) -> dict[str, int]:
     return {attempt: time_ms for attempt, time_ms in begun.items() if time_ms >= since_ms}
 
 
-def part_of(one: Stored) -> Part:
+def part_of(one: Stored) -> AttemptRecord:
     """Return a stored record as a part of its attempt."""
     record, stamp = one.record, Stamp.of(one.record.headers)
     assert stamp is not None
-    return Part(
+    return AttemptRecord(
         attempt=stamp.attempt,
         number=stamp.part,
         parts=stamp.parts,
@@ -321,10 +321,10 @@ def since_ms(stored: Iterable[Stored], slack_ms: int) -> int | None:
     return min(times) - slack_ms if times else None
 
 
-def parts_not_stored(attempted: Iterable[Message]) -> tuple[Part, ...]:
+def parts_not_stored(attempted: Iterable[Message]) -> tuple[AttemptRecord, ...]:
     """Return stamped messages as parts of their attempt that the log does not hold, as far as anybody knows."""
     return tuple(
-        Part(
+        AttemptRecord(
             attempt=stamp.attempt,
             number=stamp.part,
             parts=stamp.parts,
@@ -341,7 +341,7 @@ def parts_not_stored(attempted: Iterable[Message]) -> tuple[Part, ...]:
     )
 
 
-def messages_of(parts: Iterable[Part]) -> list[Message]:
+def messages_of(parts: Iterable[AttemptRecord]) -> list[Message]:
     """Return messages that publish the parts again, each to its own partition, or to any if it never had one."""
     return [
         Message(part.topic, part.value, part.key, part.headers, None if part.partition < 0 else part.partition)

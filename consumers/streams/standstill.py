@@ -1,4 +1,4 @@
-"""Looks now and then whether readers of committed records are held up in the partitions that a daemon writes.
+"""Looks now and then whether readers of committed records are blocked in the partitions that a daemon writes.
 
 Writers do not notice an open transaction: they go on writing after it, but readers of committed records receive nothing
 from there on. So the daemons check. A thread asks the broker; the main loop only collects the answers.
@@ -14,7 +14,7 @@ import structlog
 
 from consumers.metrics import Metrics
 from streamsvm.errors import StreamsvmError
-from streamsvm.kafka import Mark, Place
+from streamsvm.kafka import Place, Watermarks
 
 log = structlog.get_logger("streamsvm.delivery")
 
@@ -39,7 +39,7 @@ class Standstill:
 
     def __init__(
         self,
-        ask: Callable[[Iterable[Place]], Mapping[Place, Mark]],
+        ask: Callable[[Iterable[Place]], Mapping[Place, Watermarks]],
         places: Iterable[Place],
         patience_s: float,
         monotonic: Callable[[], float],
@@ -51,9 +51,9 @@ class Standstill:
         self._monotonic = monotonic
         self._metrics = metrics
         # Not at once: a start settles the same partitions itself.
-        self._asked_at = monotonic()
+        self._requested_at = monotonic()
         self._asking: threading.Thread | None = None
-        self._answer: Mapping[Place, Mark] | None = None
+        self._answer: Mapping[Place, Watermarks] | None = None
         self._since: dict[Place, tuple[int, float]] = {}
         metrics.put("streamsvm_output_held_up_seconds", 0.0)
 
@@ -71,16 +71,16 @@ class Standstill:
             self._asking = None
             if self._answer is not None:
                 self._note(self._answer, now)
-        elif self._asking is None and now - self._asked_at >= INTERVAL_S:
+        elif self._asking is None and now - self._requested_at >= INTERVAL_S:
             # An old answer must not be taken for one that failed to come.
-            self._asked_at, self._answer = now, None
+            self._requested_at, self._answer = now, None
             self._asking = self._begin()
-        held_up = {place: now - since for place, (_, since) in self._since.items()}
-        longest_s = max(held_up.values(), default=0.0)
+        blocked = {place: now - since for place, (_, since) in self._since.items()}
+        longest_s = max(blocked.values(), default=0.0)
         self._metrics.put("streamsvm_output_held_up_seconds", longest_s)
         if longest_s <= self._patience_s:
             return ""
-        (topic, partition), _ = max(held_up.items(), key=lambda one: one[1])
+        (topic, partition), _ = max(blocked.items(), key=lambda one: one[1])
         offset = self._since[topic, partition][0]
         return (
             f"readers have been held up at {topic}[{partition}]@{offset} for {longest_s:.0f} s by an open transaction"
@@ -91,7 +91,7 @@ class Standstill:
         thread.start()
         return thread
 
-    def _note(self, marks: Mapping[Place, Mark], now: float) -> None:
+    def _note(self, marks: Mapping[Place, Watermarks], now: float) -> None:
         """Remember since when each stable offset stands still below the end."""
         for place, mark in marks.items():
             known = self._since.get(place)
@@ -109,5 +109,5 @@ class Standstill:
             log.debug("standstill_unanswered", what=error.what)
 
 
-AskMarks = Callable[[Iterable[Place]], Mapping[Place, Mark]]
+AskMarks = Callable[[Iterable[Place]], Mapping[Place, Watermarks]]
 MakeStandstill = Callable[[AskMarks, Iterable[Place], float, Callable[[], float], Metrics], Standstill]

@@ -11,7 +11,7 @@ from consumers.settings_sockets import added
 from streamsvm.errors import ConfigurationError, InvalidMessage, StateError
 from streamsvm.kafka import Cluster, Place, Record, TopicInfo, TopicSpec
 from streamsvm.model import pointers
-from streamsvm.model.left_out import LeftOut, Unread, decode_left_out, left_out_key, require_read
+from streamsvm.model.left_out import LeftOut, UnknownRecord, decode_left_out, left_out_key, require_read
 from streamsvm.model.pointers import Alias, Head, Owner, decode_alias, decode_head, decode_owner
 
 BOUNDED: Final = {"compression.type": "zstd"}
@@ -24,7 +24,7 @@ LAG_MS: Final = 3_600_000
 """How long compaction spares records of a transaction that was aborted: a settlement may publish them again."""
 READ_TIMEOUT_S: Final = 30.0
 
-Decoded = TypeVar("Decoded", Head, Owner, Alias, LeftOut | Unread)
+Decoded = TypeVar("Decoded", Head, Owner, Alias, LeftOut | UnknownRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,7 +38,7 @@ class UnreadWatch:
         self._said: set[str] = set()
         metrics.increase("streamsvm_unread_fields", 0.0)
 
-    def tell(self, unread: Unread) -> None:
+    def note(self, unread: Unread) -> None:
         """Take what a batch had."""
         for name, rows in unread.rows.items():
             self._metrics.increase("streamsvm_unread_fields", rows)

@@ -81,8 +81,8 @@ class VersionSettlement(Settlement):
             models_topic=self._models_topic,
         )
 
-    def _swept_with(self, held_up: Iterable[Place]) -> set[Place]:
-        return {self._places[0], *held_up}
+    def _swept_with(self, blocked: Iterable[Place]) -> set[Place]:
+        return {self._places[0], *blocked}
 
     def _complete(self, publisher: Publisher, left_open: Mapping[Place, int]) -> None:
         aliases, *others = self._places
@@ -124,7 +124,7 @@ class VersionSettlement(Settlement):
         return [one for one in found if one.committed]
 
     def _lacks_parts(self, mine: Sequence[Stored], others: Sequence[Place]) -> bool:
-        """Tell whether readers receive the newest attempt without some of the parts that the log or this process holds.
+        """Return whether readers receive the newest attempt without some parts that the log or this process has.
 
         A part that neither holds, such as a retired version, cannot be completed.
         """

@@ -165,7 +165,7 @@ class Attachment:
         """Return what takes the place of the learner; None: nothing does."""
 
     def prepare(self) -> None:
-        """Prepare what takes long, while a predecessor goes on; raises `Stopped` if told to stop meanwhile."""
+        """Prepare what takes long, while a predecessor goes on; raises `Stopped` if the daemon stops meanwhile."""
 
     # ------------------------------------------------------------------ the life
 
@@ -220,7 +220,7 @@ class TrainerPlug:
 
 @dataclass(frozen=True, slots=True)
 class Attachments:
-    """All branches of one trainer, asked one after the other.
+    """All branches of one trainer, called one after the other.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a trainer is made of besides its settings: the world it works in, each part to be exchanged by whoever tests."""
+"""What a trainer is made of besides its settings: the world it works in, each part to be exchanged by tests."""
 
 from __future__ import annotations
 

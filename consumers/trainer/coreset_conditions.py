@@ -57,7 +57,7 @@ class Conditions:
         self._remedies = OF_AGE if memory in {"window", "decay"} else REMEDIES
         self._is_short = False
 
-    def tell_of_horizons(self, short: float | None) -> None:
+    def warn_of_horizons(self, short: float | None) -> None:
         """Warn once when short horizons take over, and say once when they have given way.
 
         Parameters
@@ -73,7 +73,7 @@ class Conditions:
         else:
             log.info("long_horizons_took_over", share=round(1.0 - short, 3))
 
-    def tell(self, counts: Mapping[str, int]) -> None:
+    def warn(self, counts: Mapping[str, int]) -> None:
         """Warn of each condition whose count calls for it.
 
         Parameters

@@ -26,7 +26,7 @@ from streamsvm.model import message as model_codec
 from streamsvm.model.pointers import Alias, Gate, GatePart, GateRival, Head
 from streamsvm.model.version import Version, version_key
 from streamsvm.points import Rows
-from streamsvm.quality.gate import Evidence, Verdict, Window, audit_evidence, judge
+from streamsvm.quality.gate import EvaluationWindow, Evidence, Verdict, audit_evidence, judge
 
 log = structlog.get_logger("streamsvm.trainer")
 
@@ -133,7 +133,7 @@ class MarginGate:
         self._fetch = fetch
         self._unlearned = unlearned
         self._metrics = metrics
-        self._window = Window()
+        self._window = EvaluationWindow()
         metrics.begin("streamsvm_gate_verdicts", "outcome", OUTCOMES)
 
     def note(self, rows: Rows) -> None:
@@ -312,7 +312,7 @@ def gate_of(
 
 
 def _was_scored(said: Gate | None) -> bool:
-    """Tell whether a version was ever scored, by the verdict on the newest."""
+    """Return whether a version was ever scored, by the verdict on the newest."""
     if said is None or said.outcome == "unscored" or said.against is None:
         return False
     return said.outcome != "waits" or bool(said.scored_on)

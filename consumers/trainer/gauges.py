@@ -56,24 +56,24 @@ class Gauges:
         self._metrics = metrics
         self._seen_levels: set[str] = set()
 
-    def points(self, held: int, peak: int) -> None:
-        """Show points held at once, now and at most."""
-        self._metrics.put("streamsvm_points_held", held)
-        self._metrics.put("streamsvm_points_held_peak", max(peak, held))  # a checkpoint's points count, too
+    def points(self, now: int, peak: int) -> None:
+        """Show points kept at once, now and at most."""
+        self._metrics.put("streamsvm_points_held", now)
+        self._metrics.put("streamsvm_points_held_peak", max(peak, now))  # a checkpoint's points count, too
 
     def coreset(self, learner: Partitions) -> None:
         """Show the points of each level, the bytes of all buckets, and what reductions met."""
         levels: Counter[str] = Counter()
-        held_bytes = 0
+        bytes_kept = 0
         for state in learner.buckets().values():
             for bucket in state:
                 levels[str(bucket.level)] += len(bucket.points)
-                held_bytes += bucket.points.nbytes
+                bytes_kept += bucket.points.nbytes
         levels["leaf"] = learner.points_held - learner.audit_points_held - sum(levels.values())
         for level in self._seen_levels | levels.keys():
             self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
         self._seen_levels |= levels.keys()
-        self._metrics.put("streamsvm_coreset_bytes", held_bytes)
+        self._metrics.put("streamsvm_coreset_bytes", bytes_kept)
         self._metrics.put("streamsvm_coreset_weight", learner.weight)
         for met, reductions in learner.observed().counts().items():
             self._metrics.put("streamsvm_coreset_reductions", reductions, outcome=met)

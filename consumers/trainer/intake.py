@@ -41,6 +41,37 @@ class NothingValid(Exception):
     """Records were rejected, and none was ever valid: no position may be kept."""
 
 
+class Pause:
+    """Says when an input that is not read is paused: not in a wait of moments, as pausing discards what was fetched.
+
+    Parameters
+    ----------
+    monotonic : callable
+        Seconds.
+
+    Attributes
+    ----------
+    paused : bool
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.paused = False
+        self._monotonic = monotonic
+        self._since: float | None = None
+
+    def is_due(self) -> bool:
+        """Note that the input is not read now; return whether that has lasted for `HOLD_BEFORE_PAUSE_S`."""
+        now = self._monotonic()
+        if self._since is None:
+            self._since = now
+        return now - self._since > HOLD_BEFORE_PAUSE_S
+
+    def end(self) -> bool:
+        """Note that the input is read again; return whether it was paused."""
+        self._since, paused, self.paused = None, self.paused, False
+        return paused
+
+
 class OneProcess(InputOnly):
     """What every intake of a trainer that decodes by itself does alike.
 
@@ -127,7 +158,6 @@ class Intake(OneProcess):
         self._dead_letters = dead_letters
         self._decoder = decoder
         self._health = health
-        self._monotonic = monotonic
         self._passes_over = passes_over
         self._limits = RejectionLimits(
             settings.input,
@@ -145,8 +175,7 @@ class Intake(OneProcess):
         self._open = OpenTransactions(metrics)
         self._undecoded: deque[Sequence[Record]] = deque()
         self._behind = False
-        self._held_since: float | None = None
-        self._paused = False
+        self._pause = Pause(monotonic)
 
     @property
     def waits_for_schema(self) -> bool:
@@ -215,24 +244,18 @@ class Intake(OneProcess):
 
     def hold(self) -> None:
         """Read nothing this time; after a while pause the input, and only serve its client."""
-        now = self._monotonic()
-        if self._held_since is None:
-            self._held_since = now
-        if self._paused:
+        if self._pause.paused:
             # Polled although paused: the client notices only in a poll that a broker went or the topic is gone.
             self.read(1, 0.0)
-        # Pausing throws away what the client fetched ahead: not worth it for a wait of moments.
-        elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
+        elif self._pause.is_due():
             self._reader.pause()
-            self._paused = True
+            self._pause.paused = True
         self._decode()
 
     def release(self) -> None:
         """Read again from now on."""
-        self._held_since = None
-        if self._paused:
+        if self._pause.end():
             self._reader.resume()
-            self._paused = False
 
     def show_progress(self) -> None:
         """Commit group offsets, for observers."""
@@ -261,8 +284,8 @@ class Intake(OneProcess):
             self._outbox.send(letter)
         if decoded.rejected:
             crash_point("deadletters.sent")
-        self._unread.tell(decoded.unread)
-        self._absent.tell(decoded.absences)
+        self._unread.note(decoded.unread)
+        self._absent.note(decoded.absences)
         for reason, count in decoded.passed_over.items():
             self._metrics.increase("streamsvm_passed_over_rows", count, reason=reason)
         for rows in decoded.rows:

@@ -62,16 +62,16 @@ def prepare(config: ModelConfig, say: Callable[[str], None] = lambda _: None, *,
 
 
 @dataclass(slots=True)
-class Compiled:
+class CompilationCount:
     """How many functions were compiled; those loaded from the file cache are not among them."""
 
     functions: int = 0
 
 
 class _Counter(event.Listener):
-    """Counts what numba compiles: it tells of nothing that it loads."""
+    """Counts what numba compiles: it sends no event of what it loads."""
 
-    def __init__(self, counted: Compiled) -> None:
+    def __init__(self, counted: CompilationCount) -> None:
         self._counted = counted
 
     def on_start(self, event: Any) -> None:
@@ -83,8 +83,8 @@ class _Counter(event.Listener):
 
 
 @contextmanager
-def counting() -> Iterator[Compiled]:
+def counting() -> Iterator[CompilationCount]:
     """Count the functions that are compiled meanwhile, by any thread of this process."""
-    counted = Compiled()
+    counted = CompilationCount()
     with event.install_listener("numba:compile", _Counter(counted)):
         yield counted

@@ -25,7 +25,7 @@ def check_message_size(config: ModelConfig, topic: TopicInfo, client_bytes: int)
 
 
 def narrowest(topic: TopicInfo, client_bytes: int, unknown: int) -> tuple[int, str]:
-    """Return the least of the limits, and whose it is; `unknown` stands for one that the broker does not tell."""
+    """Return the least of the limits, and whose it is; `unknown` stands for one that the broker does not return."""
     takes = {f"the topic {topic.name} (max.message.bytes)": int(topic.config.get("max.message.bytes", unknown))}
     takes["the client (message.max.bytes)"] = client_bytes
     who, limit = min(takes.items(), key=lambda one: one[1])

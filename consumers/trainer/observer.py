@@ -26,9 +26,9 @@ from streamsvm.delivery.events import (
     CaughtUp,
     CutDeclined,
     CutTaken,
-    Learned,
     Published,
     Refused,
+    RowsLearned,
     Superseded,
 )
 from streamsvm.ingest.decoding import passed_over
@@ -49,7 +49,7 @@ SELDOM_S: Final = 5.0
 """Gauges are set twice a second; where that would take more than this share of the loop's time, less often, but once in
 so many seconds in any case."""
 
-Event = Assigned | CaughtUp | CutDeclined | CutTaken | Learned | Published | Refused | Superseded
+Event = Assigned | CaughtUp | CutDeclined | CutTaken | RowsLearned | Published | Refused | Superseded
 
 
 class Observer:
@@ -106,7 +106,7 @@ class Observer:
         self._health.require("input", "")
 
     def _past(self, life: Life) -> Past:
-        """Return what the topics tell about the time before; nothing where nobody looks."""
+        """Return what the topics show of the time before; nothing where nobody looks."""
         if not self._shown:
             return NOTHING
         settings = self._settings
@@ -145,7 +145,7 @@ class Observer:
     def note(self, event: Event, life: Life, begun: float = 0.0) -> None:
         """Take in what happened; `begun` is when the step began that led to it, in monotonic seconds."""
         match event:
-            case Learned():
+            case RowsLearned():
                 self._learned(event, begun)
             case CutTaken():
                 self._emitted(event.cut)
@@ -172,7 +172,7 @@ class Observer:
 
     # ----------------------------------------------------------- rows and cuts
 
-    def _learned(self, event: Learned, begun: float) -> None:
+    def _learned(self, event: RowsLearned, begun: float) -> None:
         if self._freshness is not None:
             self._freshness.learned(begun, self._clock.monotonic())
         self._metrics.increase("streamsvm_input_rows", int(event.rows.accepted.sum()), outcome="accepted")
@@ -267,16 +267,16 @@ class Observer:
         show_skill(skill, self._metrics)
         weighted = self._settings.svm.class_weight != "none"
         wrong = complaint_of(skill, version.labels, weighted=weighted)
-        told = told_of(skill)
-        before, self._skill = self._skill, told
-        if wrong and told != before:
+        said = summary_of(skill)
+        before, self._skill = self._skill, said
+        if wrong and said != before:
             log.warning(
                 "no_skill",
                 version=version.key,
                 what=wrong,
                 remedy="look at the runbook: deploy/RUNBOOK.md#streamsvmnoskill",
             )
-        elif told == "some" and before not in (None, "some", "unknown"):
+        elif said == "some" and before not in (None, "some", "unknown"):
             log.info("skill_found", version=version.key)
 
     def _tuned(self, event: Published, seconds: float) -> None:
@@ -352,17 +352,17 @@ class Observer:
         self._missing_labels = len(missing)
 
     def _warn_of_the_threshold(self, version: Version) -> None:
-        """Say when a threshold stops to reach what is asked for, and when it does again; not with every version."""
+        """Log when a threshold no longer reaches its target, and when it does again; not with every version."""
         threshold = version.model.threshold
         met = threshold is None or threshold.met
         if threshold is not None and met != self._threshold_met:
-            told = {"version": version.key, "threshold": described(threshold)}
+            said = {"version": version.key, "threshold": described(threshold)}
             if met:
-                log.info("target_met", **told)
+                log.info("target_met", **said)
             else:
                 log.warning(
                     "target_not_met" if threshold.chosen else "threshold_not_chosen",
-                    **told,
+                    **said,
                     remedy="ask for less, or give features that tell the labels apart"
                     if threshold.chosen
                     else "the model answers at 0 meanwhile. Wait for more points, or raise coreset.audit_points",
@@ -383,14 +383,14 @@ class Observer:
     def _measure(self, life: Life) -> None:
         pipeline, learner, log_ranges = life.pipeline, life.pipeline.learner, life.surveyor.log
         pipeline.pass_markers(life.intake.ends)
-        self._gauges.points(pipeline.points_held(), pipeline.held_peak)
+        self._gauges.points(pipeline.points_held(), pipeline.points_peak)
         self._gauges.coreset(learner)
         life.quality.show()
         if self._freshness is not None:
             self._freshness.show()
-        self._conditions.tell(learner.observed().counts())
-        self._conditions.tell_of_horizons(learner.short_share())
-        self._outliers.tell(learner.outliers())
+        self._conditions.warn(learner.observed().counts())
+        self._conditions.warn_of_horizons(learner.short_share())
+        self._outliers.warn(learner.outliers())
         ends = life.intake.high_watermarks
         self._gauges.lag({p: (offset, ends.get(p)) for p, offset in life.intake.ahead.items()})
         life.intake.measure()
@@ -403,7 +403,7 @@ class Observer:
 
 
 def _machine_name(version: Version, index: int) -> str:
-    """Return what a machine tells apart, where there are several."""
+    """Return what a machine separates, where there are several."""
     model = version.model
     if not isinstance(model, ClassModel):
         return ""
@@ -411,8 +411,8 @@ def _machine_name(version: Version, index: int) -> str:
     return f"{' against '.join(spelt(version.labels[label]) for label in of)}: "
 
 
-def told_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
-    """Return what a log line tells of a skill, so that it is told once while it stays the same."""
+def summary_of(skill: AnySkill) -> State | Answers | tuple[int, ...]:
+    """Return what a log line says of a skill, so that it is logged once while it stays the same."""
     if isinstance(skill, ClassSkill):
         return skill.silent if skill.silent and skill.state != "none" else skill.state
     return skill.state if skill.answers == "both" else skill.answers

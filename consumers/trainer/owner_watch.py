@@ -54,7 +54,7 @@ class OwnerWatch:
         self._cluster, self._topic, self._key = cluster, aliases_topic, owner_key(name).encode()
         self._check, self._monotonic = check, monotonic
         # Not at once: a start has just become the owner.
-        self._asked_at = self._known_at = monotonic()
+        self._requested_at = self._known_at = monotonic()
         self._asking: threading.Thread | None = None
         self._answered = False
         self._owner: Owner | None = None
@@ -69,7 +69,7 @@ class OwnerWatch:
             If the model belongs to another process.
         """
         self._take()
-        if self._asking is None and self._monotonic() - self._asked_at >= LOOK_EVERY_S:
+        if self._asking is None and self._monotonic() - self._requested_at >= LOOK_EVERY_S:
             self._ask()
 
     def before_saving(self) -> None:
@@ -89,7 +89,7 @@ class OwnerWatch:
             self._take()
 
     def _ask(self) -> None:
-        self._asked_at, self._answered = self._monotonic(), False
+        self._requested_at, self._answered = self._monotonic(), False
         self._asking = self._begin()
 
     def _take(self) -> None:
@@ -98,7 +98,7 @@ class OwnerWatch:
             return
         self._asking = None
         if self._answered:
-            self._known_at = self._asked_at
+            self._known_at = self._requested_at
         if self._owner is not None:
             self._check(self._owner)
 

@@ -39,7 +39,7 @@ UNLIMITED: Final = 1 << 62
 log = structlog.get_logger("streamsvm.trainer")
 
 
-class Judge(Gatekeeper, Protocol):
+class SkillGatekeeper(Gatekeeper, Protocol):
     """Says which version may become current, and whether it knows something."""
 
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
@@ -56,7 +56,7 @@ class VersionPublisher:
         Ready.
     delivery : Delivery
         Says which number is next and which cuts are admitted.
-    gate : Judge
+    gate : SkillGatekeeper
         Says which version becomes current, and what it knows.
     now : callable
         The time of day, for headers.
@@ -73,7 +73,7 @@ class VersionPublisher:
         settings: Settings,
         writer: Session,
         delivery: Delivery,
-        gate: Judge,
+        gate: SkillGatekeeper,
         now: Callable[[], datetime],
         signer: Signer | None = None,
         origin: Callable[[Origin], Origin] = lambda origin: origin,

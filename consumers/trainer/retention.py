@@ -69,7 +69,7 @@ class Keeper:
             log.info("versions_retired", count=retired, kept_from=newest - keep + 1)
 
     def _sweep(self, floor: int) -> int:
-        """Retire what is unnamed and below a number; tell how many."""
+        """Retire what is unnamed and below a number; return how many."""
         if floor <= 1:
             return 0
         with closing(self._cluster.publisher(moves_id(self._settings))) as publisher:

@@ -158,7 +158,7 @@ class Session:
             raise
         head = committed(offsets)
         if head is None:
-            self._delivery.told()
+            self._delivery.records_committed()
         else:
             crash_point("publish.committed")
             self._delivery.published(head)
@@ -198,7 +198,7 @@ class Session:
         return True
 
     def doubt(self, why: str) -> None:
-        """Take the id over and settle before the next version, because readers are held up."""
+        """Take the id over and settle before the next version, because readers are blocked."""
         if self._delivery.ready:
             self._delivery.doubts()
             self.trouble = why
@@ -238,7 +238,7 @@ class Session:
         self._delivery.check_owner(found.owner)
 
     def _may_be_taken_over(self) -> bool:
-        """Tell whether what hides the owner may be the owner record of a process that took the id from us just now.
+        """Return whether what hides the owner may be the owner record of a process that took the id from us just now.
 
         Who was fenced has nothing open that a living broker knows of. But a broker that came back may have fenced us
         for a timeout, and left our transaction without its end: then nobody else will end it. Another process that took

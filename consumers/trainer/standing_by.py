@@ -28,7 +28,7 @@ log = structlog.get_logger("streamsvm.trainer")
 LOOK_EVERY_S: Final = 0.05
 ASK_EVERY_S: Final = 0.5
 """How often a working trainer asks whose turn it is."""
-HELD_UP_S: Final = 0.2
+FROZEN_WAIT_S: Final = 0.2
 PARTITION: Final = 0
 LOST: Final = "No action needed: started again, it stands by. If this is often: look for pauses of machine or network."
 
@@ -61,7 +61,7 @@ class Turn:
         self._due_at = 0.0
 
     def wait(self) -> bool:
-        """Stand by until it is this copy's turn; tell whether it is, and not the stop that came.
+        """Stand by until it is this copy's turn; return whether it is, and not the stop that came.
 
         Raises
         ------
@@ -69,17 +69,17 @@ class Turn:
             As for `Input.poll`.
         """
         self._metrics.put("streamsvm_standby", 1)
-        begun, told = self._clock.monotonic(), False
+        begun, warned = self._clock.monotonic(), False
         while PARTITION not in self._member.poll():
             self._health.beat()
             self._health.require("start", "another copy of the trainer works, and this one stands by")
-            if not told and self._clock.monotonic() - begun > 1.0:
+            if not warned and self._clock.monotonic() - begun > 1.0:
                 log.info("standing_by", group=self._group, remedy="no action needed: it takes over when that one ends")
-                told = True
+                warned = True
             if self._stop.wait(LOOK_EVERY_S):
                 return False
         self._metrics.put("streamsvm_standby", 0)
-        if told:
+        if warned:
             log.info("takes_its_turn", group=self._group, stood_by_s=round(self._clock.monotonic() - begun, 1))
         return not self._stop.is_set()
 
@@ -102,8 +102,8 @@ class Turn:
                 LOST,
             )
 
-    def held_up(self, taken: StateError) -> bool:
-        """Wait a moment for what the copy before still holds, as one does that is frozen; tell whether to stop.
+    def wait_for_frozen(self, taken: StateError) -> bool:
+        """Wait a moment for what the copy before still holds, as one does that is frozen; return whether to stop.
 
         Raises
         ------
@@ -113,7 +113,7 @@ class Turn:
         self._health.beat()
         self._health.require("start", f"it is this copy's turn, but {taken.what}")
         self.check()
-        return self._stop.wait(HELD_UP_S)
+        return self._stop.wait(FROZEN_WAIT_S)
 
     def close(self) -> None:
         """Leave the group: another copy's turn begins at once."""

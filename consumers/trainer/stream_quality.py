@@ -41,7 +41,7 @@ MOST_KERNEL_VALUES: Final = 4_000_000
 
 
 class QualityWatch:
-    """A gate that passes on what it is asked, and scores what comes by what the gate let become current.
+    """A gate that passes on its calls, and scores what comes by what the gate let become current.
 
     Parameters
     ----------

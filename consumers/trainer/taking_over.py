@@ -122,7 +122,7 @@ def _session(settings: Settings, components: Components, delivery: Delivery) -> 
 
 
 def _waiting(health: Health, stop: Stop) -> Callable[[str], bool]:
-    """Return what a start calls while it waits: it says why, waits a moment, and tells whether to go on waiting."""
+    """Return what a start calls while it waits: it says why, waits a moment, and returns whether to go on waiting."""
 
     def waits(why: str) -> bool:
         health.beat()

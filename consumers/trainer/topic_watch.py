@@ -1,4 +1,4 @@
-"""Looks at the input topic while the trainer runs: the questions are asked aside, the loop only takes the answers."""
+"""Looks at the input topic while the trainer runs: another thread sends the requests, the loop takes the answers."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Surveyor:
         self._watch = watch
         self._monotonic = monotonic
         self._remedy = remedy
-        self._asked_at = -math.inf if at_once else monotonic()
+        self._requested_at = -math.inf if at_once else monotonic()
         self._before: Look | None = None
         self._missing = False
 
@@ -151,8 +151,8 @@ class Surveyor:
             If the log no longer holds what was read, or what is to be read next.
         """
         now = self._monotonic()
-        if now - self._asked_at >= self._config.watch_interval_s:
-            self._asked_at = now
+        if now - self._requested_at >= self._config.watch_interval_s:
+            self._requested_at = now
             learned, _ = surveyed()
             self._watch.ask({partition: at.offset for partition, at in learned.items()})
         look = self._watch.take()

@@ -30,7 +30,7 @@ from consumers.trainer.warming import warm_up
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.disk import FileSystem
 from streamsvm.crashpoints import crash_point
-from streamsvm.delivery.events import CaughtUp, CutTaken, Learned, Refused
+from streamsvm.delivery.events import CaughtUp, CutTaken, Refused, RowsLearned
 from streamsvm.errors import Fenced, LogGap, StateError, TransientError
 from streamsvm.kafka import OffsetOutOfRange
 from streamsvm.registry.signing import Signer
@@ -95,7 +95,7 @@ class Trainer:
                 raise TurnLost(fenced.what, LOST) from fenced
 
     def _takes_its_turn(self, stack: ExitStack) -> bool:
-        """Stand by, compiled, until no other copy works; tell whether it is this one's turn, and not the stop's."""
+        """Stand by, compiled, until no other copy works; return whether it is this one's turn, and not the stop's."""
         parts = self._components
         with self._health.failing():
             try:
@@ -109,7 +109,7 @@ class Trainer:
             return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
-        """Live once; tell whether to start over because the log has a gap and the configuration says to."""
+        """Live once; return whether to start over because the log has a gap and the configuration says to."""
         try:
             self._live()
         except (LogGap, OffsetOutOfRange) as gap:
@@ -172,7 +172,7 @@ class Trainer:
             except StateError as taken:
                 if self._turn_to_train is None:
                     raise
-                if self._turn_to_train.held_up(taken):
+                if self._turn_to_train.wait_for_frozen(taken):
                     raise Stopped from taken
 
     def _turn(self, life: Life) -> None:
@@ -231,7 +231,7 @@ class Trainer:
         until = begun + LEARN_S
         for event in life.pipeline.learn():
             self._observer.note(event, life, begun)
-            if isinstance(event, Learned):
+            if isinstance(event, RowsLearned):
                 crash_point("input.learned")
                 life.quality.learned(event.rows, again=event.again)
                 for part in life.parts:
@@ -303,11 +303,11 @@ class Trainer:
         life.keeper.published(life.delivery.next_number - 1)
 
     def _look_after_readers(self, life: Life) -> None:
-        """Settle where readers of committed records are held up, although nothing is to be published just now."""
-        held_up = "" if self._components.cluster.embedded else life.standstill.turn()
-        self._health.require("readers", held_up)
-        if held_up:
-            life.session.doubt(held_up)
+        """Settle where readers of committed records are blocked, although nothing is to be published just now."""
+        blocked = "" if self._components.cluster.embedded else life.standstill.turn()
+        self._health.require("readers", blocked)
+        if blocked:
+            life.session.doubt(blocked)
 
     def _survey(self, life: Life) -> None:
         """Look at the input topic now and then; new partitions are taken up once reading again is over."""

@@ -26,7 +26,7 @@ COMPILING: Final = "compiling, which takes up to a minute at the first start"
 
 
 def warm_up(settings: Settings, components: Components) -> None:
-    """Compile all that a life calls; raises `Stopped` if told to stop meanwhile."""
+    """Compile all that a life calls; raises `Stopped` if the daemon stops meanwhile."""
     registry = components.schemas is not None or bool(settings.registry.url)
     WarmUp(settings.models(), components.health, components.stop, components.clock, registry=registry).run()
 
@@ -54,7 +54,7 @@ class WarmUp:
         self._clock = clock
         self._since = clock.monotonic()
         self._what, self._done = "", threading.Event()
-        self._compiled = kernels.Compiled()
+        self._compiled = kernels.CompilationCount()
 
     @property
     def _seconds(self) -> float:
@@ -70,7 +70,7 @@ class WarmUp:
         """
         log.debug("preparing", solver=self._config.svm.solver, reducer=self._config.coreset.reducer)
         # A thread says it, because the first part alone may take half a minute: nothing in it can say so.
-        teller = threading.Thread(target=self._tell, daemon=True)
+        teller = threading.Thread(target=self._log_progress, daemon=True)
         teller.start()
         try:
             with kernels.counting() as self._compiled:
@@ -95,7 +95,7 @@ class WarmUp:
             raise Stopped
         self._what = what
 
-    def _tell(self) -> None:
+    def _log_progress(self) -> None:
         """Say that it takes a while, once it does, and how far it is, until it is done."""
         if self._done.wait(LONG_COMPILE_S):
             return

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
 from consumers.streams.identity import TopicIdentity
-from consumers.verify.source import InputSource, Source
+from consumers.verify.source import InputSource, ReplaySource
 from consumers.verify.verifier import Verifier, left_out_of
 from streamsvm.errors import LogGap, TopicMissing
 from streamsvm.kafka import Cluster, OffsetOutOfRange, SchemaRegistry
@@ -57,7 +57,7 @@ class Replayed:
         self._schemas = schemas
         self._timeout_s = timeout_s
         self._recomputation: Recomputation | None = None
-        self._source: Source | None = None
+        self._source: ReplaySource | None = None
         self._threads = ExitStack()
         self._learned_before = 0
         self.last: Made | None = None
@@ -161,7 +161,7 @@ class Replayed:
             raise NotRecomputable(error.what) from None
         return recomputation
 
-    def _opened(self, version: Version, certifier: Certifier | None) -> tuple[Recomputation, Source]:
+    def _opened(self, version: Version, certifier: Certifier | None) -> tuple[Recomputation, ReplaySource]:
         """Return the learner that this version can be reached with; a new one if the present one cannot."""
         topic = version.lineage.topic
         self._look(topic)
@@ -181,7 +181,7 @@ class Replayed:
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source
 
-    def _source_of(self, version: Version, recomputation: Recomputation) -> Source:
+    def _source_of(self, version: Version, recomputation: Recomputation) -> ReplaySource:
         own = [verifier.source(version, recomputation) for verifier in self._verifiers]
         found = next(filter(None, own), None)
         if found is not None:
@@ -207,7 +207,7 @@ class Replayed:
         self._logs[topic] = {p: self._cluster.log_range(topic, p) for p in described.partitions}
 
     def _confirm(self, version: Version, others: Sequence[OtherLog]) -> None:
-        """Return if what was read of a version's topics is of the ones that were asked for."""
+        """Return if what was read of a version's topics is of the requested ones."""
         cut = version.lineage.cut
         self._topics[version.lineage.topic].confirm({part.partition: part.offset for part in cut})
         for log in others:

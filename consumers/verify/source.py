@@ -21,7 +21,7 @@ BACKLOG_BYTES: Final = 64 << 20
 """Decoded rows that wait because other partitions must come first; beyond it only those others are read."""
 
 
-class Source(ABC):
+class ReplaySource(ABC):
     """Reads rows and brings a learner from cut to cut.
 
     Parameters
@@ -72,7 +72,7 @@ class Source(ABC):
         }
 
     def _learn(self, recomputation: Recomputation, partition: int, until: Position) -> bool:
-        """Learn what waits of a partition up to its part of a cut; tell whether there was anything."""
+        """Learn what waits of a partition up to its part of a cut; return whether there was anything."""
         waiting = self._backlog.get(partition)
         if not waiting:
             return False
@@ -92,7 +92,7 @@ class Source(ABC):
         )
 
 
-class InputSource(Source):
+class InputSource(ReplaySource):
     """The input topic.
 
     Parameters
@@ -125,8 +125,8 @@ class InputSource(Source):
 
     def _read(self, behind: Positions, positions: Positions) -> None:
         """Read on: all partitions, or only those that are behind where too much of the others waits already."""
-        held = sum(rows.points.nbytes for waiting in self._backlog.values() for rows in waiting)
-        if held > BACKLOG_BYTES:
+        waiting_bytes = sum(rows.points.nbytes for waiting in self._backlog.values() for rows in waiting)
+        if waiting_bytes > BACKLOG_BYTES:
             self._assign(behind)
         elif not behind.keys() <= self._assigned:
             self._assign(positions)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from consumers.verify.source import Source
+from consumers.verify.source import ReplaySource
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.certifying import Certificate, Certifier
 from streamsvm.learning.recipe import Made
@@ -78,7 +78,7 @@ class Verifier:
         """Return a log beside the input that a version was made from; None: there is none."""
         return None
 
-    def source(self, version: Version, recomputation: Recomputation) -> Source | None:  # noqa: ARG002
+    def source(self, version: Version, recomputation: Recomputation) -> ReplaySource | None:  # noqa: ARG002
         """Return what reads a version's rows; None where they are those of the input topic.
 
         Raises

@@ -32,7 +32,7 @@ from streamsvm.verification.auditor import Auditor, incarnation_in
 from streamsvm.verification.differences import certificate_difference, differences
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
-from streamsvm.verification.report import Report
+from streamsvm.verification.report import VerificationReport
 from streamsvm.verification.survey import VersionSurvey
 
 ShowProgress = Callable[[int, int], None]
@@ -48,7 +48,7 @@ def verify(
     reads: int = 1,
     progress: ShowProgress | None = None,
     timeout_s: float = READ_TIMEOUT_S,
-) -> Report:
+) -> VerificationReport:
     """Recompute published versions from the log, and check their place in the models topic.
 
     A trainer may be running: what it publishes after this began reading is left out.
@@ -103,7 +103,7 @@ def verify(
                 progress(done, total)
         input_rows = replayed.input_rows
     other_faults, other_notes = judged(cluster, settings, timeout_s)
-    return Report(
+    return VerificationReport(
         name=settings.name,
         models_topic=settings.output.models_topic,
         rows=auditor.rows,
@@ -218,7 +218,7 @@ def progress_bar(name: str) -> Iterator[ShowProgress | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def summary_line(report: Report) -> str:
+def summary_line(report: VerificationReport) -> str:
     """Return the verdict, the counts and the speed, for people."""
     counts: Mapping[str, int] = {outcome.value: count for outcome, count in report.counts.items()}
     found = ", ".join(f"{count:,} {outcome}" for outcome, count in counts.items()) or "none"

@@ -21,7 +21,7 @@ from typing import Final, Self
 
 from streamsvm.checkpoint.disk import Disk, LockLost
 from streamsvm.checkpoint.format import decode, encoding, finished
-from streamsvm.checkpoint.snapshot import Mark, Snapshot
+from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, CorruptCheckpoint, DirectoryTaken, StateError, TransientError
 
@@ -63,7 +63,7 @@ class CheckpointDirectory:
         self._lost = ""
         self._models: dict[str, str] = {}
         """The model of each file that was read or written, by the file's name; damaged ones are left out."""
-        self._marks: dict[str, Mapping[str, Mark]] = {}
+        self._marks: dict[str, Mapping[str, RememberedPart]] = {}
         """The SHA-256 of the record of erased rows that each of these files names; empty where it names none."""
         disk.lock()
         crash_point("start.locked")
@@ -121,7 +121,7 @@ class CheckpointDirectory:
             raise TransientError(f"{self._lost}; {error.what}", error.remedy) from None
 
     def generations(self) -> Iterator[Generation]:
-        """Read the checkpoints, the newest first; each is read when it is asked for."""
+        """Read the checkpoints, the newest first; each is read when the iterator comes to it."""
         for name in self._files("ssvm"):
             found = self._read(name)
             self._meet(found)
@@ -131,7 +131,9 @@ class CheckpointDirectory:
         """Say that a generation, though undamaged, is of no use: it no longer counts as one of those to keep."""
         self._good[name] = False
 
-    def remove_unless(self, kept: Callable[[Mapping[str, Mark]], bool], model: str, unread_until: int) -> list[str]:
+    def remove_unless(
+        self, kept: Callable[[Mapping[str, RememberedPart]], bool], model: str, unread_until: int
+    ) -> list[str]:
         """Remove the checkpoints of a model but those that are to be kept.
 
         Parameters
@@ -242,11 +244,11 @@ class CheckpointDirectory:
                     self._remove(name)
 
     def _is_good(self, name: str, model: str) -> bool:
-        """Tell whether a file is known to be valid, and of this model; one never met before is read, once."""
+        """Return whether a file is known to be valid, and of this model; one never met before is read, once."""
         return not self._is_anothers(name, model) and self._good[name]
 
     def _is_anothers(self, name: str, model: str) -> bool:
-        """Tell whether a file is a checkpoint of another model; one never met before is read, once."""
+        """Return whether a file is a checkpoint of another model; one never met before is read, once."""
         if name not in self._good:
             self._meet(self._read(name))
         return self._models.get(name, model) != model

@@ -14,16 +14,16 @@ from streamsvm.checkpoint.forms import (
     Form,
     Pairs,
     PlacedExtent,
-    PlacedHeld,
     PlacedMoments,
     PlacedParts,
     PlacedPoints,
+    PlacedReservoir,
     PlacedSampled,
     StateReader,
     StateWriter,
     describes,
 )
-from streamsvm.checkpoint.framing import Frame
+from streamsvm.checkpoint.framing import RecordFormat
 from streamsvm.checkpoint.partition_codec import (
     PARTITION_PARTS,
     PlacedBucket,
@@ -43,7 +43,7 @@ from streamsvm.points import Points, Position
 
 _Result = TypeVar("_Result")
 
-FILE: Final = Frame(
+FILE: Final = RecordFormat(
     b"SSVMCKPT",
     "file",
     "Use the build that wrote it; or start under a new name; or move the checkpoints away and start again: the trainer "
@@ -77,7 +77,7 @@ class PlacedTaken(Form):
     partition: int
     buckets: tuple[int | PlacedBucket, ...]
     leaf_points: int | PlacedPoints
-    audit: tuple[bool | PlacedHeld, ...]
+    audit: tuple[bool | PlacedReservoir, ...]
     sealed: int
     leader_epoch: int
     leaf_extent: PlacedExtent
@@ -201,8 +201,8 @@ def _taken(
 def _taken_partition(writer: StateWriter, partition: int, then: PartitionState, now: PartitionState) -> PlacedTaken:
     places = {(bucket.level, bucket.index): place for place, bucket in enumerate(now.buckets)}
     known = [places.get((bucket.level, bucket.index), -1) for bucket in then.buckets]
-    held = len(then.leaf_points)
-    leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, held)))
+    leaf_points = len(then.leaf_points)
+    leaf_is_known = _same(then.leaf_points, now.leaf_points.take(slice(0, leaf_points)))
     return writer.described(
         PlacedTaken,
         then,
@@ -211,7 +211,7 @@ def _taken_partition(writer: StateWriter, partition: int, then: PartitionState, 
             place if place >= 0 and _same(bucket.points, now.buckets[place].points) else writer.value(bucket)
             for place, bucket in zip(known, then.buckets, strict=True)
         ),
-        leaf_points=held if leaf_is_known else writer.value(then.leaf_points),
+        leaf_points=leaf_points if leaf_is_known else writer.value(then.leaf_points),
         audit=tuple(
             _same_sample(old, new) or writer.value(old) for old, new in zip(then.audit, now.audit, strict=True)
         ),
@@ -224,7 +224,7 @@ def _same_sample(then: Held, now: Held) -> bool:
 
 
 def _same(one: Points, other: Points) -> bool:
-    """Tell whether two sets have the same bytes."""
+    """Return whether two sets have the same bytes."""
     if one.X is other.X:
         return True
     pairs = ((one.X, other.X), (one.y, other.y), (one.weight, other.weight))

@@ -3,7 +3,7 @@
 A *form* describes the values of a class: it has the fields that they have, and a `PlacedArray` where they have an
 array. `describes` says which form is whose, so that `StateWriter` and `StateReader` need to know no class. The arrays
 stand in the order in which the forms name them. A form that ends with the field ``parts`` describes only the trunk; a
-`Part` adds what a feature needs besides, as `streamsvm.named_parts` has it.
+`OptionalPart` adds what a feature needs besides, as `streamsvm.named_parts` has it.
 
 Invariant: a reader compares every size with the bytes that are there before it allocates memory, and each byte belongs
 to exactly one array. So a part that is passed over cannot have arrays.
@@ -53,7 +53,7 @@ class PlacedArray(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class OptionalPart:
     """What values of a class have besides their trunk, where a feature is in use.
 
     Attributes
@@ -79,7 +79,7 @@ class Part:
     trunk: tuple[type, Callable[[Any], Any]] | None = None
 
 
-class Parts(dict[str, Part]):
+class Parts(dict[str, OptionalPart]):
     """The parts that the values of a class may have, by name.
 
     Parameters
@@ -87,7 +87,7 @@ class Parts(dict[str, Part]):
     *parts : Part
     """
 
-    def __init__(self, *parts: Part) -> None:
+    def __init__(self, *parts: OptionalPart) -> None:
         super().__init__(sorted((str(part.form.__struct_config__.tag), part) for part in parts))
 
 
@@ -306,8 +306,8 @@ def _check_points(points: Points) -> None:
         raise CorruptCheckpoint("a set of points has arrays of different shapes")
 
 
-def _check_held(held: Held) -> None:
-    if held.priority.shape != (len(held.points),):
+def _check_reservoir(state: Held) -> None:
+    if state.priority.shape != (len(state.points),):
         raise CorruptCheckpoint("an audit sample has arrays of different lengths")
 
 
@@ -353,8 +353,8 @@ class PlacedLearned(Form):
     last_time_ms: int
 
 
-@describes(Held, check=_check_held)
-class PlacedHeld(Form):
+@describes(Held, check=_check_reservoir)
+class PlacedReservoir(Form):
     """Describes an audit sample, or that of one label."""
 
     points: PlacedPoints

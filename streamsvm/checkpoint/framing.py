@@ -41,7 +41,7 @@ class _Parts(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RecordFormat:
     """A kind of file or record.
 
     Attributes

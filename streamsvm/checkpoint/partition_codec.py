@@ -12,9 +12,9 @@ from streamsvm.checkpoint.forms import (
     Form,
     PlacedArray,
     PlacedExtent,
-    PlacedHeld,
     PlacedParts,
     PlacedPoints,
+    PlacedReservoir,
     describes,
 )
 from streamsvm.checkpoint.parts import parts_of, spans
@@ -81,5 +81,5 @@ class PlacedPartition(Form):
     leaf_points: PlacedPoints
     leaf_extent: PlacedExtent
     screened: PlacedScreened | None
-    audit: tuple[PlacedHeld, ...]
+    audit: tuple[PlacedReservoir, ...]
     parts: PlacedParts

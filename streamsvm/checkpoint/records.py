@@ -1,4 +1,4 @@
-"""Records of buckets and partitions: what somebody who learns hands over to whoever combines.
+"""Records of buckets and partitions: what a process that learns hands over to the one that combines.
 
 A *bucket record* holds one bucket. Its name is its place in the structure, with the SHA-256 of its bytes: whoever has a
 record of that name has that bucket. A *partition record* holds everything else of a partition, the open leaf, its
@@ -19,20 +19,20 @@ import msgspec
 from streamsvm.checkpoint.forms import (
     Form,
     PlacedExtent,
-    PlacedHeld,
     PlacedParts,
     PlacedPoints,
+    PlacedReservoir,
     StateWriter,
     describes,
 )
-from streamsvm.checkpoint.framing import CHECKSUM_BYTES, Frame
+from streamsvm.checkpoint.framing import CHECKSUM_BYTES, RecordFormat
 from streamsvm.checkpoint.partition_codec import PARTITION_PARTS, PlacedBucket, PlacedScreened, partition_state
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
 
-BUCKET: Final = Frame(b"SSVMBUCK")
-PARTITION: Final = Frame(b"SSVMPART")
+BUCKET: Final = RecordFormat(b"SSVMBUCK")
+PARTITION: Final = RecordFormat(b"SSVMPART")
 
 
 class BucketName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class _PartitionHeader(Form):
     leaf_points: PlacedPoints
     leaf_extent: PlacedExtent
     screened: PlacedScreened | None
-    audit: tuple[PlacedHeld, ...]
+    audit: tuple[PlacedReservoir, ...]
     parts: PlacedParts
 
 

@@ -13,7 +13,7 @@ from streamsvm.points import Position
 Kind = TypeVar("Kind")
 
 
-class Mark:
+class RememberedPart:
     """A part of a branch that is so small that a directory of checkpoints remembers it of each file."""
 
 
@@ -82,9 +82,9 @@ class Snapshot:
         return next((part.ahead for part in self.parts.values() if isinstance(part, ReadAhead)), None)
 
     @property
-    def marks(self) -> dict[str, Mark]:
+    def marks(self) -> dict[str, RememberedPart]:
         """The marks among the parts of branches, by name."""
-        return {name: part for name, part in self.parts.items() if isinstance(part, Mark)}
+        return {name: part for name, part in self.parts.items() if isinstance(part, RememberedPart)}
 
     def part(self, name: str, kind: type[Kind]) -> Kind | None:
         """Return what a branch keeps of itself under a name; None where it keeps nothing."""

@@ -21,7 +21,7 @@ def partition_points(config: CoresetOptions) -> int:
     return SIZES[config.merges].points(config.fan_in, config.leaf_rows, config.bucket_points) + config.audit_points
 
 
-def audit_held(config: CoresetOptions) -> int:
+def audit_capacity(config: CoresetOptions) -> int:
     """Return the most points of a partition's audit samples."""
     if not config.forgets:
         return config.audit_points
@@ -30,38 +30,38 @@ def audit_held(config: CoresetOptions) -> int:
 
 def coreset_points(config: CoresetOptions) -> int:
     """Return the most points that the buckets and open leaves of all partitions hold at once."""
-    return config.max_partitions * (partition_points(config) - audit_held(config))
+    return config.max_partitions * (partition_points(config) - audit_capacity(config))
 
 
 def reduced_points(config: CoresetOptions) -> int:
     """Return the most points of one reduction or pilot: of a node, of all partitions, or of a partition's screen."""
-    held = coreset_points(config)
+    needed = coreset_points(config)
     if config.structure == "chain" or config.buckets is not None or config.memory == "adaptive":
-        node = partition_points(config) - audit_held(config)  # a pilot, or an expert, is of everything that is held
+        node = partition_points(config) - audit_capacity(config)  # a pilot, or an expert, is of everything that is held
     elif config.forgets:
         node = max(config.leaf_rows + max(config.leaf_rows, config.bucket_points), 2 * config.bucket_points)
     else:
         node = SIZES[config.merges].reduced(config.fan_in, config.leaf_rows, config.bucket_points)
         if config.screens:  # the pilot of a screen is solved on all buckets of a partition
             node = max(node, partition_points(config) - config.audit_points - config.leaf_rows)
-    return max(node, held if held > config.train_points else 0)
+    return max(node, needed if needed > config.train_points else 0)
 
 
 def largest_bytes(config: CoresetOptions, points: PointsConfig) -> int:
     """Return the most bytes that all partitions, a running reduction and a training set take together."""
-    audited = config.max_partitions * audit_held(config)
+    audited = config.max_partitions * audit_capacity(config)
     buckets = config.max_partitions + coreset_points(config) // config.bucket_points
-    held = (coreset_points(config) + audited) * points.point_bytes + audited * config.AUDIT_BYTES
-    held += buckets * (16 * points.dimension + config.BUCKET_BYTES)
-    held += _class_screen_bytes(config, points)
+    needed = (coreset_points(config) + audited) * points.point_bytes + audited * config.AUDIT_BYTES
+    needed += buckets * (16 * points.dimension + config.BUCKET_BYTES)
+    needed += _class_screen_bytes(config, points)
     width = points.dimension + 1
     of_kernel = config.kernel_bytes(reduced_points(config), points.dimension, points.point_bytes)
     if of_kernel is not None:
-        return held + of_kernel + _cut_bytes(config, points, audited)
+        return needed + of_kernel + _cut_bytes(config, points, audited)
     numbers = config.WORKING_NUMBERS + (0 if points.classes == 2 else config.WORKING_NUMBERS_A_CLASS * points.classes)
     working = 8 * reduced_points(config) * (config.WORKING_COPIES * width + numbers)
     working += 8 * config.WORKING_SQUARES * width**2
-    return held + working + _cut_bytes(config, points, audited)
+    return needed + working + _cut_bytes(config, points, audited)
 
 
 def _class_screen_bytes(config: CoresetOptions, points: PointsConfig) -> int:
@@ -74,5 +74,5 @@ def _class_screen_bytes(config: CoresetOptions, points: PointsConfig) -> int:
 
 
 def _cut_bytes(config: CoresetOptions, points: PointsConfig, audited: int) -> int:
-    held = coreset_points(config)
-    return (held + min(held, config.train_points) + audited) * points.point_bytes
+    needed = coreset_points(config)
+    return (needed + min(needed, config.train_points) + audited) * points.point_bytes

@@ -223,12 +223,12 @@ class CoresetOptions(MemoryLength, KernelSizes):
 
     def merged_by_one_rule(self) -> Self:
         """Let `buckets` be none wherever another rule holds. If `structure` is not given, `settled` does this again."""
-        asked = self.buckets if "buckets" in self.model_fields_set else None
+        buckets = self.buckets if "buckets" in self.model_fields_set else None
         changed = {f"coreset.{option}": self._unless_default(option) for option in ("fan_in", "screening", "clip_sd")}
-        rule = {"coreset.structure": self.structure, "coreset.reducer": self.reducer, "coreset.buckets": asked}
+        rule = {"coreset.structure": self.structure, "coreset.reducer": self.reducer, "coreset.buckets": buckets}
         require({**rule, **changed, "coreset.memory": self.memory})
         is_tree = self.structure in (None, "tree") and self.reducer == "calibrated"
-        if self.forgets or (asked is None and ("fan_in" in self.model_fields_set or not is_tree)):
+        if self.forgets or (buckets is None and ("fan_in" in self.model_fields_set or not is_tree)):
             object.__setattr__(self, "buckets", None)
         if self.structure is not None and not self.forgets:
             self._require_known(self.merges)

@@ -85,5 +85,5 @@ class PointsConfig(Section):
 
     @property
     def point_bytes(self) -> int:
-        """Bytes of memory per point held: features, label and weight."""
+        """Bytes of memory per point: features, label and weight."""
         return self.dimension * self.numpy_dtype.itemsize + 9

@@ -45,8 +45,8 @@ def _settled(config: Options, points: PointsConfig, kernel: str) -> Options:
     if config.structure is not None:
         return _sized_by_bytes(config, points)
     has_budget = config.memory_points is not None or config.memory_bytes is not None
-    is_tree_asked = not config.model_fields_set.isdisjoint({"buckets", "fan_in"})
-    if kernel == "linear" and (is_tree_asked or not has_budget):
+    is_tree_set = not config.model_fields_set.isdisjoint({"buckets", "fan_in"})
+    if kernel == "linear" and (is_tree_set or not has_budget):
         return _settled_as(config, "tree", points)
     chain = _settled_as(config, "chain", points)
     if kernel == "linear" and partition_points(chain) >= config.TREE_POINTS:

@@ -250,8 +250,8 @@ def require_trainable(classes: int, svm: SvmConfig, coreset: CoresetConfig) -> N
     """
     options = ("kernel", "C", "multiclass", "cost", "target", "probability", "precision", "tune_scoring")
     own = {f"svm.{option}": getattr(svm, option) for option in options}
-    held = {"coreset.memory": coreset.memory, "coreset.audit_points": coreset.audit_points}
-    require({LABELS: classes, **own, **held})
+    kept = {"coreset.memory": coreset.memory, "coreset.audit_points": coreset.audit_points}
+    require({LABELS: classes, **own, **kept})
     _require_room_for(classes, svm, coreset)
 
 

@@ -135,7 +135,7 @@ class ScreenAccount(Protocol):
         ...
 
     def copy(self, held: int | None = None) -> ScreenAccount:
-        """Return a copy with its own arrays, with the weights of so many held points."""
+        """Return a copy with its own arrays, with the weights of so many points."""
         ...
 
     def account(self, points: Points) -> Account:
@@ -152,7 +152,7 @@ class AllRows(Protocol):
         ...
 
     def shares(self, points: Points) -> bool:
-        """Tell whether its points are these."""
+        """Return whether its points are these."""
         ...
 
 
@@ -161,7 +161,7 @@ class Accounting(ABC):
 
     @abstractmethod
     def of_rows(self, learned: Points, came: Points) -> Account:
-        """Return the account of rows that are all held, each learned as it came or with other values."""
+        """Return the account of rows that were all kept, each learned as it came or with other values."""
 
     @abstractmethod
     def of_changed(self, known: LeafAccount | None, learned: Points, came: Points, kept: int) -> LeafAccount | None:
@@ -185,7 +185,7 @@ class Accounting(ABC):
 
     @abstractmethod
     def of_cut(self, held: Sequence[tuple[Points, Account]], training_set: Points) -> AllRows:
-        """Return the account of everything that is held at a cut, the oldest first."""
+        """Return the account of all parts of a cut, the oldest first."""
 
     @abstractmethod
     def certified(

@@ -131,7 +131,7 @@ class Sampled:
         )
 
     def of_pair(self, first: int, second: int) -> Sampled:
-        """Return the part of the sample that is of two classes, for the problem that tells the second, +1, apart.
+        """Return the part of the sample that is of two classes, for the problem in which the second is +1.
 
         What is drawn of some rows, by priorities of their own, is a sample of these rows under the same threshold.
         """
@@ -183,7 +183,7 @@ class Reservoir:
 
     @property
     def points(self) -> Points:
-        """The points held, as views that the next `add` changes: copy them to keep them."""
+        """The points of the sample, as views that the next `add` changes: copy them to keep them."""
         return self._buffer.take(slice(0, self._count))
 
     def add(self, rows: Rows) -> None:
@@ -258,7 +258,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
 
 
 def shares(capacity: int, by_label: bool) -> dict[int, int]:
-    """Return how many points are held of each label, or of `EVERY_LABEL`; none of a sample without capacity.
+    """Return how many points of each label the sample has, or of `EVERY_LABEL`; none of a sample without capacity.
 
     Half each, however rare a label is: what is asked about a label is answered from its points alone. A sample of which
     a half would be one point is not divided: one point shows no variance, and an interval would be far too sure.
@@ -280,7 +280,7 @@ def _mix(z):  # type: ignore[no-untyped-def]
 def _offer(  # type: ignore[no-untyped-def]
     X, y, weight, accepted, offset, row, label, key, held_X, held_y, held_weight, priority, heap, count, threshold
 ):
-    """Offer rows one by one; return how many are held now, and the threshold.
+    """Offer rows one by one; return how many are kept now, and the threshold.
 
     `heap` holds places of the reservoir; the place of lowest priority is its root.
     """

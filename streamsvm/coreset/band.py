@@ -26,6 +26,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from streamsvm.compiling import njit
 from streamsvm.linalg import Float
 
 DELTA: Final = 0.3
@@ -36,8 +37,6 @@ REACH: Final = 3.0
 too narrow for the optimum of all of them, and lost by it; at 4, they had none, nor had others who gain by it."""
 ALIKE: Final = 1e-5
 """Relative difference of distances up to which rows count as equally far: screens compute in float32."""
-PARTS: Final = 4
-"""A part of so many is sorted first, where few of many values are looked for."""
 
 
 def reach_of(length: Float, margin: Float, weight: Float, width: int) -> float:
@@ -80,15 +79,11 @@ def farthest(length: Float, margin: Float, weight: Float, width: int, expected: 
     most : float
         How many may be kept.
     """
-    long = np.flatnonzero(length > 0.0)
-    away = distance(length[long], margin[long])
-    near = least_within(away, expected[long], most)
-    near = near[np.isfinite(away[near])]
-    if len(near) < len(away):
-        next_one = least_of(away, len(near) + 1)
-        border = away[next_one].max()
-        near = near[away[near] < (1.0 - ALIKE) * border]
-    reached = float(away[near[-1]]) if len(near) else 0.0
+    away = distance(length, margin)
+    reached, beyond = border_within(away, expected, most)
+    if beyond < np.inf:
+        near = away[away < (1.0 - ALIKE) * beyond]
+        reached = float(near.max()) if len(near) else 0.0
     return reached if reached >= reach_of(length, margin, weight, width) else 0.0
 
 
@@ -112,16 +107,49 @@ def least_of(values: Float, most: int) -> NDArray[np.intp]:
     return np.flatnonzero(chosen)
 
 
-def least_within(values: Float, size: Float, most: float) -> NDArray[np.intp]:
-    """Return where the least values stand, in their order, the first of equals first, whose sizes sum up to `most`."""
-    part = len(values) // PARTS
-    if part:
-        few = np.flatnonzero(values < np.partition(values, part)[part])
-        if float(size[few].sum()) > most:  # so that what is looked for is among them, and only they are sorted
-            return few[_within(values[few], size[few], most)]
-    return _within(values, size, most)
+@njit(cache=True, nogil=True)
+def border_within(values: Float, size: Float, most: float) -> tuple[float, float]:
+    """Return the greatest of the least values whose sizes sum up to `most`, and the least of the others.
 
+    Of equal values all are within or none; infinite ones, and what is not a number, are not. 0 and infinity stand for
+    none. Selected, not sorted: the time is that of some passes.
 
-def _within(values: Float, size: Float, most: float) -> NDArray[np.intp]:
-    order = np.argsort(values, kind="stable")
-    return order[np.cumsum(size[order]) <= most]
+    Parameters
+    ----------
+    values : ndarray of shape (n,)
+        Not negative.
+    size : ndarray of shape (n,)
+        Not negative.
+    most : float
+    """
+    left, own, end = np.empty(len(values)), np.empty(len(values)), 0
+    for i in range(len(values)):
+        if values[i] < np.inf:
+            left[end], own[end] = values[i], size[i]
+            end += 1
+    begin, total, reached, beyond = 0, 0.0, 0.0, np.inf
+    while begin < end:
+        pivot = left[(begin + end) // 2]
+        below, at, above = begin, begin, end  # [begin, below) < pivot, [below, at) equal, [above, end) > pivot
+        lighter = equal = least = 0.0
+        while at < above:
+            if left[at] < pivot:
+                lighter += own[at]
+                least = max(least, left[at])
+                left[at], left[below] = left[below], left[at]
+                own[at], own[below] = own[below], own[at]
+                below, at = below + 1, at + 1
+            elif left[at] > pivot:
+                above -= 1
+                left[at], left[above] = left[above], left[at]
+                own[at], own[above] = own[above], own[at]
+            else:
+                equal += own[at]
+                at += 1
+        if total + lighter > most:
+            end, beyond = below, pivot
+        elif total + lighter + equal > most:
+            return (least if below > begin else reached), pivot
+        else:
+            begin, total, reached = above, total + lighter + equal, pivot
+    return reached, beyond

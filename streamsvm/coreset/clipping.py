@@ -26,18 +26,18 @@ clip_sd^2 on they pass for the feature's own spread, whatever the passes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class FeatureRanges:
     """Least and greatest value of each feature, shape (d,), float64; infinite where a feature has not varied yet."""
 
     least: NDArray[np.float64]
     greatest: NDArray[np.float64]
 
     @staticmethod
-    def of(moments: Moments, clip_sd: float) -> Bounds:
+    def of(moments: Moments, clip_sd: float) -> FeatureRanges:
         """Return mean plus or minus `clip_sd` standard deviations; `moments` must not be of no points."""
         reach = clip_sd * np.sqrt(np.maximum(moments.square, 0.0) / moments.weight)
         reach[reach <= 1e-9 * np.abs(moments.mean)] = np.inf
-        return Bounds(moments.mean - reach, moments.mean + reach)
+        return FeatureRanges(moments.mean - reach, moments.mean + reach)
 
     def clip(self, points: Points) -> tuple[Points, NDArray[np.bool_]]:
         """Return the clipped points, and which of them, shape (n,), were changed; the given ones, if none was."""
@@ -63,7 +63,7 @@ def freed_of_outliers(points: Points, moments: Moments, clip_sd: float) -> tuple
     for _ in range(MOST_PASSES):
         if not moments.count:
             break
-        clipped, fresh = Bounds.of(moments, clip_sd).clip(clipped)
+        clipped, fresh = FeatureRanges.of(moments, clip_sd).clip(clipped)
         if not fresh.any():
             break
         changed |= fresh

@@ -28,7 +28,7 @@ MEANINGS: Final[Mapping[str, str]] = {
 
 
 class Seldom:
-    """Tells which conditions are due to be said."""
+    """Decides which conditions are due to be logged."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}

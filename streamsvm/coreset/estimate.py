@@ -50,7 +50,7 @@ TINY: Final = 1e-150
 """Means and variances below this count as 0, with total weight and largest loss scaled to 1: their powers underflow."""
 
 
-class Estimate(NamedTuple):
+class TotalEstimate(NamedTuple):
     """A total with its 95 % interval; low <= total <= high."""
 
     total: float
@@ -99,7 +99,7 @@ class _Stratum:
         )
 
 
-def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> Estimate:
+def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> TotalEstimate:
     """Estimate the total of u h over all points that were offered to the reservoirs.
 
     Parameters
@@ -117,9 +117,9 @@ def estimate(sample: Sequence[Sampled], loss: Float, boundary: float = 1.0) -> E
         certain += float((part.points.weight * own)[_certain(part)].sum())
         strata += [_stratum(part, weight, sampled, own) for weight, sampled in _strata(part)]
     if not strata:
-        return Estimate(certain, certain, certain)
+        return TotalEstimate(certain, certain, certain)
     low, total, high = _interval(strata, boundary)
-    return Estimate(certain + total, certain + low, certain + high)
+    return TotalEstimate(certain + total, certain + low, certain + high)
 
 
 def represented(sample: Sequence[Sampled]) -> Float:

@@ -113,7 +113,7 @@ class Leaf:
 
     @property
     def points(self) -> Points:
-        """The points held, as views into the leaf's buffer: copy what must outlive the next `add`.
+        """The points kept, as views into the leaf's buffer: copy what must outlive the next `add`.
 
         Without a screen these are the accepted points; with one, a sample whose weights are right in expectation.
         """
@@ -125,12 +125,12 @@ class Leaf:
         return None if self._screener is None else self._screener.state
 
     def calibrated(self, observed: Observed) -> Points:
-        """Return the points held, under weights that meet the exact totals of all rows seen; note how it went."""
+        """Return the points kept, under weights that meet the exact totals of all rows seen; note how it went."""
         return self.points if self._screener is None else self._screener.state.calibrated(self.points, observed)
 
     @property
     def totals(self) -> Account | None:
-        """Account of the points held, where some did not come as they are; None where all did, or a screen has them."""
+        """Account of the points kept, where some did not come as they are; None where all did, or a screen has them."""
         return None if self._as_came is None else self._as_came.account(self.points)
 
     @property
@@ -159,7 +159,7 @@ class Leaf:
         )
         self._extent = self._extent.join(fresh)
         if self._screener is None:
-            points = rows.points.take(rows.accepted)
+            points = rows.points if rows.accepted.all() else rows.points.take(rows.accepted)
             if came is not None and self._accounting is not None:
                 came = came.take(rows.accepted)
                 self._as_came = self._accounting.of_changed(self._as_came, points, came, self._kept)

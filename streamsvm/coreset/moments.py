@@ -56,7 +56,7 @@ class Moments:
         return Moments(0, np.zeros(classes), np.zeros(dimension), np.zeros(dimension))
 
     def against_the_rest(self, label: int) -> Moments:
-        """Return the moments of the problem that tells one class, +1, from all others."""
+        """Return the moments of the problem of one class, +1, against all others."""
         own = self.class_weight[label]
         rest = np.delete(self.class_weight, label)
         return Moments(self.count, np.array([float(_total(rest)), own]), self.mean, self.square)

@@ -409,7 +409,7 @@ _NO_WEIGHTS: Final = np.empty(0)
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Rows as totals count them: the points, the weight of each as a held row, and margins."""
+    """Rows as totals count them: the points, the weight of each as a kept row, and margins."""
 
     points: Points
     own: Weights
@@ -417,7 +417,7 @@ class _Counted:
 
 
 def _as_they_came(changed: Mask, margin: Float, came: Points, screen: Screen) -> _Counted:
-    """Return rows as they came; one that was learned with other values is no held row."""
+    """Return rows as they came; one that was learned with other values is no kept row."""
     margin = margin.copy()
     margin[changed] = _shares(came.take(changed), screen)[0]
     return _Counted(came, np.where(changed, 0.0, came.weight), margin)
@@ -475,13 +475,13 @@ def _beside(
 
 
 def _can_meet(left: Float, drawn: Float) -> bool:
-    """Tell whether points drawn beside a band can meet what is left of totals: some of each label, none of nothing."""
+    """Return whether points drawn beside a band can meet the rest of totals: some of each label, none of nothing."""
     lost = (left.sum(axis=1) > 0.0) & (drawn.sum(axis=1) == 0.0)
     return not (lost.any() or ((left == 0.0) & (drawn > 0.0)).any())
 
 
 def turned(state: Screened, buckets: Points) -> bool:
-    """Tell whether the rule behind the labels clearly differs between a screened leaf and the buckets before it.
+    """Return whether the rule behind the labels clearly differs between a screened leaf and the buckets before it.
 
     Compared are the mean hinge gradients under one pilot; the leaf's is exact. If the rule changes, other rows become
     active or change sides, even if the features and the share of labels stay the same.

@@ -64,7 +64,7 @@ class LeafScreened(Protocol):
         ...
 
     def turned(self, buckets: Points) -> bool:
-        """Tell whether the rule behind the labels clearly differs between the leaf and the buckets before it."""
+        """Return whether the rule behind the labels clearly differs between the leaf and the buckets before it."""
         ...
 
     def account(self, points: Points) -> Account | None:

@@ -51,7 +51,7 @@ class ShiftWatch:
         self._labels = [Moments.zero(dimension, classes)] * classes
 
     def shifted(self, before: Moments, leaf: Moments, points: Points) -> bool:
-        """Tell whether a leaf is shifted against what came before it, and add it to what came before.
+        """Return whether a leaf is shifted against what came before it, and add it to what came before.
 
         Parameters
         ----------
@@ -67,7 +67,7 @@ class ShiftWatch:
         return found
 
 
-class HeldWatch:
+class KeptPointsWatch:
     """Compares each leaf of a partition that forgets with what it still holds.
 
     What was dropped is no reason for a warning, so nothing is carried along: the moments of each label are those of the
@@ -121,12 +121,12 @@ def _of_labels(points: Points, classes: int) -> Iterator[tuple[Moments, float]]:
 
 
 def is_shifted(before: Moments, leaf: Moments, n: float) -> bool:
-    """Tell whether the moments of about n independent points differ from a random part of `before`."""
+    """Return whether the moments of about n independent points differ from a random part of `before`."""
     return n >= LEAST and before.distance(leaf) > APART + BY_CHANCE / n
 
 
 def is_steady(before: Moments, leaf: Moments) -> bool:
-    """Tell whether a leaf is like what came before it: a stricter question than whether it is clearly not.
+    """Return whether a leaf is like what came before it: a stricter question than whether it is clearly not.
 
     Parameters
     ----------
@@ -144,6 +144,6 @@ def _rows(leaf: Moments, points: Points) -> float:
 
 
 def effective(weight: Weights) -> float:
-    """Return the effective sample size: how many points of equal weight tell as much (Kish 1965); 0 for no points."""
+    """Return the effective sample size: points of equal weight that say as much (Kish 1965); 0 for no points."""
     square = float(np.square(weight).sum())
     return float(weight.sum()) ** 2 / square if square > 0.0 else 0.0

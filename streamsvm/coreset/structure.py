@@ -97,7 +97,7 @@ def joined(extents: Sequence[Extent]) -> Extent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned:
-    """Totals of rows that were learned, whether or not anything is still held of them.
+    """Totals of rows that were learned, whether or not a point of theirs is still kept.
 
     Attributes
     ----------
@@ -360,7 +360,7 @@ class Tree(Structure):
 
 
 class _Whole:
-    """Everything that a tree holds before it reduces, and its pilot, which is solved when it is first asked for."""
+    """Everything that a tree keeps before it reduces, and its pilot, which is solved at its first use."""
 
     def __init__(self, buckets: Sequence[Bucket], pilot_of: PilotOf | None) -> None:
         self._buckets, self._pilot_of = buckets, pilot_of

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.array_files import from_arrays, shuffled
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 
 HTRU2_FEATURES: Final = (
     "profile_mean",
@@ -54,7 +54,7 @@ def load_htru2() -> tuple[NDArray[np.float32], NDArray[np.int8], tuple[str, ...]
         return arrays["X"], arrays["y"], HTRU2_FEATURES
 
 
-def dataset_source(name: str) -> Source:
+def dataset_source(name: str) -> PointSource:
     """Return a set that ships with the package as a source.
 
     Parameters

@@ -44,7 +44,7 @@ class Present:
         Whether to begin anew automatically if the log no longer holds records that were read or are to be read next.
     checkpoints : str
         The directory that was searched for checkpoints, for messages; empty: the messages do not name it.
-    beside : tuple of Beside
+    beside : tuple of SideLog
         The logs that branches read beside the input.
     """
 
@@ -58,10 +58,10 @@ class Present:
     reset: str = ""
     on_gap: Literal["fail", "reset"] = "fail"
     checkpoints: str = ""
-    beside: tuple[Beside, ...] = ()
+    beside: tuple[SideLog, ...] = ()
 
 
-class Beside(Protocol):
+class SideLog(Protocol):
     """A log beside the input that a branch reads, as a start finds it."""
 
     def difference(self, snapshot: Snapshot, present: Present) -> str:
@@ -210,7 +210,7 @@ def _refuse_another_models(snapshot: Snapshot, present: Present) -> None:
 
 
 def _is_empty(snapshot: Snapshot, head: Head | None) -> bool:
-    """Tell whether an incarnation learned and published nothing, so that beginning another one loses nothing."""
+    """Return whether an incarnation learned and published nothing, so that beginning another one loses nothing."""
     published = head is not None and head.incarnation >= snapshot.incarnation
     learned = any(state.rows_accepted for state in snapshot.learner.partitions.values())
     return not published and not learned and snapshot.pending is None

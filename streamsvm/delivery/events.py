@@ -1,4 +1,4 @@
-"""What happened on the way from rows to a published version: facts, for whoever counts, logs or shows them.
+"""What happened on the way from rows to a published version: facts, to be counted, logged or shown.
 
 Whoever acts returns these; who observes them (metrics, log, page) changes nothing that is published.
 """
@@ -18,7 +18,7 @@ from streamsvm.points import Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class RowsLearned:
     """Rows were learned; `again` if the newest version has learned them before."""
 
     rows: Rows

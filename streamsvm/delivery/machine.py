@@ -162,13 +162,13 @@ class Delivery:
         return tuning_of(self._head) if self.published_cut else None
 
     def admits(self, cut: Positions) -> bool:
-        """Tell whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
+        """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
         published = self.published_cut
         # Behind or equal is what reading again passes through: those versions exist already.
         return precedes(published, cut) and dict(cut) != published
 
     def replaying(self, reached: Positions) -> bool:
-        """Tell whether some partition is still behind the head's cut."""
+        """Return whether some partition is still behind the head's cut."""
         return any(reached[partition] < position for partition, position in self.published_cut.items())
 
     # ----------------------------------------------------------------- events
@@ -252,7 +252,7 @@ class Delivery:
         self._move(Event.COMMITTED)
         self._head, self._on_topic = head, head.number
 
-    def told(self) -> None:
+    def records_committed(self) -> None:
         """Note that a transaction without a version (audit entries, tombstones) is committed."""
         self._move(Event.COMMITTED)
 
@@ -261,7 +261,7 @@ class Delivery:
         self._move(Event.REFUSED)
 
     def doubts(self) -> None:
-        """Note that a step failed, or that only the topic can tell its outcome."""
+        """Note that a step failed, or that its outcome is known to the topic only."""
         self._move(Event.IN_DOUBT)
 
     def ends(self) -> None:

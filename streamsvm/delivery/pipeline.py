@@ -12,6 +12,7 @@ then hold the training set that the version was made from.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.config import ModelConfig
@@ -23,6 +24,37 @@ from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
 from streamsvm.points import Position, Rows
+
+
+@dataclass(slots=True)
+class CutsInFlight:
+    """The cuts taken and not yet settled.
+
+    Attributes
+    ----------
+    waiting : Cut, TakenCut or None
+        Still to be trained.
+    training : Cut, TakenCut or None
+    unpublished : Made or None
+        Trained, and neither published nor settled otherwise.
+    """
+
+    waiting: DueCut | None
+    training: DueCut | None = None
+    unpublished: Made | None = None
+
+    def newest_first(self) -> list[DueCut]:
+        """Return them in this order."""
+        unpublished = self.unpublished.cut if self.unpublished else None
+        return [cut for cut in (self.waiting, self.training, unpublished) if cut is not None]
+
+    def next_training(self) -> DueCut | None:
+        """Return the cut to train now, if there is one."""
+        # A second result would have to wait behind the first, hold its points, and might be superseded by then.
+        if self.waiting is None or self.training is not None or self.unpublished is not None:
+            return None
+        self.training, self.waiting = self.waiting, None
+        return self.training
 
 
 class Pipeline(Reading):
@@ -68,19 +100,16 @@ class Pipeline(Reading):
     ) -> None:
         super().__init__(delivery, learner, name=name, topic=topic, read_to=read_to, waiting_rows=waiting_rows)
         self.base = dict(base)
-        self.held_peak = 0
+        self.points_peak = 0
         """Most points that were held at once."""
-        self.held_elsewhere = 0
+        self.points_in_workers = 0
         """Points that others hold who learn for this pipeline."""
-        self.unpublished: Made | None = None
-        """Trained, and neither published nor settled otherwise."""
         self._delivery = delivery
         self._config = config
         self._topic_id = topic_id
         self._build = dict(build)
         self._waits_for_training = waits_for_training
-        self._waiting = waiting
-        self._training: DueCut | None = None
+        self._cuts = CutsInFlight(waiting)
 
     # --------------------------------------------------------------- learning
 
@@ -96,7 +125,7 @@ class Pipeline(Reading):
             If the log passes the newest version's cut without standing at it.
         """
         # Once a turn: a row of the backlog counts as much as in a leaf, and what a cut below keeps counts at the next.
-        self.held_peak = max(self.held_peak, self.points_held() + max(map(len, self.backlog), default=0))
+        self.points_peak = max(self.points_peak, self.points_held() + max(map(len, self.backlog), default=0))
         while True:
             # Before any further row: a cut belongs to the leaf that made it due, not to the batch that the leaf ended
             # in.
@@ -157,39 +186,39 @@ class Pipeline(Reading):
         # Under `every` no cut may be replaced, so learning waits; the log keeps what is not read.
         if self._waits_for_training and self.in_flight:
             return None
-        replaced = self._waiting is not None
+        replaced = self._cuts.waiting is not None
         # A cut that waited is replaced: people want the newest model, and its number is given only when it is
         # published.
-        self._waiting = taken = self.learner.take()
+        self._cuts.waiting = taken = self.learner.take()
         return CutTaken(taken, replaced)
 
     @property
     def in_flight(self) -> list[DueCut]:
         """The cuts taken and not yet settled, the newest first."""
-        unpublished = self.unpublished.cut if self.unpublished else None
-        return [cut for cut in (self._waiting, self._training, unpublished) if cut is not None]
+        return self._cuts.newest_first()
 
     @property
     def training(self) -> bool:
         """Whether a cut is in training."""
-        return self._training is not None
+        return self._cuts.training is not None
+
+    @property
+    def unpublished(self) -> Made | None:
+        """The result that is neither published nor settled otherwise; None if there is none."""
+        return self._cuts.unpublished
 
     def next_training(self) -> DueCut | None:
         """Return the cut to train now, if there is one: nothing is trained while a result waits to be published."""
-        # A second result would have to wait behind the first, hold its points, and might be superseded by then.
-        if self._waiting is None or self.training or self.unpublished is not None:
-            return None
-        self._training, self._waiting = self._waiting, None
-        return self._training
+        return self._cuts.next_training()
 
     def trained(self, made: Made) -> None:
         """Note the result of the training: it waits to be published."""
-        self._training, self.unpublished = None, made
+        self._cuts.training, self._cuts.unpublished = None, made
         self.learner.note(made.cut.met)
 
     def settled(self) -> None:
         """Note that the result needs no more publishing."""
-        self.unpublished = None
+        self._cuts.unpublished = None
 
     # ------------------------------------------------------------------ state
 
@@ -199,8 +228,8 @@ class Pipeline(Reading):
         Of a cut that is not made yet only those points count that no partition holds any more.
         """
         in_flight = sum(self.learner.points_beyond(cut) for cut in self.in_flight)
-        held = self.learner.points_held + self.held_elsewhere
-        return held + self.rows_waiting() + in_flight
+        learned = self.learner.points_held + self.points_in_workers
+        return learned + self.rows_waiting() + in_flight
 
     def snapshot(self, sequence: int, ends: Ends) -> Snapshot:
         """Return what a checkpoint of this number holds."""

@@ -104,7 +104,7 @@ def publication(
 
 
 def records(published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None) -> list[Message]:
-    """Return the version's record, and after it what else holds the version: an ONNX model, if that is asked for."""
+    """Return the version's record, and after it what else holds the version: an ONNX model, if that is configured."""
     version, digest, time = published.version, published.digest, published.time
     headers = cloud_events.headers(version, digest, time, _unhashed(published, delivery, signer))
     messages = [replace(to(topics.models, version.key, published.value), headers=headers)]

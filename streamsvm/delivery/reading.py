@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.delivery.events import Assigned, CaughtUp, CutDeclined, CutTaken, RowsLearned
 from streamsvm.errors import StateError
 from streamsvm.learning.partitions import Partitions
 from streamsvm.points import Position, Positions, Rows
@@ -28,7 +28,7 @@ SPAN_FEATURES: Final = 1 << 19
 """Most rows, and most features of rows, that one step of learning takes from what waits: some milliseconds, and at most
 a few leaves. Fewer cost a call of every part of a partition more often. How many decides nothing of what is learned."""
 
-Step = Learned | CutTaken | CutDeclined | CaughtUp
+Step = RowsLearned | CutTaken | CutDeclined | CaughtUp
 """What a step of learning comes to; cuts are the business of a pipeline."""
 
 
@@ -44,12 +44,12 @@ class Goal(Protocol):
         """Number of the version after it."""
 
     def replaying(self, reached: Positions) -> bool:
-        """Tell whether some partition is still behind its cut."""
+        """Return whether some partition is still behind its cut."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """A goal that somebody else tells.
+class FixedGoal:
+    """A goal that another process has set.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class Reading:
         return {p: self._read_to.get(p, at.offset) for p, at in self.learner.positions.items()}
 
     def _compared(self) -> str:
-        """Say how what is held differs from what the newest version was made from; empty where nothing tells."""
+        """Return how the training set differs from the newest version's; empty where that is not known."""
         return ""
 
     @property
@@ -233,7 +233,7 @@ class Reading:
         self.backlog.appendleft(rows.slice(span, len(rows)))
         return rows.slice(0, span)
 
-    def _learn_rows(self, rows: Rows) -> Learned:
+    def _learn_rows(self, rows: Rows) -> RowsLearned:
         """Learn from rows what is new in them, up to the newest version's cut or the next due one."""
         # After a restart the first batch may begin before the position: a record is fetched whole, and rows of it may
         # be learned.
@@ -251,7 +251,7 @@ class Reading:
             if self._again and not self.learner.cut_due:
                 self._refuse_gap(rows.partition, f"continues at offset {int(rest.offset[0])}")
             self.backlog.appendleft(rest)
-        return Learned(rows.slice(known, done), self._again)
+        return RowsLearned(rows.slice(known, done), self._again)
 
     def _reached(self, partition: int) -> bool:
         return self.learner.position(partition) >= self._goal.published_cut[partition]

@@ -87,7 +87,7 @@ class AttemptVerdict(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
+class AttemptRecord:
     """One record of an attempt, as the log holds it.
 
     Attributes
@@ -132,9 +132,9 @@ class Judgement:
     ----------
     attempt : str
     verdict : AttemptVerdict
-    first : tuple of Part
+    first : tuple of AttemptRecord
         Parts to publish again, in this order.
-    pointers : tuple of Part
+    pointers : tuple of AttemptRecord
         Head and aliases to publish after `first`, in the same transaction, `redirected` to the version record's offset.
     version_offset : int or None
         Offset of the version's visible record; None if the record is among `first`, or there is no version.
@@ -146,32 +146,32 @@ class Judgement:
 
     attempt: str
     verdict: AttemptVerdict
-    first: tuple[Part, ...] = ()
-    pointers: tuple[Part, ...] = ()
+    first: tuple[AttemptRecord, ...] = ()
+    pointers: tuple[AttemptRecord, ...] = ()
     version_offset: int | None = None
     gone: tuple[int, ...] = ()
     why: str = ""
 
 
-def judge(parts: Iterable[Part], models_topic: str = "", decided: Container[str] = ()) -> list[Judgement]:
+def judge(parts: Iterable[AttemptRecord], models_topic: str = "", decided: Container[str] = ()) -> list[Judgement]:
     """Judge every attempt among records, in the order in which the first record of each was given.
 
     Parameters
     ----------
-    parts : iterable of Part
+    parts : iterable of AttemptRecord
         Every record of these attempts that the log holds, in the order of each partition; nothing hangs among them.
     models_topic : str
         Where versions are; empty if the attempts have none.
     decided : container of str
         Attempts that are known to be committed by another witness: the positions that a group committed with them.
     """
-    by_attempt: dict[str, list[Part]] = defaultdict(list)
+    by_attempt: dict[str, list[AttemptRecord]] = defaultdict(list)
     for part in parts:
         by_attempt[part.attempt].append(part)
     return [_judged(attempt, found, models_topic, attempt in decided) for attempt, found in by_attempt.items()]
 
 
-def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: bool) -> Judgement:
+def _judged(attempt: str, found: Sequence[AttemptRecord], models_topic: str, decided: bool) -> Judgement:
     # Nobody saw any of it, so nobody is owed the rest; positions that were committed with it prove that it was decided.
     if not decided and not any(part.visible for part in found):
         return Judgement(attempt=attempt, verdict=AttemptVerdict.VOID)
@@ -200,7 +200,7 @@ def _judged(attempt: str, found: Sequence[Part], models_topic: str, decided: boo
     )
 
 
-def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
+def _fault(version: AttemptRecord | None, pointers: Iterable[AttemptRecord]) -> str:
     """Say why a version and the records that name it do not fit together; empty if they do, or there are none."""
     heads = [part for part in pointers if (part.key or b"").endswith(_HEAD.encode())]
     if version is None:
@@ -211,34 +211,34 @@ def _fault(version: Part | None, pointers: Iterable[Part]) -> str:
     return "" if foreign is None else f"{foreign.where} does not name the SHA-256 of {version.where}"
 
 
-def _best(found: Sequence[Part]) -> dict[int, Part]:
+def _best(found: Sequence[AttemptRecord]) -> dict[int, AttemptRecord]:
     """Return, for each part, its newest visible record, or its newest record if none is visible."""
-    best: dict[int, Part] = {}
+    best: dict[int, AttemptRecord] = {}
     # The last of equal numbers wins: a visible record over an invisible one, then the newer one.
     for part in sorted(found, key=lambda part: (part.number, part.visible, part.offset)):
         best[part.number] = part
     return best
 
 
-def _seen(found: Sequence[Part]) -> str:
+def _seen(found: Sequence[AttemptRecord]) -> str:
     return "readers see " + ", ".join(part.where for part in found if part.visible)
 
 
-def _points(part: Part) -> bool:
+def _points(part: AttemptRecord) -> bool:
     key = (part.key or b"").decode("utf-8", "replace")
     return part.value is not None and key.endswith((_HEAD, _CURRENT))
 
 
-def _pointer(part: Part) -> Head | Alias:
+def _pointer(part: AttemptRecord) -> Head | Alias:
     decode = decode_head if (part.key or b"").endswith(_HEAD.encode()) else decode_alias
     return decode(part.value or b"")
 
 
-def _belongs(part: Part, version: Part) -> bool:
+def _belongs(part: AttemptRecord, version: AttemptRecord) -> bool:
     return _pointer(part).sha256 == model_codec.sha256(version.value or b"")
 
 
-def redirected(pointers: Sequence[Part], version_offset: int) -> list[Part]:
+def redirected(pointers: Sequence[AttemptRecord], version_offset: int) -> list[AttemptRecord]:
     """Return a version's head and `current`, changed to name the offset of its record."""
     moved = []
     for part in pointers:

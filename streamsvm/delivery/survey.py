@@ -18,7 +18,7 @@ class Look:
         Empty if the broker does not report topic ids.
     log : mapping of partition to (int, int)
         First offset and end of each partition.
-    asked : mapping of partition to int
+    reached : mapping of partition to int
         Offset that the trainer had reached in each partition when the broker was asked.
     missing : str
         Why the topic does not exist; empty if it does.
@@ -26,12 +26,12 @@ class Look:
 
     topic_id: str
     log: Mapping[int, tuple[int, int]]
-    asked: Mapping[int, int]
+    reached: Mapping[int, int]
     missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class LogSurvey:
     """The meaning of a `Look`.
 
     Attributes
@@ -50,7 +50,7 @@ class Survey:
     overtaking: Mapping[int, int]
 
 
-def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Look | None) -> Survey:
+def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Look | None) -> LogSurvey:
     """Interpret a look.
 
     Parameters
@@ -68,9 +68,9 @@ def survey(topic: str, topic_id: str, reached: Positions, look: Look, before: Lo
         gaps = (_gap(topic, partition, reached, look) for partition in sorted(reached))
         gap = next((found for found in gaps if found), "")
     if gap:
-        return Survey(gap, {}, {})
+        return LogSurvey(gap, {}, {})
     added = {partition: first for partition, (first, _) in sorted(look.log.items()) if partition not in reached}
-    return Survey("", added, _overtaking(reached, look, before) if before else {})
+    return LogSurvey("", added, _overtaking(reached, look, before) if before else {})
 
 
 def _recreated(topic: str, topic_id: str, look: Look) -> str:
@@ -91,9 +91,9 @@ def _gap(topic: str, partition: int, reached: Positions, look: Look) -> str:
             "were removed"
         )
     # Compared with the offset at the time of the question, not with the present one, which may rightly be past `end`.
-    if look.asked.get(partition, 0) > end:
+    if look.reached.get(partition, 0) > end:
         return (
-            f"{topic}[{partition}] ends at offset {end}, but was read up to offset {look.asked[partition]}: the "
+            f"{topic}[{partition}] ends at offset {end}, but was read up to offset {look.reached[partition]}: the "
             "topic was truncated"
         )
     return ""

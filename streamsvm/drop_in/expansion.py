@@ -13,7 +13,7 @@ from streamsvm.drop_in.tube import TubeDescent
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.descent import BlockDescent
 from streamsvm.svm.block.product_kernels import PolynomialKernel
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def solve_tube(
     kernel: Kernel | PolynomialKernel,
     tolerance: float,
     max_iterations: int,
-    workers: Workers = ALONE,
+    workers: WorkerPool = ALONE,
 ) -> Expansion:
     """Solve the problem of `streamsvm.drop_in.tube`.
 
@@ -67,7 +67,7 @@ def solve_tube(
         In units of the targets.
     kernel : Kernel or PolynomialKernel
     max_iterations : int
-    workers : Workers, optional
+    workers : WorkerPool, optional
     """
     return _advanced(TubeDescent(Z, target, upper, epsilon, kernel, tolerance, workers=workers), max_iterations, 0.0)
 
@@ -79,7 +79,7 @@ def solve_one_class(
     kernel: Kernel | PolynomialKernel,
     tolerance: float,
     max_iterations: int,
-    workers: Workers = ALONE,
+    workers: WorkerPool = ALONE,
 ) -> Expansion:
     """Solve the problem of `streamsvm.drop_in.one_class`; parameters as in `solve_tube`, coefficients sum to `total`.
 

@@ -68,8 +68,8 @@ def check_machine(machine: Any) -> None:
     _expect(machine, "support_", (rows,))
     counts = _array(machine, "_n_support")
     _expect(machine, "_n_support", (classes,))
-    held = counts.astype(np.int64).sum()
-    if (counts < 0).any() or held != rows:
+    counted = counts.astype(np.int64).sum()
+    if (counts < 0).any() or counted != rows:
         raise altered(machine, "_n_support", f"counts {counts.tolist()} support vectors, of which there are {rows}")
     _expect(machine, "_dual_coef_", (classes - 1, rows))
     machines = classes * (classes - 1) // 2
@@ -84,7 +84,7 @@ def check_machine(machine: Any) -> None:
 
 
 def _check_parts(machine: Any) -> None:
-    """Check what is not an array, but read by whoever decides: a pickle that was read by half lacks it."""
+    """Check what is not an array, but is read by `predict`: a pickle that was read by half lacks it."""
     for name, kinds in _PARTS.items():
         if name == "n_features_in_" and callable(machine.kernel):
             continue  # rows are what the caller's kernel takes, and have no features

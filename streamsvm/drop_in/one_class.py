@@ -24,7 +24,7 @@ import numpy as np
 from streamsvm.drop_in.few_points import FewPointsDescent
 from streamsvm.model.kernels import Float, Kernel
 from streamsvm.svm.block.product_kernels import PolynomialKernel
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 
 SAMPLE: Final = 256
 """Points by which the start tells outliers."""
@@ -43,7 +43,7 @@ class OneClassDescent(FewPointsDescent):
     kernel : Kernel or PolynomialKernel
     tolerance : float
         KKT gap below which the point counts as optimal.
-    workers : Workers, optional
+    workers : WorkerPool, optional
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class OneClassDescent(FewPointsDescent):
         total: float,
         kernel: Kernel | PolynomialKernel,
         tolerance: float,
-        workers: Workers = ALONE,
+        workers: WorkerPool = ALONE,
     ) -> None:
         super().__init__(Z, np.ones(len(upper), np.int8), upper, kernel, tolerance, workers=workers)
         # The interior-point method is written for labels.

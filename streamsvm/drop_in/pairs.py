@@ -24,7 +24,7 @@ from streamsvm.drop_in.small import SMALL, classes_of, solve_pairs, solve_small
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.probability import Sigmoid
 from streamsvm.svm.block.product_kernels import PolynomialKernel, ProductBlocks, products
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.fit_probability import fit_probability
 from streamsvm.svm.problem import Problem, Solution
 from streamsvm.svm.solvers import StdaSolver
@@ -42,7 +42,7 @@ SMALL_STEPS: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class PairwiseProblem:
     """What the machines are trained on.
 
     Attributes
@@ -55,7 +55,7 @@ class Task:
     kernel : Kernel or PolynomialKernel
     tolerance : float
     max_iterations : int
-    workers : Workers
+    workers : WorkerPool
     """
 
     Z: Any
@@ -64,7 +64,7 @@ class Task:
     kernel: Kernel | PolynomialKernel
     tolerance: float
     max_iterations: int
-    workers: Workers = ALONE
+    workers: WorkerPool = ALONE
 
     def solve(self, rows: NDArray[np.intp], positive: int, matrix: Matrix | None = None) -> Solution:
         """Train on some points, with +1 for the class `positive` and -1 for the rest.
@@ -93,7 +93,7 @@ class Task:
             )
         )
 
-    def moved(self, centre: Float) -> Task:
+    def moved(self, centre: Float) -> PairwiseProblem:
         """Return the task of rows less a centre."""
         return replace(self, Z=moved(self.Z, centre))
 
@@ -142,7 +142,7 @@ class PairKernels:
 
     Parameters
     ----------
-    task : Task
+    task : PairwiseProblem
     classes : int
 
     Attributes
@@ -151,7 +151,7 @@ class PairKernels:
         Points of each class with a positive bound, ascending.
     """
 
-    def __init__(self, task: Task, classes: int) -> None:
+    def __init__(self, task: PairwiseProblem, classes: int) -> None:
         order, counts = _by_class(task, classes)
         self._ends = np.cumsum(counts)
         self.places = np.split(order, self._ends[:-1])
@@ -208,7 +208,7 @@ class PairKernels:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machines:
+class PairMachines:
     """What was trained, in SVC's order of things.
 
     Attributes
@@ -239,7 +239,7 @@ class Machines:
     centres: Float | None = None
 
 
-def train(task: Task, classes: int) -> Machines:
+def train(task: PairwiseProblem, classes: int) -> PairMachines:
     """Train every pair; every class has a point."""
     offsets = far_pairs(task, classes)
     dual, intercepts, iterations = _small_pairs(task, classes, offsets)
@@ -265,7 +265,7 @@ def train(task: Task, classes: int) -> Machines:
     pairs = np.triu_indices(classes, 1)
     supporting = np.flatnonzero(dual.any(axis=0))
     support = supporting[np.argsort(task.label[supporting], kind="stable")]
-    return Machines(
+    return PairMachines(
         support=support.astype(np.int32),
         counts=np.bincount(task.label[support], minlength=classes).astype(np.int32),
         dual=np.ascontiguousarray(dual[:, support]),
@@ -277,14 +277,14 @@ def train(task: Task, classes: int) -> Machines:
     )
 
 
-def far_pairs(task: Task, classes: int) -> Float | None:
+def far_pairs(task: PairwiseProblem, classes: int) -> Float | None:
     """Return what the rows of each pair lose before they are solved; see `pair_offsets`."""
     if isinstance(task.kernel, PolynomialKernel):
         return None
     return pair_offsets(task.Z, task.label, classes)
 
 
-def _small_pairs(task: Task, classes: int, offsets: Float | None) -> tuple[Float, Float, NDArray[np.int64]]:
+def _small_pairs(task: PairwiseProblem, classes: int, offsets: Float | None) -> tuple[Float, Float, NDArray[np.int64]]:
     """Solve the small pairs that steps alone solve; see `streamsvm.drop_in.small.solve_pairs`.
 
     Returns
@@ -308,7 +308,7 @@ def _small_pairs(task: Task, classes: int, offsets: Float | None) -> tuple[Float
     return dual, intercepts, steps
 
 
-def _by_class(task: Task, classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _by_class(task: PairwiseProblem, classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the points with a positive bound, class by class, and how many each class has."""
     order = np.argsort(task.label, kind="stable")
     order = order[task.upper[order] > 0.0]
@@ -323,7 +323,7 @@ def decide(K: Float, counts: NDArray[np.int32], dual: Float, intercepts: Float) 
     K : ndarray of shape (m, s)
         Kernel values of points with the support vectors.
     counts, dual, intercepts
-        As in `Machines`.
+        As in `PairMachines`.
     """
     ends = np.cumsum(counts)
     # A class's share in all its machines is one product, which no other class needs.
@@ -378,7 +378,7 @@ def _gram_with(support_vectors: Any, kernel: Any) -> tuple[Callable[[Any], Float
     return around.gram, None
 
 
-def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float, bool]:
+def platt(task: PairwiseProblem, classes: int, seed: int) -> tuple[Float, Float, bool]:
     """Return a and b of P(first class) = 1 / (1 + exp(a f + b)) of every pair, by cross-validation inside the pair.
 
     The last value says whether every machine met the tolerance.
@@ -398,7 +398,7 @@ def platt(task: Task, classes: int, seed: int) -> tuple[Float, Float, bool]:
 
 
 def _platt_of_pair(
-    task: Task, i: int, members: NDArray[np.intp], matrix: Matrix | None, seed: int
+    task: PairwiseProblem, i: int, members: NDArray[np.intp], matrix: Matrix | None, seed: int
 ) -> tuple[float, float, bool]:
     order = shuffled(len(members), seed)
     decision, converged = np.empty(len(order)), True
@@ -415,7 +415,9 @@ def _platt_of_pair(
     return sigmoid.a, sigmoid.b, converged
 
 
-def _decide(task: Task, rows: NDArray[np.intp], first: int, solution: Solution, targets: NDArray[np.intp]) -> Float:
+def _decide(
+    task: PairwiseProblem, rows: NDArray[np.intp], first: int, solution: Solution, targets: NDArray[np.intp]
+) -> Float:
     """Return decision values of a machine of some rows, positive on the side of the class `first`."""
     assert solution.alpha is not None
     support = np.flatnonzero(solution.alpha)

@@ -1,4 +1,4 @@
-"""How far a machine is from its optimum, recomputed from what is published, whoever solved.
+"""How far a machine is from its optimum, recomputed from what is published, by whatever solver it was made.
 
 LIBSVM keeps kernel values in float32, and "converged" is said of a gradient made of those; our own gap is in float64,
 but a sum of large terms has errors of its own. So the values of the machine over its training rows are computed from

@@ -178,7 +178,7 @@ class STDASVC(DropIn, SVC):  # type: ignore[misc]
 
     def _train(self, X: Any, y: Float, weight: Float, random_seed: int) -> None:
         label = y.astype(np.intp)
-        task = pairs.Task(
+        task = pairs.PairwiseProblem(
             Z=X,
             label=label,
             upper=self._upper(weight, label),

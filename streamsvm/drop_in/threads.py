@@ -23,7 +23,7 @@ def number_of(threads: int) -> int:
 
 
 class Threads:
-    """`streamsvm.svm.block.workers.Workers` of so many threads, the caller's one of them; a context.
+    """`streamsvm.svm.block.workers.WorkerPool` of so many threads, the caller's one of them; a context.
 
     Inside, linear algebra has one thread: where it had several, too, they would wait for one another, and many products
     are too small for that. Sums are divided among the threads, which rounds otherwise for another number of them, and
@@ -49,7 +49,7 @@ class Threads:
             self._others.shutdown()
 
     def run(self, parts: Sequence[Callable[[], object]]) -> None:
-        """Run every part; see `Workers`."""
+        """Run every part; see `WorkerPool`."""
         left, begun = deque(parts), []
         if len(parts) > 1:
             self._others = self._others or ThreadPoolExecutor(self.count - 1)

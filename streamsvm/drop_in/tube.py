@@ -38,7 +38,7 @@ from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.product_kernels import PolynomialKernel
 from streamsvm.svm.block.rbf_tiles import RbfBlocks
 from streamsvm.svm.block.signed_rows import SignedRows, factor_rows, rows_of_csr, signed_rows
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.block.working_set import extremes
 from streamsvm.vector_math import least, most, widest_vectors
 
@@ -63,7 +63,7 @@ class TubeDescent(FewPointsDescent):
     kernel : Kernel or PolynomialKernel
     tolerance : float
         KKT gap below which the point counts as optimal, in units of the targets.
-    workers : Workers, optional
+    workers : WorkerPool, optional
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TubeDescent(FewPointsDescent):
         kernel: Kernel | PolynomialKernel,
         tolerance: float,
         *,
-        workers: Workers = ALONE,
+        workers: WorkerPool = ALONE,
     ) -> None:
         side = np.where(target > 0.5 * (target.max() + target.min()), 1.0, -1.0)
         super().__init__(Z, side.astype(np.int8), upper, kernel, tolerance, workers=workers)

@@ -42,7 +42,7 @@ _OFFERED: Choices[Any] = Choices("estimators", {})
 
 
 def __getattr__(name: str) -> Any:
-    """Load what a room offers where it is asked for.
+    """Load an estimator of a room when it is first used.
 
     Raises
     ------

@@ -275,7 +275,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def forget(self, X: Any, y: ArrayLike | None = None) -> Self:
-        """Take rows out as if they had been rejected when they came, while all rows are still held as they came.
+        """Take rows out as if they had been rejected when they came, while all rows are still kept as they came.
 
         That is so until the first leaf is full, which has some three tenths of `memory_points`, and the audit sample,
         of which there is one with `probability`, `cost` or `target`. Afterwards rows are held in reduced form, and a
@@ -600,6 +600,6 @@ _PARAMETERS: Final = tuple(signature(CoresetSVC).parameters)
 
 
 def _is_other_way_round(recipe: msgspec.Struct, classes: NDArray[Any]) -> bool:
-    """Tell whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
+    """Return whether two classes, in ascending order, are a recipe's labels, and the positive one comes first."""
     labels = decoding_of(recipe).labels_of(recipe)
     return labels is not None and classes.tolist() == [*reversed(labels)]

@@ -55,7 +55,7 @@ the lowest F favours it twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
+class EmpiricalObjective:
     """F over one set of points; see `over`.
 
     Attributes
@@ -81,14 +81,14 @@ class Objective:
     penalty: float
 
     @staticmethod
-    def over(points: Points, svm: SvmConfig, moments: Moments | None = None) -> Objective:
+    def over(points: Points, svm: SvmConfig, moments: Moments | None = None) -> EmpiricalObjective:
         """Return the objective that `streamsvm.learning.training.train` minimises over all of these points.
 
         Its scaler and penalty are those of the moments, by default of the points.
         """
         moments = Moments.zero(points.dimension).add(points) if moments is None else moments
         scaler = scaler_of(moments, svm)
-        return Objective(
+        return EmpiricalObjective(
             points=points,
             svm=svm,
             moments=moments,
@@ -145,7 +145,7 @@ class Optimum:
 
     @property
     def uncertainty(self) -> float:
-        """How far above the true optimum this one may lie, relative; smaller gaps are not told apart."""
+        """How far above the true optimum this one may lie, relative; smaller gaps are not distinguished."""
         return max(0.0, 1.0 - self.lower_bound / self.objective)
 
     def gap(self, objective: float) -> float:
@@ -153,7 +153,7 @@ class Optimum:
         return max(0.0, objective / self.objective - 1.0)
 
 
-def optimum(objective: Objective) -> Optimum:
+def optimum(objective: EmpiricalObjective) -> Optimum:
     """Train on all points of an objective, in double precision and to `OPTIMUM_TOLERANCE`.
 
     The linear kernel takes time in proportion to the points, RBF up to the cube of the support vectors.
@@ -211,21 +211,21 @@ class Objectives:
     moments : Moments
         Of these points.
     task : TwoClasses or OneVsRest
-    each : tuple of Objective
+    each : tuple of EmpiricalObjective
         One a machine; scaler, kernel and C are the same.
     """
 
     points: Points
     moments: Moments
     task: Task
-    each: tuple[Objective, ...]
+    each: tuple[EmpiricalObjective, ...]
 
     @staticmethod
     def over(points: Points, svm: SvmConfig, task: Task) -> Objectives:
         """Return the objectives that are minimised over all of these points."""
         moments = Moments.zero(points.dimension, task.classes).add(points)
         own = task.machine_config(svm)
-        each = tuple(Objective.over(problem, own, seen) for problem, seen in task.problems(points, moments))
+        each = tuple(EmpiricalObjective.over(problem, own, seen) for problem, seen in task.problems(points, moments))
         return Objectives(points, moments, task, each)
 
     @property
@@ -253,7 +253,7 @@ class Objectives:
         return sum(objective.value(model) for objective, model in zip(self.each, models, strict=True))
 
     def of_few(self, few: Points) -> tuple[Model, ...]:
-        """Return the models of points that stand for all of them; see `Objective.of_few`."""
+        """Return the models of points that stand for all of them; see `EmpiricalObjective.of_few`."""
         problems = self.task.problems(few, self.moments)
         return tuple(own.of_few(problem) for own, (problem, _) in zip(self.each, problems, strict=True))
 
@@ -280,7 +280,7 @@ class ReservoirBaseline:
     def __init__(self, size: int, seed: int) -> None:
         self._size = size
         self._random = np.random.Generator(np.random.PCG64((seed, 1)))  # not the numbers that `split` draws
-        self._held: Points | None = None
+        self._kept: Points | None = None
         self._seen = 0
         self._weight = 0.0
 
@@ -288,21 +288,21 @@ class ReservoirBaseline:
         """Take the next points of the stream."""
         room = max(0, self._size - self._seen)
         first, rest = points.take(slice(room)), points.take(slice(room, None))
-        self._held = _copied(first) if self._held is None else Points.union([self._held, first])
+        self._kept = _copied(first) if self._kept is None else Points.union([self._kept, first])
         places = self._random.integers(0, self._seen + len(first) + np.arange(1, len(rest) + 1))
         taken = places < self._size
         # numpy assigns in order: of several that take one place the last stays, as one by one
-        self._held.X[places[taken]] = rest.X[taken]
-        self._held.y[places[taken]] = rest.y[taken]
-        self._held.weight[places[taken]] = rest.weight[taken]
+        self._kept.X[places[taken]] = rest.X[taken]
+        self._kept.y[places[taken]] = rest.y[taken]
+        self._kept.weight[places[taken]] = rest.weight[taken]
         self._seen += len(points)
         self._weight += float(points.weight.sum())
 
     @property
     def points(self) -> Points:
         """The sample, weighted to stand for all that came; something must have."""
-        assert self._held is not None
-        return self._held.reweighted(self._held.weight * (self._weight / self._held.weight.sum()))
+        assert self._kept is not None
+        return self._kept.reweighted(self._kept.weight * (self._weight / self._kept.weight.sum()))
 
 
 def _copied(points: Points) -> Points:
@@ -311,7 +311,7 @@ def _copied(points: Points) -> Points:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """How well points that were set aside are told apart, their weights counted.
+    """How well points that were set aside are classified, their weights counted.
 
     Attributes
     ----------
@@ -423,7 +423,7 @@ class _OnAllPoints(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.model_.decision_function(X)
 
 
-def cross_validated_probabilities(objective: Objective, method: Method, X: Features) -> Float:
+def cross_validated_probabilities(objective: EmpiricalObjective, method: Method, X: Features) -> Float:
     """Return the probability of +1 of raw points, shape (n,), by scikit-learn's way where all points are at hand.
 
     The mean of five machines, each calibrated on the fifth of the points that it has not seen.

@@ -114,12 +114,12 @@ def check_every_class(weight: Float, label: NDArray[np.intp], classes: NDArray[A
         If no weight is positive, or a class has no positive weight; the message names the class.
     """
     check_some_weight(weight)
-    held = np.bincount(label[weight > 0.0], minlength=len(classes))
-    if held.all():
+    counts = np.bincount(label[weight > 0.0], minlength=len(classes))
+    if counts.all():
         return
-    absent = classes.tolist()[int(held.argmin())]
+    absent = classes.tolist()[int(counts.argmin())]
     begun = "no sample"
-    if np.count_nonzero(held) == 1:
+    if np.count_nonzero(counts) == 1:
         begun = "all samples with positive weights belong to the same class: no sample"
     raise ValueError(
         f"Invalid input - {begun} of the class {absent!r} has a positive weight: leave the class out, or give a weight "

@@ -1,4 +1,4 @@
-"""What a `CoresetSVC` learned: the stream of rows that it was given, and the machines made of it when asked for.
+"""What a `CoresetSVC` learned: the stream of rows that it was given, and the machines made of it at their first use.
 
 Invariant: the stream is one partition, learned as a trainer learns it; portions change nothing. With more than two
 classes one structure is shared by several machines.
@@ -52,7 +52,7 @@ OF_AGE: Final = {
 
 
 class NoProbabilities(UserWarning):
-    """Too few points came for the probabilities that were asked for; the message says which are missing."""
+    """Too few points came for the probabilities that `probability` asks for; the message says which are missing."""
 
 
 class CoresetWarning(UserWarning):
@@ -63,7 +63,7 @@ class CoresetWarning(UserWarning):
 
 
 class Stream:
-    """What was learned, and the machines of it, made when they are first asked for.
+    """What was learned, and the machines of it, made at their first use.
 
     Parameters
     ----------
@@ -185,14 +185,14 @@ class Stream:
             return
         self._warned = count
         what = "weight" if worst.feature is None else f"feature {worst.feature}"
-        told = (
+        offsets = (
             f"{worst.begin.offset}"
             if worst.end.offset <= worst.begin.offset + 1
             else (f"{worst.begin.offset} to {worst.end.offset - 1}")
         )
         warnings.warn(
             f"{found.rows} rows and {found.weights} weights are outliers and were clipped; the farthest is row "
-            f"{told} of all rows learned: {what} is {worst.value:g} and was learned as {worst.bound:g} (see "
+            f"{offsets} of all rows learned: {what} is {worst.value:g} and was learned as {worst.bound:g} (see "
             "max_leverage)",
             UserWarning,
             stacklevel=stacklevel,

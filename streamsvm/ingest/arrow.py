@@ -84,7 +84,7 @@ class ArrowRows:
         return self._rows
 
     def columns(self) -> Columns | None:
-        """Return the columns as arrays where none lacks a value; None if row by row will tell more."""
+        """Return the columns as arrays where none lacks a value; None if they are to be read row by row."""
         op, ids = self._columns.get("op"), self._columns.get("id")
         X = self._matrix()
         y = self._column("y")

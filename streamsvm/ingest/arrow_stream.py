@@ -223,6 +223,6 @@ def _joined(column: Any) -> Any:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def one_line(told: object) -> str:
+def one_line(said: object) -> str:
     """Return what a library says, as one short line."""
-    return " ".join(str(told).split())[:200]
+    return " ".join(str(said).split())[:200]

@@ -110,7 +110,7 @@ class _AvroSchema:
 
 
 class AvroReader:
-    """Tells values into rows.
+    """Parses values into rows.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class AvroReader:
         self._known.ask_again()
 
     def prepare(self, value: bytes, header: bytes | None = None) -> None:
-        """Ask the registry for the schema of a value, if it was not asked before.
+        """Fetch the schema of a value from the registry, if it was not fetched before.
 
         What the registry's client raises is not the record's fault, so that this is apart from `rows_of`, which then
         asks nobody.
@@ -166,7 +166,7 @@ class AvroReader:
     def rows_of(
         self, value: bytes, most_rows: int, most_bytes: int, header: bytes | None = None
     ) -> Sequence[Point | InvalidPoint]:
-        """Tell a value into its rows.
+        """Parse a value into its rows.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class AvroReader:
         return None if schema.program is None else schema
 
     def _affordable(self, schema: _AvroSchema, size: NDArray[np.int64]) -> NDArray[np.bool_] | bool:
-        """Tell whether values may be decoded without taking too much memory: what is true of the largest is of all."""
+        """Return whether values may be decoded without too much memory: what is true of the largest is of all."""
         most_rows, most_bytes = self._config.max_rows_per_record, self._config.decoded_bytes
         if schema.most_memory(int(size.max()), most_rows, most_bytes)[1] <= most_bytes:
             return True
@@ -384,7 +384,7 @@ class AvroReader:
         return rows
 
     def is_array(self, value: bytes, header: bytes | None = None) -> bool:
-        """Tell whether a value that could be parsed is an array of rows.
+        """Return whether a value that could be parsed is an array of rows.
 
         Raises
         ------

@@ -68,7 +68,7 @@ _MARKERS: Final = ("op", *MARKERS)
 """Fields that make of a record something other than a point: the general reader looks at a record that has one."""
 
 
-class Unsupported(Exception):
+class UnsupportedSchema(Exception):
     """The schema is left to the general reader."""
 
 
@@ -100,7 +100,7 @@ def compile_schema(
     try:
         written = _Compiler(config, features, labeled=labeled)
         instructions = written.points(schema, many=many)
-    except Unsupported:
+    except UnsupportedSchema:
         return None
     return Program(np.array(instructions, np.int32), max(1, least_bytes + written.least_of_x), many)
 
@@ -300,4 +300,4 @@ class _Compiler(Writer):
 def require(condition: bool) -> None:
     """Leave the schema to the general reader, unless something is true of it."""
     if not condition:
-        raise Unsupported
+        raise UnsupportedSchema

@@ -534,7 +534,7 @@ def _entries(at, stop, count, kind, X, row, largest):  # type: ignore[no-untyped
 
 @inlined()
 def _equals(at, words, first, size):  # type: ignore[no-untyped-def]
-    """Tell whether bytes at an address are those of `words` from a place on."""
+    """Return whether bytes at an address are those of `words` from a place on."""
     different = 0
     for index in range(size):
         different += byte(at + np.uint64(index)) != words[first + index]

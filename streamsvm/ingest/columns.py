@@ -176,7 +176,7 @@ def _with_columns(records: Sequence[RawRecord]) -> RecordBatch | None:
 
 
 class _Some(Sequence[RawRecord]):
-    """Some records of a batch, each made when it is asked for."""
+    """Some records of a batch, each made at its first use."""
 
     def __init__(self, records: Sequence[RawRecord], at: NDArray[np.intp]) -> None:
         self._records, self._at = records, at

@@ -58,7 +58,7 @@ class RejectedRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rejected:
+class DecodedDeadLetter:
     """What a dead letter says.
 
     Attributes
@@ -100,7 +100,7 @@ def id_of(model: str, topic: str, partition: int, offset: int) -> str:
 _Rows = Annotated[tuple[RejectedRow, ...], msgspec.Meta(min_length=1)]
 
 
-def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejected:
+def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> DecodedDeadLetter:
     """Return what a record of a dead-letter topic says.
 
     Raises
@@ -108,30 +108,30 @@ def decode(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Rejecte
     InvalidMessage
         If it is not a dead letter of ours.
     """
-    told = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
-    source = rejected_source_of(told.items())
-    size = told.get("streamsvm.deadletter.value.bytes")
+    values = dict(headers)  # ours come last, and so win over those of a record that was a dead letter before
+    source = rejected_source_of(values.items())
+    size = values.get("streamsvm.deadletter.value.bytes")
     value_bytes = len(value or b"") if size is None else whole_number(size)
     try:
-        rejected = told["streamsvm.deadletter.rejected"].decode()
+        rejected = values["streamsvm.deadletter.rejected"].decode()
         if source is None or value_bytes is None or not _is_share(rejected):
             raise ValueError(f"of the place {source}, {rejected} rows, {value_bytes} bytes")
-        return Rejected(
+        return DecodedDeadLetter(
             topic=source.topic,
             partition=source.partition,
             offset=source.offset,
             rejected=rejected,
-            rows=msgspec.json.decode(told["streamsvm.deadletter.rows"], type=_Rows),
+            rows=msgspec.json.decode(values["streamsvm.deadletter.rows"], type=_Rows),
             value=value,
             value_bytes=value_bytes,
-            model=told[MODEL_HEADER].decode(),
+            model=values[MODEL_HEADER].decode(),
         )
     except (KeyError, ValueError, msgspec.MsgspecError) as error:
         raise InvalidMessage(f"not a dead letter: {type(error).__name__} {error}") from None
 
 
 def _is_share(text: str) -> bool:
-    """Tell whether a text says how many of some rows, such as ``1 of 20``."""
+    """Return whether a text says how many of some rows, such as ``1 of 20``."""
     some, _, all_ = text.partition(" of ")
     numbers = whole_number(some, ROWS), whole_number(all_, ROWS)
     return numbers[0] is not None and numbers[1] is not None and 1 <= numbers[0] <= numbers[1]
@@ -157,17 +157,17 @@ def encode_receipt(receipt: Receipt) -> DeadLetter:
 
 def decode_receipt(value: bytes | None, headers: Iterable[tuple[str, bytes]]) -> Receipt | None:
     """Return what a record says was sent again; None if it is not a receipt."""
-    told = dict(headers).get(RECEIPT_HEADER)
+    receipt_id = dict(headers).get(RECEIPT_HEADER)
     try:
-        receipt = None if told is None else _receipts.decode(value or b"")
+        receipt = None if receipt_id is None else _receipts.decode(value or b"")
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return receipt if receipt is not None and receipt.id.encode() == told else None
+    return receipt if receipt is not None and receipt.id.encode() == receipt_id else None
 
 
 def own_headers(headers: Iterable[tuple[str, bytes]]) -> Headers:
     """Return the headers that a record had before it was rejected."""
-    return tuple((name, held) for name, held in headers if name != MODEL_HEADER and not name.startswith(_OURS))
+    return tuple((name, value) for name, value in headers if name != MODEL_HEADER and not name.startswith(_OURS))
 
 
 def encode(

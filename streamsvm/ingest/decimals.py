@@ -222,7 +222,7 @@ def _long(first):  # type: ignore[no-untyped-def]
 
 @inlined()
 def _fits(at, digits):  # type: ignore[no-untyped-def]
-    """Tell whether so many digits from a place on, and a point between them, have at most `MOST_DIGITS` that count."""
+    """Return whether so many digits from a place on, and a point between them, have at most `MOST_DIGITS`."""
     while digits and (byte(at) == ZERO or byte(at) == POINT):
         digits -= np.uint64(byte(at) == ZERO)
         at += ONE

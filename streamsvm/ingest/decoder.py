@@ -280,7 +280,7 @@ class PointDecoder:
         return self._unread.take(), *self._other.take_counts()
 
     def is_array(self, record: RawRecord) -> bool:
-        """Tell whether a record with a valid row is an array of (one or more) rows; every Arrow record is.
+        """Return whether a record with a valid row is an array of (one or more) rows; every Arrow record is.
 
         Raises
         ------
@@ -556,7 +556,7 @@ def _columns_of(rows: Sequence[Point | InvalidPoint]) -> Columns | None:
 
 
 def _within(X: NDArray[np.floating], largest: float) -> bool:
-    """Tell whether no feature exceeds a magnitude; usually the sum of squares, one pass over X, is enough to tell."""
+    """Return whether no feature exceeds a magnitude; usually the sum of squares, one pass over X, is enough to know."""
     flat = X.reshape(-1)
     with np.errstate(over="ignore", invalid="ignore"):
         # As Python's numbers: numpy would round the bound to float32, where 1e100 is infinity, and let infinities pass.

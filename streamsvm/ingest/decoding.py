@@ -24,7 +24,7 @@ from streamsvm.ingest.schemas import Schemas
 from streamsvm.sockets import plugged
 
 if TYPE_CHECKING:
-    from streamsvm.ingest.files.source import Format, OnIncomplete, Source
+    from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource
 
 SOCKET: Final = "decoders"
 DELETE: Final = "delete"
@@ -71,7 +71,7 @@ class RecordDecoder(Protocol):
         ...
 
     def is_array(self, format_: str, record: RawRecord) -> bool:
-        """Tell whether a record with a valid row is an array of rows.
+        """Return whether a record with a valid row is an array of rows.
 
         Raises
         ------
@@ -138,7 +138,7 @@ class Decoding(ABC):
 
     @abstractmethod
     def decodes(self, recipe: object) -> bool:
-        """Tell whether a recipe is one of these."""
+        """Return whether a recipe is one of these."""
 
     @abstractmethod
     def decoder(self, recipe: Any, config: PointsConfig, *, labeled: bool, schemas: Schemas | None) -> RecordDecoder:
@@ -243,7 +243,7 @@ class Decoding(ABC):
         delimiter: str | None,
         on_incomplete: OnIncomplete | None,
         dtype: Literal["float32", "float64"],
-    ) -> Source:
+    ) -> PointSource:
         """Return the rows of a file as points, by a recipe that has a label; as `streamsvm.ingest.files.opening`.
 
         Raises

@@ -19,15 +19,15 @@ MARKERS: Final = frozenset({DELETED, OPERATION})
 
 
 def is_deleted(row: Mapping[str, Any]) -> bool:
-    """Tell whether a row says of itself that it was deleted."""
+    """Return whether a row says of itself that it was deleted."""
     return (DELETED in row and says_deleted(row[DELETED])) or (OPERATION in row and says_delete(row[OPERATION]))
 
 
 def says_deleted(value: Any) -> bool:
-    """Tell whether a value of the field `__deleted` means a deletion."""
+    """Return whether a value of the field `__deleted` means a deletion."""
     return value is True or (type(value) is str and value == "true")
 
 
 def says_delete(value: Any) -> bool:
-    """Tell whether a value of the field `__op` means a deletion."""
+    """Return whether a value of the field `__op` means a deletion."""
     return type(value) is str and value == "d"

@@ -38,7 +38,7 @@ SchemaKey = int | str
 """What a registry calls a schema: its id, or its GUID in lower-case hexadecimal with hyphens."""
 
 
-class Frame(NamedTuple):
+class SchemaHeader(NamedTuple):
     """Which schema a value has, and where the value's own bytes begin.
 
     Attributes
@@ -79,7 +79,7 @@ def schema_headers(run: Run) -> list[bytes | None] | None:
     return [found.get(at) for at in range(len(run))] if found else None
 
 
-def frame_of(value: bytes, header: bytes | None = None) -> Frame:
+def frame_of(value: bytes, header: bytes | None = None) -> SchemaHeader:
     """Return the schema that a value has by its record's header, or else by its first bytes.
 
     Raises
@@ -89,9 +89,9 @@ def frame_of(value: bytes, header: bytes | None = None) -> Frame:
     """
     if header is not None:
         if header[:1] == b"\0" and len(header) >= FRAME.size:
-            return Frame(FRAME.unpack_from(header)[1], header, FRAME.size, 0)
+            return SchemaHeader(FRAME.unpack_from(header)[1], header, FRAME.size, 0)
         if header[:1] == b"\1" and len(header) >= _GUID_BYTES:
-            return Frame(str(uuid.UUID(bytes=header[1:_GUID_BYTES])), header, _GUID_BYTES, 0)
+            return SchemaHeader(str(uuid.UUID(bytes=header[1:_GUID_BYTES])), header, _GUID_BYTES, 0)
         raise _malformed(header)
     if len(value) < FRAME.size or value[0] != _BY_ID:
         raise InvalidPoint(
@@ -99,10 +99,10 @@ def frame_of(value: bytes, header: bytes | None = None) -> Frame:
             "the value does not begin with a zero byte and a schema id, and its record has no header "
             f"{SCHEMA_HEADER}{_likeness(value)}",
         )
-    return Frame(FRAME.unpack_from(value)[1], value, FRAME.size, FRAME.size)
+    return SchemaHeader(FRAME.unpack_from(value)[1], value, FRAME.size, FRAME.size)
 
 
-def frame_of_datum(value: bytes, header: bytes | None = None) -> Frame:
+def frame_of_datum(value: bytes, header: bytes | None = None) -> SchemaHeader:
     """Return the same of a format whose header ends with the schema's name.
 
     Raises
@@ -143,7 +143,7 @@ _LIKE: Final = {
 
 
 def is_framed(value: bytes) -> bool:
-    """Tell whether a value that should be JSON has a frame instead: no JSON begins with a zero byte."""
+    """Return whether a value that should be JSON has a frame instead: no JSON begins with a zero byte."""
     return len(value) > FRAME.size and value[0] == _BY_ID
 
 
@@ -164,7 +164,7 @@ def hinted(error: InvalidPoint, headers: Sequence[tuple[str, bytes]]) -> Invalid
 
 
 def unframed(value: bytes, header: bytes | None = None) -> bytes:
-    """Return the JSON in a frame. Its schema is not asked for: what a field must be is said by the recipe.
+    """Return the JSON in a frame. Its schema is not fetched: the recipe says what a field must be.
 
     Raises
     ------
@@ -211,7 +211,7 @@ class KnownSchemas(Generic[Schema]):
         """
         entry = self._known.get(schema_id)
         if entry is None:
-            entry = self._known[schema_id] = self._asked(schema_id)
+            entry = self._known[schema_id] = self._fetched(schema_id)
             self._characters += entry[1]
             while len(self._known) > MOST_SCHEMAS or self._characters > MOST_CHARACTERS:
                 self._characters -= self._known.popitem(last=False)[1][1]
@@ -220,7 +220,7 @@ class KnownSchemas(Generic[Schema]):
             raise InvalidPoint(found.reason, found.what)
         return found
 
-    def _asked(self, schema_id: SchemaKey) -> tuple[Schema | InvalidPoint, int]:
+    def _fetched(self, schema_id: SchemaKey) -> tuple[Schema | InvalidPoint, int]:
         absent = self._absent.get(schema_id)
         if absent is not None:
             raise InvalidPoint(absent.reason, absent.what)

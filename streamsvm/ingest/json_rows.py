@@ -45,7 +45,7 @@ RowType = TypeVar("RowType")
 
 
 def rows_of(value: bytes, most_rows: int, most_bytes: int, unread: UnreadFields) -> Sequence[Point | InvalidPoint]:
-    """Tell a value into its rows.
+    """Parse a value into its rows.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def _refuse_deep(value: bytes) -> None:
 
 
 def has_far_exponent(value: bytes) -> bool:
-    """Tell whether a value may hold a number whose exponent msgspec gets wrong, as it does beyond 10,000.
+    """Return whether a value may hold a number whose exponent msgspec gets wrong, as it does beyond 10,000.
 
     That shows only where nearly as many digits stand before it, so that it costs ordinary records nothing.
     """
@@ -170,7 +170,7 @@ def _decode_at_once(value: bytes, unread: UnreadFields, *, many: bool) -> Sequen
 
 
 def is_array(value: bytes | None) -> bool:
-    """Tell whether a value is an array of points, if it is JSON at all."""
+    """Return whether a value is an array of points, if it is JSON at all."""
     return value is not None and value.lstrip(b" \t\r\n")[:1] == b"["
 
 
@@ -235,7 +235,7 @@ def convert_row(row: Any) -> Point | InvalidPoint:
 
 
 def _is_text(text: str) -> bool:
-    """Tell whether a string can be written as UTF-8; Python's parser lets escaped halves of a pair through."""
+    """Return whether a string can be written as UTF-8; Python's parser lets escaped halves of a pair through."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -78,7 +78,7 @@ class DecodedLabels:
 
 
 def is_watermark(record: RawRecord) -> bool:
-    """Tell whether a record only tells the time."""
+    """Return whether a record is a watermark."""
     return any(name == WATERMARK_HEADER for name, _ in record.headers)
 
 

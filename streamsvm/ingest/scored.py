@@ -71,9 +71,9 @@ class SourceRecord(RawRecord, Protocol):
 
 
 class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
-    """One score; `probability` only of a version that has one, `passed` and `reasons` if asked for, `row` in an array.
+    """One score; `probability` only of a version that has one, `passed` and `reasons` if configured, `row` in an array.
 
-    What is scored beside it has fields of its own, behind these: `Beside`.
+    What is scored beside it has fields of its own, behind these: `ExtraFields`.
     """
 
     id: str | int | None
@@ -88,7 +88,7 @@ class WrittenScore(msgspec.Struct, frozen=True, kw_only=True):
     row: int | msgspec.UnsetType = msgspec.UNSET
 
 
-class Beside(Protocol):
+class ExtraFields(Protocol):
     """Says something else of the rows that are scored, in fields of its own."""
 
     @property
@@ -188,7 +188,7 @@ def points_config(
 
 @dataclass(frozen=True, slots=True)
 class _Extra:
-    """What is said of the rows of a record beside their scores, if it is asked for."""
+    """What is written of the rows of a record beside their scores, if it is configured."""
 
     beside: Sequence[Mapping[str, Any]] | None
     reasons: Sequence[Reasons] | None
@@ -214,7 +214,7 @@ class BatchScorer:
         Of the records.
     recipe : Struct, optional
         By which records are read. Default: the version's.
-    beside : Beside, optional
+    beside : ExtraFields, optional
         What else is said of the same rows.
     reasons : int
         How many reasons a score has; 0: it says nothing of them.
@@ -240,7 +240,7 @@ class BatchScorer:
         passed: Sequence[str] = (),
         format_: PointsFormat = "auto",
         recipe: msgspec.Struct | None = None,
-        beside: Beside | None = None,
+        beside: ExtraFields | None = None,
         reasons: int = 0,
     ) -> None:
         self._beside = beside
@@ -424,7 +424,7 @@ def scores_of(value: bytes, headers: Headers, topic: str, name: str) -> int:
 
 
 class _NamedModel(msgspec.Struct, frozen=True):
-    """What tells whose a score is."""
+    """The model and version that a score is of."""
 
     model: str
 

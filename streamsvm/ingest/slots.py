@@ -52,7 +52,7 @@ class Slots:
 
 @compiled()
 def is_text(at, stop):  # type: ignore[no-untyped-def]
-    """Tell whether bytes are UTF-8."""
+    """Return whether bytes are UTF-8."""
     while at < stop:
         if stop - at >= EIGHT and not word(at) & HIGH_BITS:
             at += EIGHT

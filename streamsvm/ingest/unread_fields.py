@@ -102,7 +102,7 @@ class UnreadFields:
         return len(self._names) + len(self._unnameable) < MOST_FIELDS
 
     def _make(self) -> None:
-        """Make decoders that know the fields met so far; with as many as are told apart, they let any other pass."""
+        """Make decoders that know the fields met so far; with as many as are counted apart, they let any other pass."""
         fields = [
             (f"unread_{index}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for index in range(len(self._names))
         ]

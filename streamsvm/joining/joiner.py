@@ -108,7 +108,7 @@ class Joiner:
         most = (PORTION, dimension)
         self._points: tuple[NDArray[Any], ...] = (np.empty(most, dtype), np.empty(PORTION), np.empty(PORTION, np.int8))
         self._places = tuple(np.empty(PORTION, np.int64) for _ in range(5))
-        self._told = (np.empty(PORTION, np.int8), np.empty(PORTION, np.int64), np.empty(PORTION, np.int64))
+        self._letters_out = (np.empty(PORTION, np.int8), np.empty(PORTION, np.int64), np.empty(PORTION, np.int64))
 
     def _ring(self, capacity: int) -> tuple[NDArray[Any], ...]:
         return (
@@ -179,7 +179,7 @@ class Joiner:
         return int(waiting.times[0][waiting.at]) if waiting is not None and waiting.chunks else -1
 
     @property
-    def rows_held(self) -> int:
+    def rows_kept(self) -> int:
         """Rows within their horizon, joined or not."""
         return int(self._state[kernels.NEXT_ROW] - self._state[kernels.FIRST_ROW])
 
@@ -191,7 +191,7 @@ class Joiner:
     @property
     def oldest_ms(self) -> int:
         """Time of the oldest row within its horizon; -1 if there is none."""
-        if not self.rows_held:
+        if not self.rows_kept:
             return -1
         first = int(self._state[kernels.FIRST_ROW]) % len(self._rows[0])
         return int(self._rows[1][first])
@@ -261,7 +261,7 @@ class Joiner:
                 self._index,
                 *self._points,
                 *self._places,
-                *self._told,
+                *self._letters_out,
                 self.counts,
             )
             self._features.advance(int(state[kernels.FEATURES_AT]))
@@ -273,7 +273,7 @@ class Joiner:
                 return None, []
 
     def _goes_on(self) -> bool:
-        """Tell whether another pass can do more: something was grown, or another chunk is at hand."""
+        """Return whether another pass can do more: something was grown, or another chunk is at hand."""
         if self._why in (kernels.ROWS_FULL, kernels.EARLY_FULL, kernels.INDEX_FULL, kernels.OUTPUT_FULL):
             return True
         if self._why == kernels.WAITS_FOR_LABELS:
@@ -300,7 +300,7 @@ class Joiner:
         )
 
     def _letters(self, n: int) -> list[Letter]:
-        kind, offset, row = (array[:n].tolist() for array in self._told)
+        kind, offset, row = (array[:n].tolist() for array in self._letters_out)
         return [Letter(KINDS[one], at, index) for one, at, index in zip(kind, offset, row, strict=True)]
 
     # ------------------------------------------------------------------- memory
@@ -308,9 +308,9 @@ class Joiner:
     def _grow(self) -> None:
         """Give what is full an eighth more room; places change, so that everything is indexed again."""
         if self._why == kernels.ROWS_FULL:
-            if self.rows_held >= self._rules.most_rows:
+            if self.rows_kept >= self._rules.most_rows:
                 raise ConfigurationError(
-                    f"{self.rows_held} rows of partition {self.partition} wait within labels.horizon, and "
+                    f"{self.rows_kept} rows of partition {self.partition} wait within labels.horizon, and "
                     f"labels.most_rows is {self._rules.most_rows}",
                     "Raise labels.most_rows if the memory is there (a row takes some 40 bytes besides its features), "
                     "or shorten labels.horizon, which makes another incarnation.",

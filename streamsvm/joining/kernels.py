@@ -63,8 +63,8 @@ def find(index, row_key, early_key, key):  # type: ignore[no-untyped-def]
     slot = key & mask
     while index[slot] != 0:
         entry = index[slot]
-        held = row_key[entry - 1] if entry > 0 else early_key[-entry - 1]
-        if held == key:
+        found = row_key[entry - 1] if entry > 0 else early_key[-entry - 1]
+        if found == key:
             break
         slot = (slot + np.uint64(1)) & mask
     return slot
@@ -81,8 +81,8 @@ def remove(index, row_key, early_key, slot):  # type: ignore[no-untyped-def]
         entry = index[at]
         if entry == 0:
             break
-        held = row_key[entry - 1] if entry > 0 else early_key[-entry - 1]
-        home = held & mask
+        found = row_key[entry - 1] if entry > 0 else early_key[-entry - 1]
+        home = found & mask
         # Movable where its home does not lie cyclically between the hole and its place.
         if ((at - home) & mask) >= ((at - hole) & mask):
             index[hole] = entry
@@ -325,11 +325,11 @@ def merge(  # type: ignore[no-untyped-def]
                 state[NEXT_EARLY] += 1
                 continue
             place = np.int64(entry - 1) if entry > 0 else np.int64(-entry - 1)
-            held = row_sign[place] if entry > 0 else early_sign[place]
-            if held == sign:
+            found = row_sign[place] if entry > 0 else early_sign[place]
+            if found == sign:
                 counts[DOUBLED_LABEL] += 1
                 continue
-            if held != 0:
+            if found != 0:
                 counts[CHANGED_LABEL] += 1
                 x_kind[letters] = CHANGED_LABEL
                 x_offset[letters] = l_offset[at]

@@ -110,7 +110,7 @@ def _after(last: NDArray[np.bool_], at: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _verdict(timestamp_ms: NDArray[np.int64], last: NDArray[np.bool_], at: int, time: int, closed: bool) -> int:
-    """Tell whether the records from a row on confirm the timestamp of the one before them."""
+    """Return whether the records from a row on confirm the timestamp of the one before them."""
     seen, reached = 0, 0
     while at < len(last) and seen < OF:
         seen += 1

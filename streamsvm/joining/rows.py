@@ -69,7 +69,7 @@ class FeatureRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelRows:
-    """Rows of the labels log, in its order; arrays of shape (n,). A sign (`sign_of`) of 0 only tells the time."""
+    """Rows of the labels log, in its order; arrays of shape (n,). A sign (`sign_of`) of 0 is a watermark's."""
 
     offset: NDArray[np.int64]
     row: NDArray[np.int64]

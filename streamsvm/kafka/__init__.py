@@ -13,11 +13,11 @@ from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
 from streamsvm.kafka.group_member import GroupMember, GroupProtocol
-from streamsvm.kafka.log import Mark, Marks, Place
+from streamsvm.kafka.log import Marks, Place, Watermarks
 from streamsvm.kafka.membership import MemberProgress, Subscription
 from streamsvm.kafka.outbox import Outbox
 from streamsvm.kafka.producing import Publisher
-from streamsvm.kafka.reading import Reader, Stored, Tail
+from streamsvm.kafka.reading import RecordFetcher, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
 from streamsvm.kafka.slots import GroupSlots, Process, Slot
@@ -38,7 +38,6 @@ __all__ = [
     "GroupSlots",
     "GroupStanding",
     "Input",
-    "Mark",
     "Marks",
     "MemberProgress",
     "Message",
@@ -50,8 +49,8 @@ __all__ = [
     "Process",
     "PublishRefused",
     "Publisher",
-    "Reader",
     "Record",
+    "RecordFetcher",
     "Recreated",
     "RegistryUnavailable",
     "SchemaRegistry",
@@ -63,4 +62,5 @@ __all__ = [
     "Tail",
     "TopicInfo",
     "TopicSpec",
+    "Watermarks",
 ]

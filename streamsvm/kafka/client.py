@@ -140,7 +140,7 @@ _LOST_CONNECTION = frozenset({"FAIL", "REQTMOUT"})
 
 
 class ConnectionLog:
-    """Passes one client's lines on, and notes whether they tell of a lost connection; nothing else does.
+    """Passes one client's lines on, and notes whether one is about a lost connection; nothing else shows that.
 
     A client that loses a connection in the midst of a request asks again over another one, and its caller hears only
     of the answer. The first request may still be on its way. Safe from any thread.
@@ -192,14 +192,14 @@ class Link:
         """Note whether any broker's connection is up, and what is open; it comes every second, whatever happens."""
         # Statistics come every second even where nothing else happens: the one regular moment that a client offers.
         CLIENT_LOG.summarise()
-        told = json.loads(text)
+        statistics = json.loads(text)
         self.open = {
             (topic, int(number)): one["hi_offset"] - one["ls_offset"]
-            for topic, found in told.get("topics", {}).items()
+            for topic, found in statistics.get("topics", {}).items()
             for number, one in found.get("partitions", {}).items()
             if 0 <= one.get("ls_offset", -1) < one.get("hi_offset", -1)
         }
-        brokers = told.get("brokers", {}).values()
+        brokers = statistics.get("brokers", {}).values()
         self.up = any(
             # A logical broker, as a group's coordinator, stands for a real one, which is in the list itself.
             broker.get("state") == "UP" and broker.get("source") not in ("logical", "internal")
@@ -355,7 +355,7 @@ class _Lendable:
     link: Link
 
     def answers(self, connection: Connection, topic: str) -> bool:
-        """Tell whether a broker answers it; where its connection broke meanwhile, a new client would wait for one."""
+        """Return whether a broker answers it; where its connection broke meanwhile, a new client would wait for one."""
         try:
             partitions_of(self.consumer, self.link, connection, topic)
         except StreamsvmError as error:

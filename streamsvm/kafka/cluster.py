@@ -12,11 +12,11 @@ from contextlib import AbstractContextManager
 from streamsvm.kafka.connection import Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.group_member import GroupMember, GroupProtocol
-from streamsvm.kafka.log import Mark, Marks, Place, Start, log_range, start_positions
+from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
 from streamsvm.kafka.membership import Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
 from streamsvm.kafka.producing import Publisher
-from streamsvm.kafka.reading import Reader, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
+from streamsvm.kafka.reading import RecordFetcher, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
 from streamsvm.kafka.slots import GroupSlots, Process, Slot
 from streamsvm.kafka.standings import Standings
@@ -174,7 +174,7 @@ class Cluster:
         record = fetch_one(self._connection, topic, partition, offset, self._connection.request_timeout_s)
         return record.leader_epoch if record is not None else None
 
-    def marks(self, places: Iterable[Place]) -> dict[Place, Mark]:
+    def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         """Return how far partitions go, for readers of committed records and for writers; see `Marks.of`."""
         return self._marks.of(places)
 
@@ -240,7 +240,7 @@ class Cluster:
         return found
 
     def record(self, topic: str, offset: int, timeout_s: float) -> Record | None:
-        """Return the committed record at an offset of partition 0, None if there is none; see `Reader.fetch_one`."""
+        """Return the committed record at an offset of partition 0, or None; see `RecordFetcher.fetch_one`."""
         return fetch_one(self._connection, topic, 0, offset, timeout_s)
 
     def stored(
@@ -313,9 +313,9 @@ class Cluster:
 
     # ------------------------------------------------------------------ readers
 
-    def reader(self) -> Reader:
+    def reader(self) -> RecordFetcher:
         """Make a reader of single records."""
-        return Reader(self._connection)
+        return RecordFetcher(self._connection)
 
     def tail(self, topic: str, partition: int, offset: int) -> Tail:
         """Make a follower of a partition, from an offset on; blocks and raises as `Tail` says."""

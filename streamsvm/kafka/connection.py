@@ -200,7 +200,7 @@ def _switches_off(name: str, value: Option) -> bool:
 
 
 def _is_loopback(server: str) -> bool:
-    """Tell whether ``[protocol://]host[:port]`` is this machine by its very name."""
+    """Return whether ``[protocol://]host[:port]`` is this machine by its very name."""
     address = server.strip().rpartition("://")[2]
     host = address[1:].partition("]")[0] if address.startswith("[") else address.partition(":")[0]
     try:

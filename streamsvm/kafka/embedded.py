@@ -51,5 +51,5 @@ class EmbeddedBroker:
         self.close()
 
     def close(self) -> None:
-        """Stop the broker; what it held is gone."""
+        """Stop the broker; its records are gone."""
         self._host.close()

@@ -78,11 +78,11 @@ class GroupMember:
 
     def commit(self, positions: Mapping[int, int]) -> None:
         """Show observers how far owned partitions are; returns at once, and a failure is only logged."""
-        held = [TopicPartition(self._topic, p, offset) for p, offset in positions.items() if p in self._owned]
-        if not held:
+        owned = [TopicPartition(self._topic, p, offset) for p, offset in positions.items() if p in self._owned]
+        if not owned:
             return
         try:
-            self._consumer.commit(offsets=held, asynchronous=True)
+            self._consumer.commit(offsets=owned, asynchronous=True)
         except KafkaException as error:
             logger.debug("positions of %s were not committed: %s", self._group, text_of(error_of(error)))
 

@@ -39,7 +39,7 @@ _PAUSE_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Watermarks:
     """How far a partition goes.
 
     Attributes
@@ -74,7 +74,7 @@ class Marks:
         self._link = Link(connection)
         self._admin: AdminClient | None = None
 
-    def of(self, places: Iterable[Place]) -> dict[Place, Mark]:
+    def of(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         """Return the marks of partitions: two requests to each of their leaders.
 
         Blocks at most twice the connection's request timeout.
@@ -91,7 +91,7 @@ class Marks:
         wanted = list(places)
         stable = self._offsets(wanted, IsolationLevel.READ_COMMITTED)
         end = self._offsets(wanted, IsolationLevel.READ_UNCOMMITTED)
-        return {place: Mark(stable[place], end[place]) for place in wanted}
+        return {place: Watermarks(stable[place], end[place]) for place in wanted}
 
     def stable(self, places: Iterable[Place], timeout_s: float | None = None) -> dict[Place, int]:
         """Return the stable offsets of partitions; otherwise as `of`, with one request, which may have a limit."""
@@ -121,8 +121,8 @@ class Marks:
         if self._admin is None:
             self._admin = make_admin(self._connection, self._link)
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(topic, partition): latest for topic, partition in places}
-        futures = self._admin.list_offsets(asked, isolation_level=isolation, request_timeout=timeout_s)
+        wanted = {TopicPartition(topic, partition): latest for topic, partition in places}
+        futures = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=timeout_s)
         found: dict[Place, int] = {}
         for at, future in futures.items():
             try:
@@ -268,9 +268,9 @@ def _offsets_since(
 ) -> dict[int, int]:
     doing = f"look up the offset of time {since_ms} ms in {topic}"
     since_ms = max(since_ms, 0)
-    asked = [TopicPartition(topic, p, since_ms) for p in partitions]
+    wanted = [TopicPartition(topic, p, since_ms) for p in partitions]
     try:
-        found = consumer.offsets_for_times(asked, timeout=connection.request_timeout_s)
+        found = consumer.offsets_for_times(wanted, timeout=connection.request_timeout_s)
     except KafkaException as error:
         raise link.failure(error_of(error), doing) from error
     for answer in found:

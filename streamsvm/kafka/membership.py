@@ -83,8 +83,8 @@ class MemberProgress:
         `streamsvm.kafka.standings` reads them.
         """
         of = self.topic_id or NO_TOPIC_ID
-        told = f"{self.attempt or attempt} {time.time_ns() // 1_000_000} {of} {transactional_id}"
-        return [TopicPartition(tp.topic, tp.partition, tp.offset, told) for tp in self.offsets]
+        metadata = f"{self.attempt or attempt} {time.time_ns() // 1_000_000} {of} {transactional_id}"
+        return [TopicPartition(tp.topic, tp.partition, tp.offset, metadata) for tp in self.offsets]
 
 
 class Subscription:
@@ -187,14 +187,14 @@ class Subscription:
         return records
 
     def begin_again(self, partitions: Sequence[int] | None = None) -> None:
-        """Read partitions, by default all that are held, from their first record on, whatever the group's position.
+        """Read partitions, by default all that are assigned, from their first record on, whatever the group's position.
 
         A rebalance, or a `rewind`, before a position is committed there goes back to the group's.
         """
         self._feed.resume()
         try:
-            held = [tp.partition for tp in self._consumer.assignment()]
-            wanted = [partition for partition in held if partitions is None or partition in partitions]
+            assigned = [tp.partition for tp in self._consumer.assignment()]
+            wanted = [partition for partition in assigned if partitions is None or partition in partitions]
             self._move(dict.fromkeys(wanted, OFFSET_BEGINNING))
         except KafkaException as error:  # of a member that was fenced meanwhile, which the next `poll` says
             self._unplaced = text_of(error_of(error))
@@ -240,8 +240,8 @@ class Subscription:
         ConfigurationError
             If the broker forbids it.
         """
-        held = {tp.partition for tp in self._consumer.assignment()}
-        offsets = self._offsets({p: offset for p, offset in positions.items() if p in held})
+        assigned = {tp.partition for tp in self._consumer.assignment()}
+        offsets = self._offsets({p: offset for p, offset in positions.items() if p in assigned})
         if not offsets:
             return
         doing = f"commit positions of {self._topic} as {self._group}"
@@ -334,10 +334,10 @@ class Subscription:
             self._first.pop(tp.partition, None)
 
     def _return(self) -> None:
-        """Go back to the group's positions, if the broker tells them now."""
-        held = self._consumer.assignment()
+        """Go back to the group's positions, if the broker returns them now."""
+        assigned = self._consumer.assignment()
         try:
-            committed = self._consumer.committed(held, REWIND_TIMEOUT_S) if held else []
+            committed = self._consumer.committed(assigned, REWIND_TIMEOUT_S) if assigned else []
             errors = [tp.error for tp in committed if tp.error is not None]
             if errors:
                 self._unplaced = text_of(errors[0])

@@ -220,7 +220,7 @@ class Publisher:
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
     def sweep(self, messages: Sequence[Message], progress: MemberProgress | None = None) -> None:
-        """End what a broker may have left open, without publishing; call it after `start` where readers are held up.
+        """End what a broker may have left open, without publishing; call it after `start` where readers are blocked.
 
         A broker that is killed between deciding a transaction and marking its partitions may consider the transaction
         finished when it is back, although markers are missing (Apache Kafka 4.3.1: "these partitions are likely deleted
@@ -400,7 +400,7 @@ class Publisher:
         self._forget_connections()
         try:
             self._producer.abort_transaction(self._timeout_s)
-            self._doubt_if_asked_twice()
+            self._doubt_if_repeated()
         except KafkaException as error:
             failure = self._failure(error, f"abort a transaction of {self._id}")
             if isinstance(cause, ConfigurationError):  # a transaction that was not permitted cannot be aborted either
@@ -418,14 +418,14 @@ class Publisher:
             self._producer.commit_transaction(self._timeout_s)
         except KafkaException as error:
             raise self._uncommitted(error) from error
-        self._doubt_if_asked_twice()
+        self._doubt_if_repeated()
 
     def _forget_connections(self) -> None:
         """Forget lost connections: only those after the request to end the current transaction matter."""
         serve(self._producer, self._link)
         self._log.lost = False
 
-    def _doubt_if_asked_twice(self) -> None:
+    def _doubt_if_repeated(self) -> None:
         """End this publisher after a transaction whose end may have been requested twice.
 
         If a connection is lost before the answer, the client sends the request again and gets an answer. The first

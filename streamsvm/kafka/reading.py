@@ -94,7 +94,7 @@ def _stored(
     records = _read_ranges(connection, topic, ranges, timeout_s, _WHATEVER_IS_STORED)
     # Partitions are read at once and arrive mixed.
     found = sorted(filter(wanted, records), key=lambda record: (record.partition, record.offset))
-    held = {
+    spans = {
         partition: (min(offsets), max(offsets) + 1)
         for partition in ranges
         if (offsets := [record.offset for record in found if record.partition == partition])
@@ -103,7 +103,7 @@ def _stored(
         # A second reading, of committed records only: the client does not say of a record whether its transaction was
         # committed.
         (record.partition, record.offset)
-        for record in _read_ranges(connection, topic, held, timeout_s, _TO_THE_END)
+        for record in _read_ranges(connection, topic, spans, timeout_s, _TO_THE_END)
     }
     return [Stored(record, (record.partition, record.offset) in visible) for record in found]
 
@@ -264,12 +264,12 @@ class Tail:
 
 
 def fetch_one(connection: Connection, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
-    """See `Reader.fetch_one`."""
+    """See `RecordFetcher.fetch_one`."""
     with lent_consumer(connection, topic, _ONE_AT_A_TIME) as client:
-        return Reader(connection, _client=client).fetch_one(topic, partition, offset, timeout_s)
+        return RecordFetcher(connection, _client=client).fetch_one(topic, partition, offset, timeout_s)
 
 
-class Reader:
+class RecordFetcher:
     """Fetches single records by coordinates over one kept connection. Not thread-safe.
 
     Parameters

@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 class Batch(Sequence[Record]):
-    """Consumed records: column by column, or one by one, each made when it is asked for.
+    """Consumed records: column by column, or one by one, each made at its first use.
 
     A record takes longer to make than its value takes to decode; who needs columns only asks for none. A column is made
     by mapping the class's method, which is called without being looked up for each message.
@@ -108,8 +108,8 @@ class Batch(Sequence[Record]):
 
     @cached_property
     def times_ms(self) -> NDArray[np.int64]:  # noqa: D102
-        told = np.fromiter(chain.from_iterable(map(Consumed.timestamp, self._messages)), np.int64, 2 * len(self))
-        kind, time_ms = told.reshape(len(self), 2).T.copy()
+        pairs = np.fromiter(chain.from_iterable(map(Consumed.timestamp, self._messages)), np.int64, 2 * len(self))
+        kind, time_ms = pairs.reshape(len(self), 2).T.copy()
         time_ms[kind == TIMESTAMP_NOT_AVAILABLE] = -1
         return time_ms
 
@@ -145,11 +145,11 @@ class Batch(Sequence[Record]):
         return dict(zip(partitions.tolist(), counts.tolist(), strict=True))
 
 
-def _column(told: list[int | None]) -> NDArray[np.int64]:
+def _column(numbers: list[int | None]) -> NDArray[np.int64]:
     """Return numbers, most often all the same one, as an array; -1 for None."""
-    if told and told.count(told[0]) == len(told):
-        return np.full(len(told), -1 if told[0] is None else told[0], dtype=np.int64)
-    return np.array([-1 if number is None else number for number in told], dtype=np.int64)
+    if numbers and numbers.count(numbers[0]) == len(numbers):
+        return np.full(len(numbers), -1 if numbers[0] is None else numbers[0], dtype=np.int64)
+    return np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
 
 
 def record_of(message: Consumed) -> Record:

@@ -191,7 +191,7 @@ class SchemaRegistry:
         return found
 
     def _answers(self) -> bool:
-        """Tell whether the registry answers as one.
+        """Return whether the registry answers as one.
 
         A registry that knows no GUIDs says of one what a proxy says of a wrong address. Without this question a single
         record that names a GUID would stop the stream for ever.

@@ -39,7 +39,7 @@ from streamsvm.kafka.failures import error_of
 _INSTANCE: Final = "streamsvm-"
 
 _lock = threading.Lock()
-_held_here: set[tuple[str, Slot]] = set()
+_slots_here: set[tuple[str, Slot]] = set()
 """The slots that this process holds, by the broker's address: members with our own process id that are alive."""
 
 
@@ -126,7 +126,7 @@ class GroupSlots:
 
     @property
     def client_id(self) -> str:
-        """The client id with which whoever holds a slot must join the group."""
+        """The client id with which the owner of a slot must join the group."""
         return self._process.client_id(self._connection)
 
     def claim(self) -> Slot:
@@ -147,7 +147,7 @@ class GroupSlots:
         members = members_of(self._connection, self._group) if asks else []
         with _lock:
             slot = self._lowest_free(members) if self._fixed is None else Slot(self._group, self._fixed)
-            _held_here.add((self._connection.servers, slot))
+            _slots_here.add((self._connection.servers, slot))
         # Only at the first claim: two living processes that take each other for dead then come to rest in two slots.
         self._replaces_the_dead = False
         return slot
@@ -162,27 +162,27 @@ class GroupSlots:
         """
         taken = {member.group_instance_id for member in members_of(self._connection, self._group)}
         slots = (Slot(self._group, number) for number in itertools.count())
-        free = (slot for slot in slots if slot.instance_id not in taken and not self._is_held_here(slot))
+        free = (slot for slot in slots if slot.instance_id not in taken and not self._is_ours(slot))
         return list(itertools.islice(free, most))
 
     def release(self, slot: Slot) -> None:
         """Give a slot up, whose membership was closed or lost."""
         with _lock:
-            _held_here.discard((self._connection.servers, slot))
+            _slots_here.discard((self._connection.servers, slot))
 
     def _lowest_free(self, members: Sequence[MemberDescription]) -> Slot:
         # A dead member keeps its partitions until its session expires; by its own slot they are taken over at once.
         taken = {member.group_instance_id for member in members if not self._is_dead(member)}
         number = 0
-        while (slot := Slot(self._group, number)).instance_id in taken or self._is_held_here(slot):
+        while (slot := Slot(self._group, number)).instance_id in taken or self._is_ours(slot):
             number += 1
         return slot
 
-    def _is_held_here(self, slot: Slot) -> bool:
-        return (self._connection.servers, slot) in _held_here
+    def _is_ours(self, slot: Slot) -> bool:
+        return (self._connection.servers, slot) in _slots_here
 
     def _is_dead(self, member: MemberDescription) -> bool:
-        """Tell whether a member is one that this process knows to be dead, and may replace."""
+        """Return whether a member is one that this process knows to be dead, and may replace."""
         if not self._replaces_the_dead:
             return False
         pid = self._process.pid_of(member.client_id, self._connection)

@@ -53,7 +53,7 @@ class GroupStanding:
 
 
 class Standings:
-    """Asks how far a group has come, over one kept connection; whoever polls for the group is not disturbed.
+    """Asks how far a group has come, over one kept connection, without disturbing the member that polls.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ class Standings:
         return {**found, **{partition: replace(one, in_doubt=True) for partition, one in committed.items()}}
 
     def _ask(self, partitions: Iterable[int], *, require_stable: bool) -> dict[int, GroupStanding]:
-        asked = [TopicPartition(self._topic, partition) for partition in partitions]
-        if not asked:
+        wanted = [TopicPartition(self._topic, partition) for partition in partitions]
+        if not wanted:
             return {}
         if self._admin is None:
             self._admin = make_admin(self._connection, self._link)
         doing = f"ask for the positions of group {self._group}"
         (future,) = self._admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(self._group, asked)],
+            [ConsumerGroupTopicPartitions(self._group, wanted)],
             require_stable=require_stable,
             request_timeout=self._connection.request_timeout_s,
         ).values()
@@ -141,8 +141,8 @@ class Standings:
 def standing_of(tp: TopicPartition) -> GroupStanding:
     """Return what a committed position says; its metadata may be another program's."""
     offset = tp.offset if tp.offset >= 0 else None
-    told = (tp.metadata or "").split(" ", 3)
-    if len(told) < 4 or not told[1].isdecimal() or len(told[1]) > 15:
+    words = (tp.metadata or "").split(" ", 3)
+    if len(words) < 4 or not words[1].isdecimal() or len(words[1]) > 15:
         return GroupStanding(offset)
-    topic_id = "" if told[2] == NO_TOPIC_ID else told[2]
-    return GroupStanding(offset, attempt=told[0], time_ms=int(told[1]), topic_id=topic_id, transactional_id=told[3])
+    topic_id = "" if words[2] == NO_TOPIC_ID else words[2]
+    return GroupStanding(offset, attempt=words[0], time_ms=int(words[1]), topic_id=topic_id, transactional_id=words[3])

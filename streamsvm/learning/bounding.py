@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig
-from streamsvm.coreset.clipping import Bounds, freed_of_outliers
+from streamsvm.coreset.clipping import FeatureRanges, freed_of_outliers
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, Outlier, OutlierBounds, Tally
@@ -38,7 +38,7 @@ class Bounding:
 
     Attributes
     ----------
-    bounds : Bounds or None
+    bounds : FeatureRanges or None
         By which the next row is clipped.
     outlier_bounds : OutlierBounds or None
         None before anything was sealed.
@@ -49,7 +49,7 @@ class Bounding:
     def __init__(self, partition: int, coreset: CoresetConfig, dimension: int, classes: int) -> None:
         self._partition, self._coreset = partition, coreset
         self._dimension, self._classes = dimension, classes
-        self.bounds: Bounds | None = None
+        self.bounds: FeatureRanges | None = None
         self.outlier_bounds: OutlierBounds | None = None
         self.clipped = 0
         self._places: list[Places] | None = []
@@ -93,7 +93,7 @@ class Bounding:
         if moments is not None and not moments.count:
             moments = None
         if coreset.clip_sd is not None:
-            self.bounds = None if moments is None else Bounds.of(moments, coreset.clip_sd)
+            self.bounds = None if moments is None else FeatureRanges.of(moments, coreset.clip_sd)
         if coreset.max_leverage is not None:
             held = [bucket.points for bucket in known]
             share = coreset.max_leverage

@@ -63,7 +63,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOfPartition:
+class PartitionCoverage:
     """What a cut is of, in one partition.
 
     Attributes
@@ -82,18 +82,18 @@ class HeldOfPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldOfCut:
+class CutCoverage:
     """What a cut is of, where that is not everything that was learned.
 
     Attributes
     ----------
     learned : Learned
         Totals of everything that was.
-    partitions : mapping of partition to HeldOfPartition
+    partitions : mapping of partition to PartitionCoverage
     """
 
     learned: Learned
-    partitions: Mapping[int, HeldOfPartition]
+    partitions: Mapping[int, PartitionCoverage]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class Cut:
     audit : tuple of Sampled
         The audit sample of each partition that has one, or of each of its labels, in partition order: what a model of
         this cut is judged by; under the same weights.
-    held : HeldOfCut or None
+    held : CutCoverage or None
         What it is of; None: of everything that was learned.
     met : Met or None
         Of a cut that was made just now.
@@ -135,7 +135,7 @@ class Cut:
     first_time_ms: int
     last_time_ms: int
     audit: tuple[Sampled, ...] = ()
-    held: HeldOfCut | None = None
+    held: CutCoverage | None = None
     met: Met | None = field(default=None, compare=False)
     beside_offsets: Mapping[int, int] = field(default_factory=dict)
     ledger: AllRows | None = None
@@ -283,7 +283,7 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
         first_time_ms=learned.first_time_ms,
         last_time_ms=learned.last_time_ms,
         audit=tuple(sampled for part in parts.values() for sampled in part.audit),
-        held=_held(standings, parts, learned, now_ms),
+        held=_coverage(standings, parts, learned, now_ms),
         met=met,
         beside_offsets=_beside_offsets(standings, config),
         ledger=None
@@ -292,20 +292,20 @@ def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Ta
     )
 
 
-def _held(
+def _coverage(
     standings: Mapping[int, PartitionAtCut],
     parts: Mapping[int, CutParts],
     learned: Learned,
     now_ms: int,
-) -> HeldOfCut | None:
+) -> CutCoverage | None:
     """Return what a cut is of, where that is not everything that was learned."""
     weighings = {p: standing.weighing for p, standing in standings.items() if standing.weighing is not None}
     if not weighings:
         return None
-    return HeldOfCut(
+    return CutCoverage(
         learned=learned,
         partitions={
-            partition: HeldOfPartition(*weighing.oldest(now_ms), parts[partition].horizons)
+            partition: PartitionCoverage(*weighing.oldest(now_ms), parts[partition].horizons)
             for partition, weighing in weighings.items()
         },
     )

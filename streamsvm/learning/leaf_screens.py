@@ -85,7 +85,7 @@ class LeafScreens(ABC):
     @classmethod
     @abstractmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:
-        """Tell whether leaves of a configuration, which screens, are screened by this kind."""
+        """Return whether leaves of a configuration, which screens, are screened by this kind."""
 
     @classmethod
     @abstractmethod
@@ -118,7 +118,7 @@ class LinearScreens(LeafScreens):
 
     @classmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:
-        """Tell whether a linear machine tells two labels apart."""
+        """Return whether a linear machine separates two labels."""
         fits = config.coreset.leaf_rows >= LEAST_CAPACITY
         return task.classes == 2 and config.svm.kernel == "linear" and fits
 

@@ -53,12 +53,12 @@ class Learner(Partitions):
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:
         """See `Partitions.learn`."""
-        held = self._partitions[rows.partition]
-        done = rows.index_of(held.position)
+        own = self._partitions[rows.partition]
+        done = rows.index_of(own.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
-            step = min(held.leaf.missing, self._rows_to_cut(held.leaf), stop - done)
-            completed = held.add(rows if step == len(rows) else rows.slice(done, done + step))
+            step = min(own.leaf.missing, self._rows_to_cut(own.leaf), stop - done)
+            completed = own.add(rows if step == len(rows) else rows.slice(done, done + step))
             if completed and self._anything_sealed():
                 self._cutter.leaves += completed
             done += step
@@ -80,8 +80,8 @@ class Learner(Partitions):
 
     def show_open(self) -> None:
         """Show what was learned and not shown yet, as a cut has it; nothing may be learned after that."""
-        for held in self._partitions.values():
-            held.show_open()
+        for own in self._partitions.values():
+            own.show_open()
 
 
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:

@@ -133,7 +133,7 @@ class PartitionMemory(ABC):
 
     @abstractmethod
     def ends_a_span(self, leaf_rows: int) -> bool:
-        """Tell whether an audit sample ends with a leaf of so many rows."""
+        """Return whether an audit sample ends with a leaf of so many rows."""
 
     @abstractmethod
     def seen(self, leaf: Extent) -> Moments | None:
@@ -147,11 +147,11 @@ class PartitionMemory(ABC):
 
     @abstractmethod
     def is_unlike(self, leaf: Moments, points: Points) -> bool | None:
-        """Tell whether a full leaf clearly differs from what came before it; None where nobody watches for that."""
+        """Return whether a full leaf clearly differs from what came before it; None where nobody watches for that."""
 
     @abstractmethod
     def weighing(self, leaf: Extent) -> Weighing | None:
-        """Return what counts now; None: all that is held, as it is."""
+        """Return what counts now; None: all buckets, as they are."""
 
     @abstractmethod
     def state(self) -> MemoryState | None:

@@ -31,7 +31,7 @@ from streamsvm.model.version import (
     positions,
 )
 
-HELD_BYTES: Final = 400
+COVERAGE_BYTES: Final = 400
 """Most characters of what a lineage says of a partition that forgets, without its horizons."""
 MACHINE_BYTES: Final = 512
 """Most characters of how one of several machines was fitted, with its intercept, class weights and label's weight."""
@@ -93,11 +93,11 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
         partitions=tuple(
             HeldOfPartition(
                 partition=partition,
-                oldest=(held.oldest.offset, held.oldest.row),
-                before=_summary(held.before),
-                horizons=tuple((one.rows, one.share) for one in held.horizons),
+                oldest=(coverage.oldest.offset, coverage.oldest.row),
+                before=_summary(coverage.before),
+                horizons=tuple((one.rows, one.share) for one in coverage.horizons),
             )
-            for partition, held in sorted(cut.held.partitions.items())
+            for partition, coverage in sorted(cut.held.partitions.items())
         ),
     )
 
@@ -120,7 +120,7 @@ def largest_bytes(config: ModelConfig) -> int:
     cuts = 2 if config.svm.tune is None else 3
     fixed = 8_192 + LINKS_BYTES + len(msgspec.json.encode(config.canonical())) + cuts * partitions * PARTITION_BYTES
     if config.coreset.forgets:
-        fixed += partitions * (HELD_BYTES + config.coreset.dyadic_buckets * HORIZON_BYTES)
+        fixed += partitions * (COVERAGE_BYTES + config.coreset.dyadic_buckets * HORIZON_BYTES)
     fixed += machines * probability_part.largest_bytes(config.svm.probability)
     fixed += 0 if machines == 1 else machines * MACHINE_BYTES
     fixed += THRESHOLD_BYTES if config.svm.goal is not None else 0

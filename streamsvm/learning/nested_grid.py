@@ -79,7 +79,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class GridScores:
     """A grid at one size.
 
     Attributes
@@ -103,10 +103,10 @@ class Judged:
         return gamma, box
 
 
-def search(grid: Grid, random: np.random.Generator) -> list[Judged]:
+def search(grid: Grid, random: np.random.Generator) -> list[GridScores]:
     """Judge cells at rising sizes; the last is of all points."""
     cells = np.ones((len(grid.gammas), len(grid.boxes)), np.bool_)
-    found: list[Judged] = []
+    found: list[GridScores] = []
     for chosen in nested(grid, random):
         found.append(_judged(grid, chosen, cells))
         cells = promising(found[-1], max(FEWEST, -(-cells.sum() // SHRINK)))
@@ -124,7 +124,7 @@ def nested(grid: Grid, random: np.random.Generator) -> list[NDArray[np.intp]]:
     return [np.flatnonzero(rank <= share) for share in shares if share == 1.0 or share * len(rank) >= LEAST]
 
 
-def promising(judged: Judged, most: int) -> NDArray[np.bool_]:
+def promising(judged: GridScores, most: int) -> NDArray[np.bool_]:
     """Return the cells that are worth a larger size."""
     mean = np.nan_to_num(judged.mean, nan=-np.inf)
     hoped = mean.copy()
@@ -137,7 +137,7 @@ def promising(judged: Judged, most: int) -> NDArray[np.bool_]:
     return cells.reshape(hoped.shape) & (hoped > -np.inf)
 
 
-def continued(found: Sequence[Judged], gammas: Sequence[float], points: int) -> float:
+def continued(found: Sequence[GridScores], gammas: Sequence[float], points: int) -> float:
     """Return the gamma for a training on so many points; see step 4 of the module."""
     last = found[-1]
     here = _vertex(last, gammas)
@@ -147,7 +147,7 @@ def continued(found: Sequence[Judged], gammas: Sequence[float], points: int) -> 
     return float(np.exp(here + min(STEEPEST, max(0.0, slope)) * np.log(points / last.points)))
 
 
-def _vertex(judged: Judged, gammas: Sequence[float]) -> float:
+def _vertex(judged: GridScores, gammas: Sequence[float]) -> float:
     """Return log gamma of the vertex of the parabola through the best cell and its neighbours in gamma."""
     gamma, box = judged.best
     at = np.log(gammas[gamma])
@@ -162,7 +162,7 @@ def _vertex(judged: Judged, gammas: Sequence[float]) -> float:
     return float(at + min(0.5 * up, max(0.5 * down, -slope / (2.0 * curve))))
 
 
-def _judged(grid: Grid, chosen: NDArray[np.intp], cells: NDArray[np.bool_]) -> Judged:
+def _judged(grid: Grid, chosen: NDArray[np.intp], cells: NDArray[np.bool_]) -> GridScores:
     Z, y, fold = np.ascontiguousarray(grid.Z[chosen]), grid.y[chosen], grid.fold[chosen]
     weight = grid.weight[chosen]
     for sign in (-1, 1):  # each label keeps its share of the weight
@@ -182,7 +182,7 @@ def _judged(grid: Grid, chosen: NDArray[np.intp], cells: NDArray[np.bool_]) -> J
                 scores[place, row, column] = grid.judge(decision[aside], y[aside], weight[aside])
     of_fold = np.array([weight[fold == left_out].sum() for left_out in grid.folds])
     mean = np.einsum("f,fgb->gb", of_fold / of_fold.sum(), scores)
-    return Judged(len(chosen), mean, scores.std(axis=0))
+    return GridScores(len(chosen), mean, scores.std(axis=0))
 
 
 def _path(

@@ -22,7 +22,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
 from streamsvm.coreset.screens import LeafRule, LeafScreener
-from streamsvm.coreset.shift import HeldWatch, is_steady
+from streamsvm.coreset.shift import KeptPointsWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
@@ -69,7 +69,7 @@ class Partition:
         self.leaf = Leaf(base, coreset.leaf_rows, points.dimension, points.numpy_dtype, task.classes, self._accounting)
         self.memory = memory or memory_of(partition, config, task)
         self.structure = self.memory.structure
-        self._held = HeldWatch()
+        self._kept_points_watch = KeptPointsWatch()
         self._turned: bool | None = None
         self.audit = make_reservoirs(partition, config, task)
 
@@ -305,7 +305,7 @@ class Partition:
             reservoir.restore(held)
 
     def _is_steady(self) -> bool:
-        """Tell whether the full leaf is like everything that is held: only then may a band be trusted.
+        """Return whether the full leaf is like all buckets: only then may a band be trusted.
 
         A pure function of what is held, unlike the watch for observers, which remembers what was merged.
         """
@@ -313,12 +313,12 @@ class Partition:
         if not coreset.band_of(coreset.bucket_points) or not buckets:
             return False
         before, moments = self.structure.extent_of(buckets).moments, leaf.extent.moments
-        if not is_steady(before, moments) or self._held.shifted(buckets, before, moments, leaf.points):
+        if not is_steady(before, moments) or self._kept_points_watch.shifted(buckets, before, moments, leaf.points):
             return False
         return not self._has_turned()
 
     def _has_turned(self) -> bool:
-        """Tell whether the full leaf, a screened one, follows another rule than what is known; asked twice a seal."""
+        """Return whether the full leaf, a screened one, follows another rule than what is known; twice a seal."""
         if self.leaf.screened is None:
             return False
         if self._turned is None:
@@ -336,5 +336,5 @@ class Partition:
 
 
 def _share(one: Points, other: Points) -> bool:
-    """Tell whether two views, both from its beginning, are of one buffer."""
+    """Return whether two views, both from its beginning, are of one buffer."""
     return one.weight.ctypes.data == other.weight.ctypes.data

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.accounting import Account, Accounting
 from streamsvm.coreset.audit_sample import EVERY_LABEL, LABELS, Held, Sampled, merged
-from streamsvm.coreset.clipping import Bounds
+from streamsvm.coreset.clipping import FeatureRanges
 from streamsvm.coreset.leaf import account_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Found, OutlierBounds
@@ -37,7 +37,7 @@ class PartitionAtCut:
     state : PartitionState
         Buckets by reference; the arrays of leaf and audit sample are those of the partition, which copies them before
         it changes them.
-    bounds : Bounds or None
+    bounds : FeatureRanges or None
         By which the next row is clipped.
     outlier_bounds : OutlierBounds or None
         None before anything was sealed.
@@ -48,7 +48,7 @@ class PartitionAtCut:
     """
 
     state: PartitionState
-    bounds: Bounds | None
+    bounds: FeatureRanges | None
     outlier_bounds: OutlierBounds | None
     places: tuple[Places, ...]
     weighing: Weighing | None = None
@@ -59,7 +59,7 @@ class PartitionAtCut:
         return -1 if self.weighing is None else self.weighing.now_ms
 
     def parts(self, config: ModelConfig, task: Task, now_ms: int) -> CutParts:
-        """Return everything that is held, under the weights that it has in a cut.
+        """Return all parts, under the weights that they have in a cut.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class PartitionAtCut:
         )
 
     def _totals(self, open_points: Points, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
-        """Return everything that is held with its account; empty where nobody keeps any, or a bucket has none."""
+        """Return all parts with their accounts; empty where nobody keeps any, or a bucket has none."""
         if accounting is None:
             return ()
         found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]

@@ -1,4 +1,4 @@
-"""What a partition is, for a checkpoint and for whoever adopts it."""
+"""What a partition is, for a checkpoint and for another process that adopts it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The structures of all partitions: what they hold, and cuts of them, whoever learns the rows.
+"""The structures of all partitions: what they keep, and cuts of them, in whatever process the rows are learned.
 
 `streamsvm.learning.learner` learns them itself; a branch may take over what others learned. Neither knows I/O, clock or
 threads.
@@ -83,7 +83,7 @@ class Partitions(ABC):
 
     @property
     def points_held(self) -> int:
-        """Points held now: buckets, open leaves and audit samples together."""
+        """Points kept now: buckets, open leaves and audit samples together."""
         return sum(held.points_held for held in self._partitions.values())
 
     @property
@@ -169,7 +169,7 @@ class Partitions(ABC):
         return whole
 
     def _anything_sealed(self) -> bool:
-        """Tell whether a valid point was ever sealed: before that there is nothing to train on, and no leaf counts."""
+        """Return whether a valid point was ever sealed: before that no leaf counts, and nothing can be trained."""
         return any(held.sealed_count for held in self._partitions.values())
 
     def take(self) -> TakenCut:
@@ -204,7 +204,7 @@ class Partitions(ABC):
         return TakenCut(standings, self._config, self._task)
 
     def points_beyond(self, cut: DueCut) -> int:
-        """Return how many points a cut keeps in memory besides those that are held here."""
+        """Return how many points a cut keeps in memory besides those that are kept here."""
         return cut.points_beyond(self._partitions)
 
     def decline_cut(self) -> None:

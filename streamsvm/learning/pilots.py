@@ -1,4 +1,4 @@
-"""Pilots: the rough solutions of a node's own problem, by which a reducer tells what matters.
+"""Pilots: the rough solutions of a node's own problem, by which a reducer finds what matters.
 
 A linear pilot knows nothing of what a kernel machine will find hard: its margins order the points by another question.
 So where a kernel is trained, the node's own problem is solved with that kernel, gamma resolved from the node's points
@@ -96,7 +96,7 @@ def pilot_for(points: Points, weight: float, seen: Moments, config: ModelConfig)
 
 
 def takes_kernel(config: ModelConfig) -> bool:
-    """Tell whether pilots are of the trained kernel, not linear."""
+    """Return whether pilots are of the trained kernel, not linear."""
     return config.svm.kernel != "linear" and config.coreset.reducer == "calibrated"
 
 
@@ -118,7 +118,7 @@ def linear_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Pilot
         With one label only, the constant of that label and the bound 0.
     """
-    node = Node.of(points, weight, seen, config)
+    node = NodeProblem.of(points, weight, seen, config)
     if node.one_label:
         return node.constant()
     Z, weighted = node.scaled(), node.weighted()
@@ -147,7 +147,7 @@ def kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
     Pilot
         With `decisions`; its coefficients are 0. With one label only, the constant of that label and the bound 0.
     """
-    node = Node.of(points, weight, seen, config)
+    node = NodeProblem.of(points, weight, seen, config)
     if node.one_label:
         return node.constant()
     Z, upper = np.ascontiguousarray(node.scaled()), node.penalty * node.weighted()
@@ -160,7 +160,7 @@ def kernel_pilot(points: Points, weight: float, seen: Moments, config: SvmConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class NodeProblem:
     """A node's own problem: its points scaled as all that was seen, its share of the regulariser."""
 
     points: Points
@@ -169,7 +169,7 @@ class Node:
     class_weight: tuple[float, float]
 
     @classmethod
-    def of(cls, points: Points, weight: float, seen: Moments, config: SvmConfig) -> Node:
+    def of(cls, points: Points, weight: float, seen: Moments, config: SvmConfig) -> NodeProblem:
         """Return the problem of a node; parameters are those of `linear_pilot`."""
         penalty = config.penalty(seen.weight) * seen.weight / weight
         return cls(points, training.scaler_of(seen, config), penalty, config.class_weights(seen.class_weight))

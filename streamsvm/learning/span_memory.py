@@ -80,7 +80,7 @@ class SpanMemory(PartitionMemory):
 
     @property
     def leaf_number(self) -> int:
-        """The rows before it: a leaf is then named by its place in the log, whoever began to read where."""
+        """The rows before it: a leaf is then named by its place in the log, wherever reading began."""
         return self.structure.learned.rows
 
     def learned(self, leaf: Extent) -> Learned:
@@ -98,7 +98,7 @@ class SpanMemory(PartitionMemory):
         return self._span_rows - known
 
     def ends_a_span(self, leaf_rows: int) -> bool:
-        """Tell whether the open span is full with a leaf of so many rows."""
+        """Return whether the open span is full with a leaf of so many rows."""
         return self._begun_rows + leaf_rows == self._span_rows
 
     def seen(self, leaf: Extent) -> Moments | None:  # noqa: ARG002

@@ -1,4 +1,4 @@
-"""What is asked of the labels: to tell two apart, or each of several from the rest, over one structure.
+"""What is learned of the labels: to separate two, or each of several from the rest, over one structure.
 
 Invariant: a task is a pure choice of reducer and pilot; partitions, leaves, cuts and checkpoints are the same for all.
 The task of a configuration is `task_of`: the daemon's and the verifier's. An estimator, whose classes are found in what
@@ -99,7 +99,7 @@ class Task(Protocol):
 
 
 class TwoClasses:
-    """Tell +1 from -1."""
+    """Separate +1 from -1."""
 
     classes: ClassVar[int] = 2
 
@@ -143,7 +143,7 @@ class TwoClasses:
 
 @dataclass(frozen=True, slots=True)
 class OneVsRest:
-    """Tell each of several classes, more than two, from all others.
+    """Separate each of several classes, more than two, from all others.
 
     Attributes
     ----------
@@ -218,7 +218,7 @@ class OneVsRest:
 
 @dataclass(frozen=True, slots=True)
 class OneVsOne(OneVsRest):
-    """Tell each pair of several classes apart, over the same structure: reductions go by each class against the rest.
+    """Separate each pair of several classes, over the same structure: reductions go by each class against the rest.
 
     Machines are in the order (0, 1), (0, 2), ..., (1, 2), ...; +1 is the later class. All have the penalty, the scaler
     and the class weights of the whole, as in scikit-learn's SVC.

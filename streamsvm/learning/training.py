@@ -256,7 +256,7 @@ def with_rough_probability(trained: Trained, sample: Sequence[Sampled], config: 
 
 
 def with_threshold(trained: Trained, sample: Sequence[Sampled], config: SvmConfig, seed: int) -> Trained:
-    """Return the same with the threshold that is asked for in its model, if one is.
+    """Return the same with the configured threshold in its model, if there is one.
 
     It is of the whole stream up to the cut, as probabilities are; see `with_probability`.
 
@@ -296,7 +296,7 @@ def limited(config: SvmConfig) -> AbstractContextManager[object]:
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, whatever `train` runs; `say` is told before what may take seconds."""
+    """Compile, or load from numba's file cache, whatever `train` runs; `say` is called before what may take seconds."""
     if config.solver == "stda":
         fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))

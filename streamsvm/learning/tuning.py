@@ -44,7 +44,7 @@ from streamsvm.coreset.reducers.base import Purpose, generator, reduce_for
 from streamsvm.learning import training
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.judging import Judge, judge_of, label_judge_of
-from streamsvm.learning.nested_grid import Grid, Judged, continued, search
+from streamsvm.learning.nested_grid import Grid, GridScores, continued, search
 from streamsvm.learning.tasks import Task, task_of
 from streamsvm.model.kernels import Float, Kernel, LinearKernel, RbfKernel
 from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Scaler
@@ -137,7 +137,7 @@ class Tuned:
 
 
 def is_due(rows: int, tuned_rows: int | None, config: ModelConfig) -> bool:
-    """Tell whether a cut is to be tuned.
+    """Return whether a cut is to be tuned.
 
     Parameters
     ----------
@@ -381,7 +381,7 @@ def _nested(folds: _Folds, cut: Cut, config: SvmConfig, random: np.random.Genera
     return (first, *rest)
 
 
-def _scored(judged: Judged, cell: tuple[int, int], grid: Grid, gamma: float, points: int, weight: float) -> Score:
+def _scored(judged: GridScores, cell: tuple[int, int], grid: Grid, gamma: float, points: int, weight: float) -> Score:
     alpha = 1.0 / (grid.boxes[cell[1]] * points)
     return Score(1.0 / (alpha * weight), alpha, gamma, float(judged.mean[cell]), float(judged.deviation[cell]))
 

@@ -197,10 +197,10 @@ def _coefficients(old: Version, new: Version) -> Coefficients:
 
 
 def _answers(old: AnyModel, new: AnyModel) -> Answers | None:
-    asked = [part for model in (old, new) if len(part := _support(model))]
-    if not asked:
+    samples = [part for model in (old, new) if len(part := _support(model))]
+    if not samples:
         return None
-    X = np.concatenate(asked)
+    X = np.concatenate(samples)
     first, second = old.decision_function(X), new.decision_function(X)
     same = old.predict_codes(X) == new.predict_codes(X)
     return Answers(len(X), float(np.mean(same)), float(np.abs(first - second).max()))

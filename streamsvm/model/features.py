@@ -169,9 +169,9 @@ def _stacked(columns: Mapping[str, Any], dimension: int) -> NDArray[np.float64]:
             )
     lengths = {name: len(column) for name, column in made.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:MOST_SHOWN])
+        shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:MOST_SHOWN])
         raise InvalidFeatures(
-            f"the columns are of different lengths: {told}", "Pass the same number of values for each feature."
+            f"the columns are of different lengths: {shown}", "Pass the same number of values for each feature."
         )
     return np.column_stack([np.asarray(column, np.float64) for column in made.values()]).reshape(-1, dimension)
 

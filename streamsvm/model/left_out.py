@@ -1,7 +1,7 @@
 """Rows of an input that a model must be without, as far as the trunk knows of them.
 
 A record of the aliases topic, ``name@erased``, names them. What it holds, who writes it and what is made of it is the
-business of a branch, which reads it at the socket ``left_out``. Without such a branch the record stays `Unread`:
+business of a branch, which reads it at the socket ``left_out``. Without such a branch the record stays `UnknownRecord`:
 readers of models go on, since published versions stay what they are, and whoever would learn the rows refuses.
 """
 
@@ -45,19 +45,19 @@ class LeftOut(Protocol):
     def rows(self) -> Collection[Any]: ...  # noqa: D102
 
     def is_of(self, topic: str, topic_id: str) -> bool:
-        """Tell whether the rows are of this topic, not of another one of the same name."""
+        """Return whether the rows are of this topic, not of another one of the same name."""
 
     def places(self, before: int | None = None) -> Mapping[int, frozenset[Position]]:
         """Return the places by partition; `before` a version's number, only those that it must be without."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnknownRecord:
     """A record that no branch of this installation reads."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class LeftOutDecoder:
     """What reads the record's value, at the socket; raises `InvalidMessage` if it is not one."""
 
     decode: Callable[[bytes], LeftOut]
@@ -68,7 +68,7 @@ def left_out_key(name: str) -> str:
     return f"{name}@erased"
 
 
-def decode_left_out(value: bytes) -> LeftOut | Unread:
+def decode_left_out(value: bytes) -> LeftOut | UnknownRecord:
     """Read the record's value.
 
     Raises
@@ -76,11 +76,11 @@ def decode_left_out(value: bytes) -> LeftOut | Unread:
     InvalidMessage
         If it is no such record.
     """
-    readers = plugged("left_out", Reader)
-    return readers[0].decode(value) if readers else Unread()
+    readers = plugged("left_out", LeftOutDecoder)
+    return readers[0].decode(value) if readers else UnknownRecord()
 
 
-def require_read(name: str, found: LeftOut | Unread | None) -> LeftOut | None:
+def require_read(name: str, found: LeftOut | UnknownRecord | None) -> LeftOut | None:
     """Return what was read.
 
     Raises
@@ -88,7 +88,7 @@ def require_read(name: str, found: LeftOut | Unread | None) -> LeftOut | None:
     ConfigurationError
         If there is something that this installation cannot read.
     """
-    if isinstance(found, Unread):
+    if isinstance(found, UnknownRecord):
         raise ConfigurationError(
             f"the aliases topic holds the record {left_out_key(name)}: rows of the input were erased, and this "
             "installation would learn them again",

@@ -155,7 +155,7 @@ class Model:
 
     @property
     def classes(self) -> int:
-        """Number of labels that it tells apart."""
+        """Number of labels that it separates."""
         return 2
 
     @property
@@ -192,9 +192,9 @@ class Model:
         decision = self.machine.decide(Z)
         # What is not finite in a row shows in a linear machine's score, but not in a kernel's: it is 0 far away. A sum
         # of squares is a fraction of the time of `np.isfinite`, and finite where all is.
-        told = decision if isinstance(self.machine, LinearMachine) else Z.ravel("K")
+        checked = decision if isinstance(self.machine, LinearMachine) else Z.ravel("K")
         with np.errstate(over="ignore", invalid="ignore"):  # then each entry is looked at
-            all_finite = math.isfinite(told @ told)
+            all_finite = math.isfinite(checked @ checked)
         if not all_finite:
             check_finite(features, self.feature_names)
         return decision

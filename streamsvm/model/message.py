@@ -145,7 +145,7 @@ def sha256(value: bytes) -> str:
     return hashlib.sha256(value).hexdigest()
 
 
-class Place(msgspec.Struct, frozen=True):
+class ChainPosition(msgspec.Struct, frozen=True):
     """A version's place in the chain, without the rest of its message.
 
     Attributes
@@ -168,13 +168,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class PlaceInChain(msgspec.Struct, frozen=True):
-    """The part of a lineage that a `Place` reads."""
+    """The part of a lineage that a `ChainPosition` reads."""
 
     parent: str | None
     links: tuple[Ancestor, ...] = ()
 
 
-def place_of(value: bytes) -> Place:
+def place_of(value: bytes) -> ChainPosition:
     """Read a version's place from its value; cheaper than `decode`, which checks everything.
 
     Raises
@@ -182,7 +182,7 @@ def place_of(value: bytes) -> Place:
     InvalidMessage
         If the value does not hold a place.
     """
-    return decode_record(value, Place)
+    return decode_record(value, ChainPosition)
 
 
 def encode(version: Version) -> bytes:
@@ -218,8 +218,8 @@ def content_sha256(version: Version) -> str:
     }
     memory = lineage.memory
     if memory is not None:
-        held = tuple(msgspec.structs.replace(one, before=_without_times(one.before)) for one in memory.partitions)
-        memory = msgspec.structs.replace(memory, partitions=held)
+        partitions = tuple(msgspec.structs.replace(one, before=_without_times(one.before)) for one in memory.partitions)
+        memory = msgspec.structs.replace(memory, partitions=partitions)
     own = msgspec.structs.replace(
         lineage, parent=None, topic="", topic_id="", base=(), build={}, links=(), memory=memory, **cuts
     )
@@ -400,14 +400,14 @@ def _decode_machines(form: _Linear | _Rbf, dimension: int, draft: Draft) -> Mach
     of_support, of_dual = _bits(draft.precision)
     support = bounded(from_base64(form.support_vectors, "support_vectors", of_support), "support_vectors")
     dual = bounded(from_base64(form.dual_coefficients, "dual_coefficients", of_dual), "dual_coefficients")
-    held = len(support) // dimension
-    if len(support) != held * dimension or len(dual) != held * count:
+    vectors_count = len(support) // dimension
+    if len(support) != vectors_count * dimension or len(dual) != vectors_count * count:
         raise InvalidMessage(
             f"{len(support)} support vector entries do not fit {len(dual)} dual coefficients, {dimension} features and "
             f"{count} machines"
         )
-    vectors = support.reshape(held, dimension)
-    return KernelMachines(RbfKernel(form.gamma), vectors, dual.reshape(count, held), intercepts)
+    vectors = support.reshape(vectors_count, dimension)
+    return KernelMachines(RbfKernel(form.gamma), vectors, dual.reshape(count, vectors_count), intercepts)
 
 
 def _bits(precision: Precision) -> tuple[Bits, Bits]:

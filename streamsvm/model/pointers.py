@@ -162,7 +162,7 @@ class Retired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     others: tuple[Count, ...]
 
     def __contains__(self, number: int) -> bool:
-        """Tell whether a version is retired."""
+        """Return whether a version is retired."""
         return (number < self.below and number not in self.kept) or number in self.others
 
     def with_others(self, numbers: Iterable[int]) -> Retired:

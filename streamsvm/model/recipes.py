@@ -21,7 +21,7 @@ class Compiled(Protocol):
 
     @property
     def columns(self) -> Any:
-        """What evaluates it, for whoever knows the kind of the recipe."""
+        """What evaluates it, for callers that know the kind of the recipe."""
         ...
 
     @property
@@ -55,7 +55,7 @@ class Recipes(ABC):
 
     @abstractmethod
     def evaluates(self, recipe: object) -> bool:
-        """Tell whether a recipe is one of these."""
+        """Return whether a recipe is one of these."""
 
     @abstractmethod
     def compiled(self, recipe: Any) -> Compiled:

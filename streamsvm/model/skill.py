@@ -144,12 +144,12 @@ def spelt(label: Any) -> str:
 
 
 def _one_answer(skill: Skill, figures: SampleFigures, labels: tuple[Any, Any], weighted: bool) -> str:
-    told, other = labels if skill.answers == "negative" else reversed(labels)
+    answer, other = labels if skill.answers == "negative" else reversed(labels)
     share = figures.true if skill.answers == "negative" else 1.0 - figures.true
     negatives, false_alarms, missed, hits = figures.table
     never = false_alarms + hits if skill.answers == "negative" else negatives + missed
     every = "nearly every" if never else "every"
-    clause = f"it answers {spelt(told)} to {every} point; {_percent(share)} are {spelt(other)}"
+    clause = f"it answers {spelt(answer)} to {every} point; {_percent(share)} are {spelt(other)}"
     if skill.state == "some":
         clause += f", and its ranking is better than chance (AUC {figures.auc.value:.3f})"
     if not weighted:

@@ -69,7 +69,7 @@ class Threshold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def judged(self) -> Judged | None:
-        """What is expected of the figure that was asked for."""
+        """What is expected of the figure of the target."""
         found: Judged | None = getattr(self, self.figure)
         return found
 
@@ -87,11 +87,11 @@ def check(threshold: Threshold) -> Threshold:
         If a number is not finite, an interval does not hold its value, or what was asked for has no meaning.
     """
     costs = isinstance(threshold.asked, tuple)
-    asked = threshold.asked if isinstance(threshold.asked, tuple) else (threshold.asked,)
-    if costs != (threshold.figure == "cost") or not all(0.0 < one < math.inf for one in asked):
+    targets = threshold.asked if isinstance(threshold.asked, tuple) else (threshold.asked,)
+    if costs != (threshold.figure == "cost") or not all(0.0 < one < math.inf for one in targets):
         raise InvalidMessage(f"threshold.asked is {threshold.asked} for {threshold.figure}")
-    if not costs and asked[0] >= 1.0:
-        raise InvalidMessage(f"threshold.asked is {asked[0]}, which is not a share")
+    if not costs and targets[0] >= 1.0:
+        raise InvalidMessage(f"threshold.asked is {targets[0]}, which is not a share")
     if not math.isfinite(threshold.value) or not 0 <= threshold.positives <= threshold.points:
         raise InvalidMessage(
             f"the threshold {threshold.value} of {threshold.points} points, {threshold.positives} of them positive, is "
@@ -104,11 +104,11 @@ def check(threshold: Threshold) -> Threshold:
     return threshold
 
 
-def wanted(figure: Figure, asked: float | tuple[float, float]) -> str:
-    """Return what was asked for, in words: "recall 0.9"."""
-    if isinstance(asked, tuple):
-        return f"cost {asked[0]:g} of a missed positive and {asked[1]:g} of a false alarm"
-    return f"alarms {_percent(asked)}" if figure == "alarm_rate" else f"{figure} {asked:g}"
+def wanted(figure: Figure, target: float | tuple[float, float]) -> str:
+    """Return the target in words: "recall 0.9"."""
+    if isinstance(target, tuple):
+        return f"cost {target[0]:g} of a missed positive and {target[1]:g} of a false alarm"
+    return f"alarms {_percent(target)}" if figure == "alarm_rate" else f"{figure} {target:g}"
 
 
 def described(threshold: Threshold) -> str:
@@ -124,7 +124,7 @@ def described(threshold: Threshold) -> str:
 
 
 def expected(threshold: Threshold) -> str:
-    """Return what is expected at a threshold, the figure that was asked for first, with its interval."""
+    """Return what is expected at a threshold, the figure of the target first, with its interval."""
     order: list[Figure] = ["precision", "recall", "alarm_rate", "cost"]
     order.sort(key=lambda figure: figure != threshold.figure)
     parts = []
@@ -137,12 +137,12 @@ def expected(threshold: Threshold) -> str:
 
 def _figure(figure: Figure, judged: Judged, *, with_interval: bool) -> str:
     if figure == "alarm_rate":
-        told = f"alarms {_percent(judged.value)}"
-        return f"{told} ({_percent(judged.low)} to {_percent(judged.high)})" if with_interval else told
+        text = f"alarms {_percent(judged.value)}"
+        return f"{text} ({_percent(judged.low)} to {_percent(judged.high)})" if with_interval else text
     if figure == "cost":
         return f"cost {judged.value:.3g} per weight ({judged.low:.3g} to {judged.high:.3g})"
-    told = f"{figure} {judged.value:.2f}"
-    return f"{told} ({judged.low:.2f} to {judged.high:.2f})" if with_interval else told
+    text = f"{figure} {judged.value:.2f}"
+    return f"{text} ({judged.low:.2f} to {judged.high:.2f})" if with_interval else text
 
 
 def _percent(share: float) -> str:

@@ -98,8 +98,8 @@ def _free_variables(gradient, t, low, high, accuracy):  # type: ignore[no-untype
     count = 0
     steepest = 0.0
     for i in range(m):
-        held = (t[i] <= low[i] and gradient[i] >= 0.0) or (t[i] >= high[i] and gradient[i] <= 0.0)
-        if not held:
+        fixed = (t[i] <= low[i] and gradient[i] >= 0.0) or (t[i] >= high[i] and gradient[i] <= 0.0)
+        if not fixed:
             free[count] = i
             count += 1
             steepest = max(steepest, abs(gradient[i]))

@@ -71,7 +71,7 @@ class ClassPrequential:
         self._seen = 0
         self._classes = classes
         self._weights = np.zeros(classes)
-        self._answers = _Answers(window, classes)
+        self._answers = _ClassScoreRing(window, classes)
         self._baseline = ClassBaseline(dimension, classes, baseline_every, class_weight=class_weight)
         self.scored = 0
 
@@ -98,13 +98,13 @@ class ClassPrequential:
         frequent = self._most_frequent(points)
         baseline = self._baseline.add(points)
         self._seen += len(points)
-        asked = points.take(chosen)
-        if self._model is None or not len(asked):
+        scored = points.take(chosen)
+        if self._model is None or not len(scored):
             return
-        self.scored += len(asked)
+        self.scored += len(scored)
         with np.errstate(all="ignore"):
-            decision = self._model.decision_function(asked.X)
-        self._answers.add(asked, [decision, baseline[chosen]], frequent[chosen])
+            decision = self._model.decision_function(scored.X)
+        self._answers.add(scored, [decision, baseline[chosen]], frequent[chosen])
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that answered a point of the window, by its name."""
@@ -158,7 +158,7 @@ class ClassBaseline:
         self._machines = np.zeros((len(rates), classes, dimension))
         self._intercepts = np.zeros((len(rates), classes))
         self._losses = np.zeros(len(rates))
-        self._asked: tuple[Values, Values] | None = None
+        self._machine: tuple[Values, Values] | None = None
 
     def add(self, points: Points) -> Values:
         """Return decision values, shape (n, n_classes), NaN for learned points and where there is none; then learn."""
@@ -167,9 +167,9 @@ class ClassBaseline:
         while start < len(points):
             stop = min(len(points), start + self._until_batch())
             part = slice(start, stop)
-            if self._asked is not None:
+            if self._machine is not None:
                 with np.errstate(all="ignore"):
-                    values[part] = points.X[part].astype(np.float64) @ self._asked[0].T + self._asked[1]
+                    values[part] = points.X[part].astype(np.float64) @ self._machine[0].T + self._machine[1]
             self._take(points.take(part), values[part])
             start = stop
         return values
@@ -204,7 +204,7 @@ class ClassBaseline:
         self._losses = MEMORY * self._losses + losses
         best = int(self._losses.argmin())
         w = self._machines[best] / scaler.scale
-        self._asked = w, self._intercepts[best] - w @ scaler.mean
+        self._machine = w, self._intercepts[best] - w @ scaler.mean
 
     def _weights(self, batch: Points) -> Values:
         if not self._balanced:
@@ -225,7 +225,7 @@ class ClassBaseline:
         return np.asarray(weight * np.maximum(0.0, 1.0 - margin).sum(axis=1))
 
 
-class _Answers:
+class _ClassScoreRing:
     """The newest answered points with what each scorer said: a ring, so that sums never drift.
 
     Parameters
@@ -238,7 +238,7 @@ class _Answers:
         self._y = np.zeros(capacity, np.int8)
         self._weight = np.zeros(capacity)
         self._said = np.full((len(SCORERS), capacity), UNASKED, np.int8)
-        self._next = self._held = 0
+        self._next = self._filled = 0
 
     def add(self, points: Points, decisions: Sequence[Values], frequent: Codes) -> None:
         """Take in answered points, the newest last: decision values of the scorers that have some, then a label."""
@@ -249,29 +249,29 @@ class _Answers:
         self._y[places], self._weight[places] = y, weight
         for scorer, whole in enumerate(decisions):
             decision = whole[newest]
-            asked = np.isfinite(decision).all(axis=1)
-            self._said[scorer, places] = np.where(asked, np.argmax(np.nan_to_num(decision), axis=1), UNASKED)
+            scored = np.isfinite(decision).all(axis=1)
+            self._said[scorer, places] = np.where(scored, np.argmax(np.nan_to_num(decision), axis=1), UNASKED)
         self._said[-1, places] = frequent[newest]
-        self._next, self._held = (self._next + len(y)) % capacity, min(capacity, self._held + len(y))
+        self._next, self._filled = (self._next + len(y)) % capacity, min(capacity, self._filled + len(y))
 
     def of_the_model(self) -> ClassesAnswered | None:
         """Return what the model answered; None without an answer."""
-        said = self._said[0, : self._held]
-        asked = said != UNASKED
-        if not asked.any():
+        said = self._said[0, : self._filled]
+        scored = said != UNASKED
+        if not scored.any():
             return None
         return ClassesAnswered(
-            y=self._y[: self._held][asked], said=said[asked], weight=self._weight[: self._held][asked]
+            y=self._y[: self._filled][scored], said=said[scored], weight=self._weight[: self._filled][scored]
         )
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
-        held, found = slice(0, self._held), {}
-        y, weight = self._y[held], self._weight[held]
-        for name, said in zip(SCORERS, self._said[:, held], strict=True):
-            asked = said != UNASKED
-            if asked.any():
-                found[name] = self._quality(y[asked], weight[asked], said[asked])
+        filled, found = slice(0, self._filled), {}
+        y, weight = self._y[filled], self._weight[filled]
+        for name, said in zip(SCORERS, self._said[:, filled], strict=True):
+            scored = said != UNASKED
+            if scored.any():
+                found[name] = self._quality(y[scored], weight[scored], said[scored])
         return found
 
     def _quality(self, y: Codes, weight: Values, said: Codes) -> Quality:

@@ -47,7 +47,7 @@ class ClassesAnswered:
 def class_skill_of(
     newest: ClassesAnswered | None, audit: ClassesAnswered | None, number: int, classes: int
 ) -> ClassSkill:
-    """Judge a version by what is newer than its cut, and where that cannot tell, by its audit sample.
+    """Judge a version by what is newer than its cut, and where that is too little, by its audit sample.
 
     Parameters
     ----------

@@ -58,11 +58,11 @@ class ScoreWindow:
     def __init__(self, capacity: int) -> None:
         self._bins = np.zeros(capacity, np.uint8)
         self._capacity = capacity
-        self._held = 0
+        self._filled = 0
         self._next = 0
 
     def __len__(self) -> int:
-        return self._held
+        return self._filled
 
     def add(self, scores: Float, reference: Deciles) -> None:
         """Add scores, shape (n,), the oldest first."""
@@ -70,17 +70,17 @@ class ScoreWindow:
         at = (self._next + np.arange(len(bins))) % self._capacity
         self._bins[at] = bins
         self._next = (self._next + len(bins)) % self._capacity
-        self._held = min(self._capacity, self._held + len(bins))
+        self._filled = min(self._capacity, self._filled + len(bins))
 
     def forget(self) -> None:
         """Begin anew: bins of another number are not of the same tenths."""
-        self._held = self._next = 0
+        self._filled = self._next = 0
 
     def drift(self, reference: Deciles) -> Drift | None:
         """Compare with a reference of as many bins; None with too few scores."""
-        if self._held < LEAST_SCORES:
+        if self._filled < LEAST_SCORES:
             return None
-        counts = np.bincount(self._bins[: self._held], minlength=len(reference.shares))
+        counts = np.bincount(self._bins[: self._filled], minlength=len(reference.shares))
         return drift_of(counts.astype(np.float64), reference)
 
 

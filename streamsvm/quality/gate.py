@@ -137,7 +137,7 @@ class _Chunk:
         return Position(int(self.offset[0]), int(self.row[0]))
 
 
-class Window:
+class EvaluationWindow:
     """The newest accepted points that were read, at most `capacity`, with their places in the input.
 
     Parameters
@@ -148,10 +148,10 @@ class Window:
     def __init__(self, capacity: int = WINDOW_POINTS) -> None:
         self._capacity = capacity
         self._chunks: deque[_Chunk] = deque()
-        self._held = 0
+        self._size = 0
 
     def __len__(self) -> int:
-        return self._held
+        return self._size
 
     def add(self, rows: Rows) -> None:
         """Take rows in, in the order in which they are learned; what is kept is copied."""
@@ -159,9 +159,9 @@ class Window:
         if not len(chunk):
             return
         self._chunks.append(chunk)
-        self._held += len(chunk)
-        while self._held - len(self._chunks[0]) >= self._capacity:
-            self._held -= len(self._chunks.popleft())
+        self._size += len(chunk)
+        while self._size - len(self._chunks[0]) >= self._capacity:
+            self._size -= len(self._chunks.popleft())
 
     def after(self, cut: Positions, unlearned: Iterable[Rows] = ()) -> Evidence | None:
         """Return the newest points past a cut, those read but not learned yet among them; None if there are none.
@@ -198,14 +198,14 @@ def _chunk_of(rows: Rows, most: int) -> _Chunk:
 
 def audit_evidence(sample: Sequence[Sampled]) -> Evidence | None:
     """Return an audit sample's points, each with the weight that it stands for; None if there are none."""
-    held = [
+    kept = [
         Points(part.points.X, part.points.y, np.maximum(part.points.weight, part.threshold))
         for part in sample
         if len(part.points)
     ]
-    if not held:
+    if not kept:
         return None
-    points = Points.union(held)
+    points = Points.union(kept)
     return Evidence(points.take(slice(None, None, -(-len(points) // MOST_AUDITED))))
 
 

@@ -104,7 +104,7 @@ class Prequential:
         self._stride = 1
         self._seen = 0
         self._lead = 0.0
-        self._answers = _Answers(window)
+        self._answers = _ScoreRing(window)
         self._baseline = Baseline(dimension, baseline_every, class_weight=class_weight)
         self.scored = 0
 
@@ -131,14 +131,14 @@ class Prequential:
         lead = self._leads(points)
         sgd, decided = self._baseline.add(points, self._linear)
         self._seen += len(points)
-        asked = points.take(chosen)
-        if self._model is None or not len(asked):
+        scored = points.take(chosen)
+        if self._model is None or not len(scored):
             return
-        self.scored += len(asked)
+        self.scored += len(scored)
         if self._linear is None:
-            decided = self._model.decision_function(asked.X)
+            decided = self._model.decision_function(scored.X)
         majority = np.asarray((lead[chosen] > 0.0) * 2.0 - 1.0, np.float64)
-        self._answers.add(asked, decided, sgd[chosen], majority, border=self._model.border)
+        self._answers.add(scored, decided, sgd[chosen], majority, border=self._model.border)
 
     def figures(self) -> Mapping[str, Quality]:
         """Return the quality of each scorer that scored a point of the window, by its name."""
@@ -164,7 +164,7 @@ def stride_of(model: Model) -> int:
 
 
 class Baseline:
-    """SGD on standardised features, which learns one point in so many and is asked about all others.
+    """SGD on standardised features, which learns one point in so many and is scored on all others.
 
     Several machines learn the same points, each at its rate; the one that lately did best on points before it learned
     them is asked. So the baseline is what a person would have after looking for a rate, which they must.
@@ -198,7 +198,7 @@ class Baseline:
         self._factors = np.array(class_weight if isinstance(class_weight, tuple) else (1.0, 1.0))
         self._machines = np.zeros((len(rates), dimension + 1))
         self._losses = np.zeros(len(rates))
-        self._asked = np.full(dimension + 1, np.nan)
+        self._machine = np.full(dimension + 1, np.nan)
 
     def add(self, points: Points, beside: Values | None = None) -> tuple[Values, Values]:
         """Return decision values, NaN for learned points and where there is none; then learn its share of the points.
@@ -216,7 +216,7 @@ class Baseline:
             The baseline's values and the other machine's, NaN without one.
         """
         values = np.empty((2, len(points)))
-        machines = np.stack((self._asked, np.full_like(self._asked, np.nan) if beside is None else beside))
+        machines = np.stack((self._machine, np.full_like(self._machine, np.nan) if beside is None else beside))
         stop = 0
         while stop < len(points):
             start = stop
@@ -237,7 +237,7 @@ class Baseline:
                     self._losses,
                     machines[0],
                 )
-        self._asked = machines[0]
+        self._machine = machines[0]
         return values[0], values[1]
 
 
@@ -282,7 +282,7 @@ def _answer(  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _learn(  # type: ignore[no-untyped-def]
-    X, y, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, asked
+    X, y, weight, batches, class_weight, mean, square, balanced, factors, rates, machines, losses, scored
 ):
     """Learn a batch, and let the best machine answer from now on.
 
@@ -301,7 +301,7 @@ def _learn(  # type: ignore[no-untyped-def]
     rates, losses : ndarray of shape (r,)
     machines : ndarray of shape (r, d + 1)
         Coefficients on standardised features, and the intercept, of each rate.
-    asked : ndarray of shape (d + 1,)
+    scored : ndarray of shape (d + 1,)
         The machine that answers, on raw features.
     """
     n, d = X.shape
@@ -317,10 +317,10 @@ def _learn(  # type: ignore[no-untyped-def]
     for r in range(len(rates)):
         losses[r] = MEMORY * losses[r] + _descend(X, y, weight, machines[r], rates[r], BASELINE_ALPHA)
     best = np.argmin(losses)
-    asked[d] = machines[best, d]
+    scored[d] = machines[best, d]
     for j in range(d):
-        asked[j] = machines[best, j] / scale[j]
-        asked[d] -= mean[j] * asked[j]
+        scored[j] = machines[best, j] / scale[j]
+        scored[d] -= mean[j] * scored[j]
 
 
 @njit(nogil=True)
@@ -387,7 +387,7 @@ def warm_up(dtype: np.dtype[np.floating]) -> None:
     Baseline(1, 1).add(Points(np.zeros((n, 1), dtype), np.ones(n, np.int8), np.ones(n)))
 
 
-class _Answers:
+class _ScoreRing:
     """The newest scored points with what each scorer said: a ring, so that sums never drift.
 
     Parameters
@@ -401,7 +401,7 @@ class _Answers:
         self._values = np.full((len(SCORERS), capacity), np.nan)
         self._border = np.zeros((len(SCORERS), capacity))
         self._next = 0
-        self._held = 0
+        self._filled = 0
 
     def add(self, points: Points, *values: Values, border: float = 0.0) -> None:
         """Take in scored points, the newest last; the first scorer, the model, answers +1 above a border of its own."""
@@ -415,26 +415,26 @@ class _Answers:
                 self._values[row, into] = value[source]
             self._border[0, into] = border
             self._next, done = (self._next + taken) % capacity, done + taken
-            self._held = min(capacity, self._held + taken)
+            self._filled = min(capacity, self._filled + taken)
 
     def of_the_model(self) -> Answered | None:
         """Return what the model answered; None without an answer."""
-        values = self._values[0, : self._held]
-        asked = np.isfinite(values)
-        if not asked.any():
+        values = self._values[0, : self._filled]
+        scored = np.isfinite(values)
+        if not scored.any():
             return None
-        y, weight, border = self._y[: self._held], self._weight[: self._held], self._border[0, : self._held]
-        return Answered(y=y[asked], weight=weight[asked], values=values[asked], border=border[asked])
+        y, weight, border = self._y[: self._filled], self._weight[: self._filled], self._border[0, : self._filled]
+        return Answered(y=y[scored], weight=weight[scored], values=values[scored], border=border[scored])
 
     def figures(self) -> dict[str, Quality]:
         """Return the quality of each scorer that has an answer."""
-        held = slice(0, self._held)
-        y, weight = self._y[held], self._weight[held]
+        filled = slice(0, self._filled)
+        y, weight = self._y[filled], self._weight[filled]
         found = {}
-        for name, values, border in zip(SCORERS, self._values[:, held], self._border[:, held], strict=True):
-            asked = np.isfinite(values)
-            if asked.any():
-                found[name] = _quality(y[asked], weight[asked], values[asked], border[asked], name != "majority")
+        for name, values, border in zip(SCORERS, self._values[:, filled], self._border[:, filled], strict=True):
+            scored = np.isfinite(values)
+            if scored.any():
+                found[name] = _quality(y[scored], weight[scored], values[scored], border[scored], name != "majority")
         return found
 
 

@@ -86,7 +86,7 @@ class Answered:
 def skill_of(
     newest: Answered | None, audit: Answered | None, number: int, probability: Probability | None = None
 ) -> Skill:
-    """Judge a version by what is newer than its cut, and where that cannot tell, by its audit sample.
+    """Judge a version by what is newer than its cut, and where that is too little, by its audit sample.
 
     Parameters
     ----------
@@ -102,13 +102,13 @@ def skill_of(
         for sample in (newest, audit)
     ]
     states = [_state(each.balanced_accuracy, each.auc) for each in judged if each is not None]
-    told: Answers = next((each.answers for each in reversed(judged) if each is not None), "both")
+    answers: Answers = next((each.answers for each in reversed(judged) if each is not None), "both")
     state: State = next((each for each in states if each != "unknown"), "unknown")
-    return Skill(state=state, answers=told, newest=judged[0], audit=judged[1])
+    return Skill(state=state, answers=answers, newest=judged[0], audit=judged[1])
 
 
 def no_better_than_chance(skill: AnySkill) -> bool:
-    """Tell whether nothing speaks for a version: it knows nothing, or it gives one answer and ranks as chance does.
+    """Return whether nothing speaks for a version: it knows nothing, or it gives one answer and ranks as chance does.
 
     A version that gives one answer by its threshold, if it has one, else at 0, passes if its AUC is `LEAST_SKILL` or
     more: it ranks. Its probabilities never fall as its scores rise, so they can say no more than the ranking. Where
@@ -163,10 +163,10 @@ def _probabilities(
         return None, None
     from sklearn.metrics import brier_score_loss, log_loss  # a second's import, for versions with a probability only
 
-    told = probability.of(values)
+    probabilities = probability.of(values)
     return (
-        float(log_loss(y, told, sample_weight=weight, labels=[False, True])),
-        float(brier_score_loss(y, told, sample_weight=weight)),
+        float(log_loss(y, probabilities, sample_weight=weight, labels=[False, True])),
+        float(brier_score_loss(y, probabilities, sample_weight=weight)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.kafka import Cluster, Record
-from streamsvm.model.left_out import LeftOut, Unread, decode_left_out, left_out_key
+from streamsvm.model.left_out import LeftOut, UnknownRecord, decode_left_out, left_out_key
 from streamsvm.model.pointers import (
     Alias,
     Head,
@@ -61,7 +61,7 @@ class Aliases:
         Which versions are retired.
     others : frozenset of str
         Other models that the topic knows, the first `MOST_MODELS`.
-    left_out : LeftOut, Unread or None
+    left_out : LeftOut, UnknownRecord or None
         Which rows of the input no later version may be of.
     """
 
@@ -70,7 +70,7 @@ class Aliases:
     faults: tuple[str, ...] = ()
     retired: Retired | None = None
     others: frozenset[str] = frozenset()
-    left_out: LeftOut | Unread | None = None
+    left_out: LeftOut | UnknownRecord | None = None
 
     @property
     def known(self) -> bool:
@@ -94,7 +94,7 @@ class Aliases:
         return (self.head.alias,) if self.head else tuple(self.named.values())
 
     def is_retired(self, number: int) -> bool:
-        """Tell whether a version is retired, and no alias names it."""
+        """Return whether a version is retired, and no alias names it."""
         named = any(alias.number == number for alias in self.named.values())
         return self.retired is not None and number in self.retired and not named
 
@@ -118,7 +118,7 @@ class AliasTable:
         """Begin anew, before the topic is read from its beginning."""
         self._head: Head | None = None
         self._retired: Retired | None = None
-        self._left_out: LeftOut | Unread | None = None
+        self._left_out: LeftOut | UnknownRecord | None = None
         self._named: dict[str, Alias] = {}
         self._faults: dict[str, str] = {}
 
@@ -150,7 +150,7 @@ class AliasTable:
             self._named[key] = _alias(value)
 
     def _is_alias(self, key: str) -> bool:
-        """Tell whether a key is that of an alias or of the pin, and not of a record that stands beside an alias."""
+        """Return whether a key is that of an alias or of the pin, and not of a record that stands beside an alias."""
         if BESIDE in key.removeprefix(self._name):
             return key == pin_key(self._name)
         return key != owner_key(self._name)

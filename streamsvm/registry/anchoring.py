@@ -1,4 +1,4 @@
-"""Which record is version N, proved by hashes: whoever may only write to the models topic cannot make it another one.
+"""Which record is version N, proved by hashes: the right to write to the models topic is not enough to change that.
 
 The aliases topic, which fewer may write to, gives the SHA-256 of the newest version (`name@head`) and of those that
 aliases name. Each version names the hashes of earlier ones (`streamsvm.model.ancestry`), so that from the newest one
@@ -23,10 +23,10 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from streamsvm.errors import ConfigurationError, InvalidMessage
-from streamsvm.kafka import Cluster, DamagedBatch, Reader, Record
+from streamsvm.kafka import Cluster, DamagedBatch, Record, RecordFetcher
 from streamsvm.model import message as model_codec
 from streamsvm.model.ancestry import Ancestor
-from streamsvm.model.message import Place
+from streamsvm.model.message import ChainPosition
 from streamsvm.model.pointers import Alias
 from streamsvm.model.version import version_key
 from streamsvm.places import whole_number
@@ -109,7 +109,7 @@ def seen_in(record: Record, name: str) -> Seen | None:
     return Seen(place.version, record.offset, model_codec.sha256(record.value), _with_offsets(place, record))
 
 
-def _with_offsets(place: Place, record: Record) -> tuple[Alias, ...]:
+def _with_offsets(place: ChainPosition, record: Record) -> tuple[Alias, ...]:
     ancestors: tuple[Ancestor, ...] = place.ancestors
     said = dict(record.headers).get(model_codec.LINKS_HEADER, b"").split(b",")
     if len(said) != len(ancestors):
@@ -223,7 +223,7 @@ class _Search:
     """
 
     cluster: Cluster
-    reader: Reader
+    reader: RecordFetcher
     name: str
     topic: str
     timeout_s: float
@@ -348,7 +348,7 @@ class Finder:
         if names.is_retired(number):
             raise ConfigurationError(f"version {number} of {self._name} was retired; the newest is {names.newest}")
 
-    def _numbered(self, number: int, reader: Reader, names: Aliases) -> Record:
+    def _numbered(self, number: int, reader: RecordFetcher, names: Aliases) -> Record:
         chain, scan = ProvenChain(names.roots), self._scan()
         found = self._descended(number, reader, chain)
         for _ in scan.spans() if found is None else ():
@@ -364,7 +364,7 @@ class Finder:
             raise self._not_found(number, chain.sha256(number), scan, names)
         return found.record or self._again(reader, found)
 
-    def _descended(self, number: int, reader: Reader, chain: ProvenChain) -> Seen | None:
+    def _descended(self, number: int, reader: RecordFetcher, chain: ProvenChain) -> Seen | None:
         """Descend the chain by single fetches: where offsets are said, or else where numbers lead.
 
         Offsets of links are those of the topic that was written: in a copy of it, as mirrors make, versions stand
@@ -380,7 +380,7 @@ class Finder:
     def _scan(self) -> _Scan:
         return _Scan(self._cluster, self._name, self._topic, self._timeout_s)
 
-    def _fetch(self, reader: Reader, alias: Alias) -> Seen | None:
+    def _fetch(self, reader: RecordFetcher, alias: Alias) -> Seen | None:
         """Look where a version is said to be; None if that is not what is there."""
         if alias.offset < 0:
             return None
@@ -393,7 +393,7 @@ class Finder:
             return None
         return Seen(seen.number, seen.offset, seen.sha256, seen.ancestors, record)
 
-    def _again(self, reader: Reader, found: Seen) -> Record:
+    def _again(self, reader: RecordFetcher, found: Seen) -> Record:
         seen = self._fetch(reader, Alias(found.number, found.sha256, found.offset))
         if seen is None or seen.record is None:
             raise ConfigurationError(
@@ -421,7 +421,7 @@ class Finder:
             "If you know the SHA-256 of the version, give that instead of the number.",
         )
 
-    def _hashed(self, digits: str, reader: Reader) -> Record:
+    def _hashed(self, digits: str, reader: RecordFetcher) -> Record:
         """Return the one version whose hash begins so; of all digits there can be no second to look for."""
         scan, found = self._scan(), dict[str, Seen]()
         for _ in scan.spans():

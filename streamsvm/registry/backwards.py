@@ -1,4 +1,4 @@
-"""A partition read from its end backwards, in growing spans, until whoever asks has seen enough."""
+"""A partition read from its end backwards, in growing spans, until the caller has seen enough."""
 
 from __future__ import annotations
 

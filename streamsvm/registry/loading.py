@@ -184,8 +184,8 @@ class Loaded:
         of `decision_function`.
         """
         labels, codes = self.version.labels, self.version.model.predict_codes(self._rows(X))
-        told = np.array(labels, dtype=None if len(set(map(type, labels))) == 1 else object)
-        return told[codes if len(told) > 2 else (codes > 0).astype(np.intp)]
+        array = np.array(labels, dtype=None if len(set(map(type, labels))) == 1 else object)
+        return array[codes if len(array) > 2 else (codes > 0).astype(np.intp)]
 
     def predict_proba(self, X: Any) -> Float:
         """Return the probability of each label, in the order of `version.labels`, for each row: shape (n, n_labels).

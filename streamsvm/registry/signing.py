@@ -122,7 +122,7 @@ class TrustedKeys:
         return cls(keys)
 
     def signed(self, key: str, sha256: str, signature: bytes | None) -> bool:
-        """Tell whether a version was signed by one of the keys.
+        """Return whether a version was signed by one of the keys.
 
         Parameters
         ----------

@@ -135,8 +135,7 @@ class ModelSubscriber:
         self._fault: BaseException | None = None
         self._tail: Tail | None = None
         self._wanted: _Wanted | None = None
-        self._refusals: Counter[str] = Counter()
-        self._reported: set[str] = set()
+        self._refusals = _Refusals()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"subscriber-{name}", daemon=True)
 
@@ -205,7 +204,7 @@ class ModelSubscriber:
 
     @property
     def connected(self) -> bool:
-        """Whether aliases are followed and a broker connection was up a moment ago, or a fixed version is held."""
+        """Whether aliases are followed and a broker connection was up a moment ago, or a fixed version is loaded."""
         if self._version is not None:
             return self._loaded is not None and self._fault is None
         tail = self._tail
@@ -225,13 +224,13 @@ class ModelSubscriber:
     def refused(self) -> int:
         """Number of refused messages, each counted once."""
         with self._changed:
-            return self._refusals.total()
+            return self._refusals.by_reason.total()
 
     @property
     def refusals(self) -> dict[str, int]:
         """Number of refused messages by reason (`REASONS`)."""
         with self._changed:
-            return dict(self._refusals)
+            return dict(self._refusals.by_reason)
 
     def wait_ready(self, timeout_s: float) -> Loaded:
         """Wait until a version is loaded, and return it; blocks at most `timeout_s`.
@@ -416,13 +415,9 @@ class ModelSubscriber:
 
     def _refuse(self, place: str, reason: str, what: str) -> None:
         """Count and log a bad message, once."""
-        if place in self._reported:
-            return
-        if len(self._reported) >= MOST_REMEMBERED:
-            self._reported.clear()
-        self._reported.add(place)
         with self._changed:
-            self._refusals[reason] += 1
+            if not self._refusals.add(place, reason):
+                return
         serving = self._loaded
         kept = f"{serving.version.key} stays in use" if serving else "no version is loaded yet"
         logger.warning("refused the message at %s (%s): %s; %s", place, reason, what, kept)
@@ -433,6 +428,24 @@ class ModelSubscriber:
     def _place(self, alias: Alias) -> str:
         key = version_key(self._name, alias.number)
         return f"{self._models_topic}[{PARTITION}]@{alias.offset}, named as {key}"
+
+
+class _Refusals:
+    """Counts refused messages by reason, each message once."""
+
+    def __init__(self) -> None:
+        self.by_reason: Counter[str] = Counter()
+        self._places: set[str] = set()
+
+    def add(self, place: str, reason: str) -> bool:
+        """Count a message; return whether that is news."""
+        if place in self._places:
+            return False
+        if len(self._places) >= MOST_REMEMBERED:
+            self._places.clear()
+        self._places.add(place)
+        self.by_reason[reason] += 1
+        return True
 
 
 class _Wanted:

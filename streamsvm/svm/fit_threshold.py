@@ -44,11 +44,11 @@ LEAST_POINTS: Final = 10
 LEAST_ALARMS: Final = 5
 """Points that raise an alarm, of those that a precision is chosen by."""
 
-Asked = float | tuple[float, float]
+Target = float | tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class OperatingPoints:
     """What every threshold of a sample answers, the lowest first; shape (k + 1,) of k different decision values.
 
     Attributes
@@ -67,7 +67,7 @@ class Answers:
     count: NDArray[np.intp]
 
     @classmethod
-    def of(cls, decision: Float, y: NDArray[np.int8], weight: Float) -> Answers:
+    def of(cls, decision: Float, y: NDArray[np.int8], weight: Float) -> OperatingPoints:
         """Sort a sample of at least one point."""
         order = np.argsort(decision, kind="stable")
         values, weight, positive = decision[order], weight[order], y[order] > 0
@@ -91,14 +91,14 @@ def halves(y: NDArray[np.int8], random: np.random.Generator) -> NDArray[np.bool_
 
 
 def fit_threshold(
-    figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], weight: Float, chosen_by: NDArray[np.bool_]
+    figure: Figure, target: Target, decision: Float, y: NDArray[np.int8], weight: Float, chosen_by: NDArray[np.bool_]
 ) -> Threshold:
     """Choose a threshold, and say what is expected there; 0 where a sample is too small.
 
     Parameters
     ----------
     figure : "cost", "recall", "precision" or "alarm_rate"
-    asked : float, or tuple of two float
+    target : float, or tuple of two float
         A share above 0 and below 1; of the cost, that of missed weight and that of weight that raises a false alarm.
     decision : ndarray of shape (n,)
     y : ndarray of shape (n,)
@@ -114,15 +114,15 @@ def fit_threshold(
     value, reached = 0.0, False
     judges = np.ones(len(y), np.bool_)
     if chosen:
-        value, reached = choose(figure, asked, decision[chosen_by], y[chosen_by], weight[chosen_by])
+        value, reached = choose(figure, target, decision[chosen_by], y[chosen_by], weight[chosen_by])
         judges = ~chosen_by
-    judged = judge(value, asked if isinstance(asked, tuple) else None, decision[judges], y[judges], weight[judges])
+    judged = judge(value, target if isinstance(target, tuple) else None, decision[judges], y[judges], weight[judges])
     return Threshold(
         value=value,
         figure=figure,
-        asked=asked,
+        asked=target,
         chosen=chosen,
-        met=chosen and reached and not _missed(figure, asked, judged[figure]),
+        met=chosen and reached and not _missed(figure, target, judged[figure]),
         points=len(y),
         positives=positives,
         precision=judged["precision"],
@@ -132,27 +132,27 @@ def fit_threshold(
     )
 
 
-def choose(figure: Figure, asked: Asked, decision: Float, y: NDArray[np.int8], weight: Float) -> tuple[float, bool]:
-    """Return the threshold of a sample, and whether it reaches what is asked there; parameters as `fit_threshold`.
+def choose(figure: Figure, target: Target, decision: Float, y: NDArray[np.int8], weight: Float) -> tuple[float, bool]:
+    """Return the threshold of a sample, and whether it reaches the target; parameters as `fit_threshold`.
 
     Every recall and every alarm rate is reached, by alarms for all points or for none; a precision need not be.
     """
-    answers = Answers.of(decision, y, weight)
+    answers = OperatingPoints.of(decision, y, weight)
     one = float(weight.mean())
     total, positive = float(answers.alarms[0]), float(answers.hits[0])
-    if isinstance(asked, tuple):
+    if isinstance(target, tuple):
         missed, false = positive - answers.hits, answers.alarms - answers.hits
-        return float(answers.at[_middle_of_least(asked[0] * missed + asked[1] * false)]), True
+        return float(answers.at[_middle_of_least(target[0] * missed + target[1] * false)]), True
     if figure == "recall":
         one = float(weight[y > 0].mean())
-        found = np.flatnonzero(answers.hits >= asked * (positive + one))
+        found = np.flatnonzero(answers.hits >= target * (positive + one))
         return float(answers.at[found[-1] if len(found) else 0]), True
     if figure == "alarm_rate":
-        few = np.flatnonzero(answers.alarms + one <= asked * (total + one))
+        few = np.flatnonzero(answers.alarms + one <= target * (total + one))
         return float(answers.at[few[0] if len(few) else -1]), True
     wrong = float(weight[y < 0].mean()) if (y < 0).any() else one
     share = np.where(answers.count >= LEAST_ALARMS, answers.hits / (answers.alarms + wrong), -1.0)
-    right = np.flatnonzero(share >= asked)
+    right = np.flatnonzero(share >= target)
     return (float(answers.at[right[0]]), True) if len(right) else (float(answers.at[np.argmax(share)]), False)
 
 
@@ -182,12 +182,12 @@ def judge(
     }
 
 
-def share(weight: Float, held: NDArray[np.bool_]) -> Judged | None:
+def share(weight: Float, counted: NDArray[np.bool_]) -> Judged | None:
     """Return the share of a weight with its interval; None of no points."""
     if not len(weight):
         return None
     # Sums of parts of the whole may be above it by rounding.
-    value = min(1.0, float(weight[held].sum() / weight.sum()))
+    value = min(1.0, float(weight[counted].sum() / weight.sum()))
     n, square = float(weight.sum() ** 2 / (weight @ weight)), Z**2
     centre = (value + square / (2.0 * n)) / (1.0 + square / n)
     half = Z / (1.0 + square / n) * math.sqrt(value * (1.0 - value) / n + square / (4.0 * n * n))
@@ -230,13 +230,13 @@ def _share_above(one: Judged, other: Judged) -> float:
     return max(one.value / (one.value + other.value), ratio / (1.0 + ratio))
 
 
-def _missed(figure: Figure, asked: Asked, judged: Judged | None) -> bool:
-    """Return whether what was asked for lies beyond the interval, on the wrong side."""
-    if isinstance(asked, tuple):
+def _missed(figure: Figure, target: Target, judged: Judged | None) -> bool:
+    """Return whether the target lies beyond the interval, on the wrong side."""
+    if isinstance(target, tuple):
         return False
     if judged is None:  # no alarm at all, and so no precision
         return True
-    return judged.low > asked if figure == "alarm_rate" else judged.high < asked
+    return judged.low > target if figure == "alarm_rate" else judged.high < target
 
 
 def _between(distinct: Float) -> Float:

@@ -17,7 +17,7 @@ from typing import Final
 
 from streamsvm.sockets import Choices
 from streamsvm.svm.block.descent import BlockDescent, Clock, Progress
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.objective import optimality_of
 from streamsvm.svm.problem import CheckedSolver, Problem, Solution, Solver
 
@@ -36,14 +36,14 @@ class StdaSolver(CheckedSolver):
         Returns seconds; with it the solution tells how long each phase took, without it no clock is read.
     max_seconds : float or None
         Bound on time, by `clock`. The result then depends on the machine: nothing that must be reproducible sets it.
-    workers : Workers
+    workers : WorkerPool
         Who shares the work; the same number gives the same bits.
     """
 
     progress: Progress | None = None
     clock: Clock | None = None
     max_seconds: float | None = None
-    workers: Workers = ALONE
+    workers: WorkerPool = ALONE
 
     def solve_checked(self, problem: Problem) -> Solution:
         """Solve; see `CheckedSolver`."""

@@ -14,12 +14,12 @@ from streamsvm.model.ancestry import Ancestor
 from streamsvm.model.version import Lineage, Version, version_key, version_number
 from streamsvm.places import whole_number
 from streamsvm.verification.chain import ChainCheck, ChainLink
-from streamsvm.verification.report import Outcome, Row
+from streamsvm.verification.report import Outcome, RecordFinding
 from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
 
 
 class Auditor:
-    """Judges one record of a version after the other, in log order; whoever reads the topics drives it.
+    """Judges one record of a version after the other, in log order; the caller reads the topics.
 
     Parameters
     ----------
@@ -32,18 +32,18 @@ class Auditor:
         self._survey = survey
         self._only = only
         self._chain = ChainCheck(survey)
-        self._rows: list[Row] = []
+        self._rows: list[RecordFinding] = []
 
     @property
-    def rows(self) -> tuple[Row, ...]:
+    def rows(self) -> tuple[RecordFinding, ...]:
         """The findings so far, and those about versions of which only the tombstone is left."""
         gone = [
-            Row(number, offset, Outcome.RETIRED, note="only its tombstone is left")
+            RecordFinding(number, offset, Outcome.RETIRED, note="only its tombstone is left")
             for number, offset in sorted(self._survey.retired.items())
             if number not in self._survey.found
         ]
         nothing = sorted(self._survey.gone - self._survey.retired.keys() - self._survey.found.keys())
-        gone += [Row(number, -1, Outcome.RETIRED, note="only the audit trail knows it") for number in nothing]
+        gone += [RecordFinding(number, -1, Outcome.RETIRED, note="only the audit trail knows it") for number in nothing]
         return (*self._rows, *gone)
 
     def open(
@@ -91,7 +91,7 @@ class Auditor:
         return number, version, tuple(faults), ""
 
     def wants(self, number: int) -> bool:
-        """Tell whether a version is to be recomputed."""
+        """Return whether a version is to be recomputed."""
         return (self._only is None or number == self._only) and number not in self._survey.retired
 
     def placed(self, version: Version) -> Lineage:
@@ -142,7 +142,9 @@ class Auditor:
             outcome, note = Outcome.FOREIGN, "; ".join([*_foreign(version.lineage.build), *parts])
         elif parts:
             faults = (*faults, *parts)
-        self._rows.append(Row(number, offset, Outcome.DIFFERS if faults else outcome, faults, note, certificate))
+        self._rows.append(
+            RecordFinding(number, offset, Outcome.DIFFERS if faults else outcome, faults, note, certificate)
+        )
 
     def _outcome(self, number: int, parts: tuple[str, ...] | None) -> Outcome:
         if number in self._survey.retired:

@@ -80,7 +80,7 @@ _ABSENT: Final = object()
 
 
 def _exact(leaves: Mapping[str, object], path: str) -> str:
-    """Return a value as text that tells 0.0 from -0.0 and 1 from 1.0."""
+    """Return a value as text in which 0.0 and -0.0, 1 and 1.0 differ."""
     return repr(leaves.get(path, _ABSENT))
 
 

@@ -48,7 +48,7 @@ class OtherLog(CutFact, Protocol):
 
 
 def tuned_before(lineage: Lineage) -> bool:
-    """Tell whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
+    """Return whether a version names a cut before its own, of partitions that it knows, as that of its tuning."""
     if lineage.tuned_at is None or lineage.tuned_at == lineage.cut:
         return False
     tuned, base = positions(lineage.tuned_at), positions(lineage.base)
@@ -116,7 +116,7 @@ class Recomputation:
         return self._learner.positions
 
     def admits(self, version: Version, others: Sequence[OtherLog] = ()) -> bool:
-        """Tell whether a version can be reached from here: of the same logs and base, and not behind."""
+        """Return whether a version can be reached from here: of the same logs and base, and not behind."""
         lineage = version.lineage
         base, cut = positions(lineage.base), positions(lineage.cut)
         return (
@@ -129,7 +129,7 @@ class Recomputation:
         )
 
     def _can_tune(self, lineage: Lineage) -> bool:
-        """Tell whether its tuning is known, or its cut still to be reached, with the partitions of then."""
+        """Return whether its tuning is known, or its cut still to be reached, with the partitions of then."""
         if not tuned_before(lineage) or lineage.tuned_at in self._tunings:
             return True
         tuned = positions(lineage.tuned_at or ())
@@ -291,7 +291,7 @@ def certifier_of(version: Version, keep: int, made: Made | None = None) -> Certi
 
 
 def _learner(config: ModelConfig, base: Positions, before: Mapping[int, Learned] | None = None) -> Learner:
-    """Return a learner to which no cut falls due: when they fell due is the business of whoever published."""
+    """Return a learner to which no cut falls due: the publisher has decided when they fell due."""
     return Learner(config, base, sys.maxsize, before=before)
 
 
@@ -301,11 +301,11 @@ def _beginnings(lineage: Lineage, log: Mapping[int, tuple[int, int]]) -> dict[in
         partition: (at, None) for partition, at in positions(lineage.base).items()
     }
     if isinstance(lineage.memory, Memory):
-        for held in lineage.memory.partitions:
-            oldest = Position(*held.oldest)
-            at, _ = found.get(held.partition, (oldest, None))
-            if held.partition in log and log[held.partition][0] > at.offset and oldest > at:
-                found[held.partition] = oldest, naming.learned_of(held.before)
+        for coverage in lineage.memory.partitions:
+            oldest = Position(*coverage.oldest)
+            at, _ = found.get(coverage.partition, (oldest, None))
+            if coverage.partition in log and log[coverage.partition][0] > at.offset and oldest > at:
+                found[coverage.partition] = oldest, naming.learned_of(coverage.before)
     return found
 
 

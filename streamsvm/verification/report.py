@@ -45,7 +45,7 @@ MEANINGS: Final[Mapping[Outcome, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RecordFinding:
     """The finding about one record.
 
     Attributes
@@ -71,13 +71,13 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class VerificationReport:
     """What a verification found.
 
     Attributes
     ----------
     name, models_topic : str
-    rows : tuple of Row
+    rows : tuple of RecordFinding
         In the order of the models topic.
     faults : tuple of str
         What is wrong with the topic as a whole, and with its aliases.
@@ -91,7 +91,7 @@ class Report:
 
     name: str
     models_topic: str
-    rows: tuple[Row, ...]
+    rows: tuple[RecordFinding, ...]
     faults: tuple[str, ...]
     notes: tuple[str, ...]
     input_rows: int
@@ -104,7 +104,7 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether everything that was asked for could be checked."""
+        """Whether everything that was requested could be checked."""
         unchecked = {Outcome.FOREIGN, Outcome.UNAVAILABLE, Outcome.LEFT_OUT}
         return not self.notes and not any(row.outcome in unchecked for row in self.rows)
 
@@ -161,8 +161,8 @@ class Report:
         }
 
 
-def _plain(row: Row) -> dict[str, Any]:
-    """Return a row as a plain JSON value; the certificate only where one was asked for."""
+def _plain(row: RecordFinding) -> dict[str, Any]:
+    """Return a row as a plain JSON value; the certificate only where one was requested."""
     plain: dict[str, Any] = msgspec.to_builtins(row)
     if row.certificate is None:
         del plain["certificate"]

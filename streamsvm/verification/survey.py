@@ -84,7 +84,7 @@ class VersionSurvey:
         return len(self.found.keys() | self.retired.keys()) < self.newest
 
     def is_retired(self, number: int) -> bool:
-        """Tell whether a number was retired, as its tombstone says, or the audit trail."""
+        """Return whether a number was retired, as its tombstone says, or the audit trail."""
         return number in self.retired or number in self.gone
 
     def note(self, key: bytes | None, value: bytes | None, offset: int) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from streamsvm.config import SvmConfig
 from streamsvm.coreset import estimate as estimates
 from streamsvm.coreset.audit_sample import LABELS, Reservoir, Sampled, shares
-from streamsvm.coreset.estimate import Estimate, Z, estimate
+from streamsvm.coreset.estimate import TotalEstimate, Z, estimate
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.training import train
@@ -152,7 +152,7 @@ def covered(stream: Stream, points: int, seeds: int, by_label: bool) -> Float:
     return found
 
 
-def _simpler(sample: Sampled) -> dict[str, Estimate]:
+def _simpler(sample: Sampled) -> dict[str, TotalEstimate]:
     """Return the intervals that ours was chosen over."""
     loss = sample.points.X[:, 0].astype(np.float64)
     strata = [estimates._stratum(sample, weight, own, loss) for weight, own in estimates._strata(sample)]
@@ -164,9 +164,9 @@ def _simpler(sample: Sampled) -> dict[str, Estimate]:
     gamma = certain + estimates._gamma_quantile(Z, mean + missed, variance + missed**2)
     skewed = certain + estimates._without_skew(mean, variance, third)
     return {
-        "normal": Estimate(total, total - half, total + half),
-        "gamma": Estimate(total, low, gamma),
-        "hall": Estimate(total, low, skewed),
+        "normal": TotalEstimate(total, total - half, total + half),
+        "gamma": TotalEstimate(total, low, gamma),
+        "hall": TotalEstimate(total, low, skewed),
     }
 
 

@@ -76,7 +76,7 @@ def by_joiner(streams: Streams) -> dict[str, Any]:
             if rows is not None:
                 joined += len(rows)
                 right += int((rows.points.y == 1).sum())
-        held = max(held, joiner.rows_held)
+        held = max(held, joiner.rows_kept)
         size = max(size, joiner.index_bytes)
     return {"joined": joined, "held": held, "index_bytes": size, "positives": right}
 

@@ -69,7 +69,7 @@ from streamsvm.estimators import STDASVC
 from streamsvm.estimators.evaluation import (
     OPTIMUM_TOLERANCE,
     SGD_SETTINGS,
-    Objective,
+    EmpiricalObjective,
     probability_scores,
     scores,
     split,
@@ -157,7 +157,7 @@ def streamsvm(train: Points, test: Points, seed: int, **svm: Any) -> Answer:
 def svm_all(train: Points, test: Points, seed: int, solver: str = "stda", class_weight: str = "none") -> Answer:
     """Solve on all rows what `streamsvm` solves on some."""
     begun = time.process_time()
-    objective = Objective.over(train, SvmConfig(class_weight=class_weight))
+    objective = EmpiricalObjective.over(train, SvmConfig(class_weight=class_weight))
     Z = objective.scaler.transform(train.X)
     machine = (
         STDASVC(C=objective.penalty, kernel="linear", tol=OPTIMUM_TOLERANCE)

@@ -15,7 +15,7 @@ from consumers.loader import load
 from consumers.settings import Settings
 from streamsvm.config import ModelConfig, PointsConfig
 from streamsvm.errors import ConfigurationError
-from streamsvm.sections import Options, Section, extended, find_section, section
+from streamsvm.sections import Section, SectionOptions, extended, find_section, section
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,7 +107,7 @@ def test_options_stand_where_they_are_declared_to_stand() -> None:
         second: int = 2
         third: int = 3
 
-    made = extended(Trunk, [Options(section="", mixin=Mixin, after="first")])
+    made = extended(Trunk, [SectionOptions(section="", mixin=Mixin, after="first")])
     assert list(made.model_fields) == ["first", "second", "third", "last"]
     assert made(third=5).model_dump_json() == '{"first":1,"second":2,"third":5,"last":4}'
     assert made.__name__ == "Trunk"

@@ -180,7 +180,7 @@ def test_a_name_of_any_characters_is_counted(name: str) -> None:
 def test_the_log_escapes_a_name() -> None:
     """What producers write must not steer a terminal."""
     with structlog.testing.capture_logs() as said:
-        UnreadWatch("labeled", Metrics(TRAINER)).tell(Unread({"\x1b[2J": 1}))
+        UnreadWatch("labeled", Metrics(TRAINER)).note(Unread({"\x1b[2J": 1}))
     assert said[0]["field"] == "\\x1b[2J"
 
 
@@ -206,7 +206,7 @@ def test_each_field_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
     watch = UnreadWatch("labeled", metrics)
     with structlog.testing.capture_logs() as said:
         for _ in range(3):
-            watch.tell(Unread({"weight": 10, "Y": 1, "source": 1}))
+            watch.note(Unread({"weight": 10, "Y": 1, "source": 1}))
     assert [(line["field"], line["remedy"].split("?")[0]) for line in said[:2]] == [
         ("weight", "did the producer mean w"),
         ("Y", "did the producer mean y"),

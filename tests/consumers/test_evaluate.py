@@ -43,7 +43,7 @@ from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from tests.consumers.test_cli import error_of, run
 
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -59,12 +59,12 @@ def arrays() -> Arrays:
 
 
 @pytest.fixture(scope="module")
-def source(arrays: Arrays) -> Source:
+def source(arrays: Arrays) -> PointSource:
     return from_arrays("pulsars", *arrays)
 
 
 @pytest.fixture(scope="module")
-def report(source: Source) -> EvaluationReport:
+def report(source: PointSource) -> EvaluationReport:
     return evaluate(source, PLAN)
 
 
@@ -137,7 +137,7 @@ def test_rows_keep_to_their_memory(report: EvaluationReport) -> None:
     assert report.uncertainty < 1e-6
 
 
-def test_rbf_has_gaps_where_they_have_a_meaning(source: Source) -> None:
+def test_rbf_has_gaps_where_they_have_a_meaning(source: PointSource) -> None:
     """Ours and the reservoir's of the same width; SGD's machine lives elsewhere."""
     found = evaluate(source, replace(PLAN, kernel="rbf"))
     assert found.gamma is not None
@@ -147,7 +147,7 @@ def test_rbf_has_gaps_where_they_have_a_meaning(source: Source) -> None:
     assert all(row.scores is not None for row in found.rows)
 
 
-def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_optimum_there_are_no_gaps(source: PointSource, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not asked for, or too large to be had: the row says so, the objectives stay."""
     unwanted = evaluate(source, replace(PLAN, find_optimum=False))
     monkeypatch.setattr(passes, "MOST_CELLS", 10_000)
@@ -162,7 +162,7 @@ def test_without_an_optimum_there_are_no_gaps(source: Source, monkeypatch: pytes
     assert named(evaluate(source, replace(PLAN, find_optimum=True)), "optimum").gap == 0.0
 
 
-def test_the_seed_decides_everything(source: Source) -> None:
+def test_the_seed_decides_everything(source: PointSource) -> None:
     """The same seed gives the same figures, but for the times; another seed gives others."""
 
     def figures(seed: int) -> list[EvaluationRow]:
@@ -233,7 +233,7 @@ def test_the_command_names_a_feature_that_is_too_large(tmp_path: Path) -> None:
     assert "row 8, column a: 1e+301 is too large" in error_of(finished)
 
 
-def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
+def test_progress_counts_the_points_of_the_pass(source: PointSource) -> None:
     """Steps of the pass rise to the number of training points."""
     seen: list[tuple[str, int, int | None]] = []
     evaluate(source, PLAN, step=lambda *step: seen.append(step))
@@ -257,7 +257,7 @@ def test_progress_counts_the_points_of_the_pass(source: Source) -> None:
         (Plan(seed=-1), "--seed is -1"),
     ],
 )
-def test_options_without_a_meaning_are_refused(source: Source, plan: Plan, named: str) -> None:
+def test_options_without_a_meaning_are_refused(source: PointSource, plan: Plan, named: str) -> None:
     """By name, in one line."""
     with pytest.raises(ConfigurationError, match=named) as raised:
         evaluate(source, plan)
@@ -370,7 +370,7 @@ def test_the_command_refuses_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
-def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: Source, method: str) -> None:
+def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, source: PointSource, method: str) -> None:
     """Brier score and log loss of ours and of cross-validation over everything stand in the table; of SGD, none do."""
     plan = replace(PLAN, memory_points=1_500, probability=method)
     found = evaluate(source, plan)
@@ -394,7 +394,7 @@ def test_probabilities_are_judged_where_they_are_asked_for(arrays: Arrays, sourc
     assert all(shown in text for shown in ("streamsvm", "reservoir", f"{said.brier:.4f}", "log loss", "balanced"))
 
 
-def test_probabilities_without_ground_are_a_note(source: Source) -> None:
+def test_probabilities_without_ground_are_a_note(source: PointSource) -> None:
     """A memory whose audit sample has too few pulsars gives no figures, and says why."""
     found = evaluate(source, replace(PLAN, memory_points=180, probability="sigmoid", find_optimum=False))
     assert named(found, "streamsvm").probabilities is None
@@ -402,7 +402,7 @@ def test_probabilities_without_ground_are_a_note(source: Source) -> None:
 
 
 @pytest.mark.parametrize("weights", ["balanced", (1.0, 5.0)])
-def test_class_weights_count_in_every_method(arrays: Arrays, source: Source, weights: Any) -> None:
+def test_class_weights_count_in_every_method(arrays: Arrays, source: PointSource, weights: Any) -> None:
     """The optimum is SVC's of the same weights; SGD gets them as weights of its rows."""
     X, y = arrays
     order = np.random.Generator(np.random.PCG64(PLAN.seed)).permutation(len(y))
@@ -515,7 +515,9 @@ def test_a_gap_is_told_in_errors_too(report: EvaluationReport) -> None:
     assert "goes with" not in best.note
 
 
-def test_each_phase_has_a_line_where_there_is_no_terminal(source: Source, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_phase_has_a_line_where_there_is_no_terminal(
+    source: PointSource, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Once each, on standard error, while it happens."""
     with progress_bar() as step:
         evaluate(source, PLAN, step=step)
@@ -526,7 +528,7 @@ def test_each_phase_has_a_line_where_there_is_no_terminal(source: Source, capsys
 
 
 def test_an_optimum_that_is_left_out_is_said_first_and_stays(
-    source: Source, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    source: PointSource, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is learned; on a terminal it stands above the bar, which is wiped in the end."""
     said = "the optimum is left out: not computed"

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from consumers.cli.file_options import LeftOut, rows_by_recipe
+from consumers.cli.file_options import SkippedRowCounter, rows_by_recipe
 from consumers.evaluate import Plan, configured, evaluate, not_followed, partitions_of, settings_of
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow
 from consumers.evaluate.reading import read
@@ -81,7 +81,7 @@ def written(folder: Path, text: str = CONFIG) -> tuple[Path, Path]:
 
 def evaluated(rows: Path, config: Path, partitions: int, **options: object) -> EvaluationReport:
     """Evaluate as the command does."""
-    settings, left_out = settings_of(config, options), LeftOut()
+    settings, left_out = settings_of(config, options), SkippedRowCounter()
     source = rows_by_recipe(rows, settings, None, None, left_out)
     plan = Plan(find_optimum=False).of_config(settings.models(), partitions, settings.training.every_leaves)
     return evaluate(source, plan, rejected=lambda: left_out.rows)
@@ -178,7 +178,7 @@ def test_what_is_learned_is_what_the_configuration_says(tmp_path: Path) -> None:
 def test_with_everything_in_memory_the_gap_is_the_solvers_own(tmp_path: Path) -> None:
     """That of a reservoir that holds all points, too; where the tolerance is coarse for the objective it is said."""
     rows, config = written(tmp_path, CONFIG.replace("leaf_rows = 20\nbucket_points = 10", "memory_points = 16_000"))
-    settings, left_out = settings_of(config, {}), LeftOut()
+    settings, left_out = settings_of(config, {}), SkippedRowCounter()
     plan = Plan().of_config(settings.models(), 1)
     found = evaluate(rows_by_recipe(rows, settings, None, None, left_out), plan)
     ours, all_of_them = row_of(found, "streamsvm"), row_of(found, "reservoir")
@@ -303,7 +303,7 @@ def test_partitions_are_those_of_the_configured_topic(
 def test_a_silent_broker_is_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number is 1 then, and the reason is said."""
     settings = load({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "input": {"topic": "loans"}})
-    monkeypatch.setattr(configured, "ASKED_S", 0.5)
+    monkeypatch.setattr(configured, "LIMITS_TIMEOUT_S", 0.5)
     count, why = partitions_of(settings)
     assert count == 1
     assert why.startswith("the topic loans cannot be asked: ")

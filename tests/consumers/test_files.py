@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.cli.app import app
-from consumers.cli.file_options import Labels, LeftOut, first_look, in_flags, next_step
+from consumers.cli.file_options import Labels, SkippedRowCounter, first_look, in_flags, next_step
 from consumers.options import settings_from
 from streamsvm.config import Label, PointsConfig
 from streamsvm.errors import ConfigurationError, TopicMissing
@@ -62,7 +62,7 @@ def test_other_than_two_labels_are_said_to_be_in_the_way(labels: list[Label], to
 @pytest.mark.parametrize("count", [0, 1234])
 def test_rows_left_out_are_said(count: int) -> None:
     """Where there were any, and of one reading only."""
-    left_out = LeftOut()
+    left_out = SkippedRowCounter()
     left_out(count)
     assert str(left_out) == (", 1,234 incomplete rows skipped" if count else "")
     left_out.forget()
@@ -150,7 +150,7 @@ def test_rows_behind_the_limit_are_not_counted(tmp_path: Path, limit: int | None
         table = pa.csv.read_csv(path)
         path = tmp_path / "a.parquet"
         pa.parquet.write_table(table, path)
-    left_out = LeftOut(limit)
+    left_out = SkippedRowCounter(limit)
     source = left_out.noting(open_source(path, columns=["km", "minutes"], label_column="late", on_incomplete=left_out))
     sent = 0
     for batch in source.batches():

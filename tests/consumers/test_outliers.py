@@ -81,11 +81,11 @@ def test_the_log_stays_short(capsys: pytest.CaptureFixture[str]) -> None:
     log = OutlierLog("in")
 
     def tell(count: int, excess: float) -> int:
-        log.tell(Tally(count, 0, outlier(excess)))
+        log.warning(Tally(count, 0, outlier(excess)))
         return len(capsys.readouterr().out.splitlines())
 
     assert [tell(1, 5.0), tell(1, 20.0), tell(2, 20.0), tell(9, 150.0), tell(10, 250.0)] == [0, 1, 0, 0, 1]
     assert tell(99, 250.0) == 0
     assert tell(100, 250.0) == 1
-    log.tell(Tally(0, 0, None))
+    log.warning(Tally(0, 0, None))
     assert json.dumps(capsys.readouterr().out) == '""'

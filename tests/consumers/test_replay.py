@@ -23,7 +23,7 @@ from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.ingest.files.array_files import from_arrays
 from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import Source
+from streamsvm.ingest.files.source import PointSource
 from streamsvm.kafka import Cluster, Connection, EmbeddedBroker, Message, Outbox, PublishRefused
 
 
@@ -68,7 +68,7 @@ class FakeTime:
         self.slept += seconds
 
 
-def points(n: int, d: int = 2, **options: Any) -> Source:
+def points(n: int, d: int = 2, **options: Any) -> PointSource:
     return from_arrays("here", np.arange(float(n * d)).reshape(n, d), [row % 2 for row in range(n)], **options)
 
 

@@ -12,7 +12,7 @@ from consumers.dead_letters.resending import Resent, mended_lines, resend
 from streamsvm.config import PointsConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest import dead_letter as deadletter
-from streamsvm.ingest.dead_letter import Receipt, Rejected, RejectedRow
+from streamsvm.ingest.dead_letter import DecodedDeadLetter, Receipt, RejectedRow
 from streamsvm.ingest.decoder import REASONS, PointDecoder, RejectedRecord, Rejection
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
 from tests.brokers.fixtures import TestBroker
@@ -79,7 +79,7 @@ def test_only_what_was_rejected_is_sent_again(
     """Rows beside a rejected one were learned; where they cannot be told apart nothing is sent, and why is said."""
     rows = tuple(RejectedRow(row, "unknown_label", "w") for row in listed)
     found, why = again_of(
-        Rejected(
+        DecodedDeadLetter(
             topic="in",
             partition=0,
             offset=1,
@@ -101,7 +101,7 @@ def test_a_cut_value_is_not_sent_again() -> None:
     """The rest of it is nowhere."""
     rows = (RejectedRow(0, "wrong_type", "w"),)
     assert again_of(
-        Rejected(
+        DecodedDeadLetter(
             topic="in", partition=0, offset=1, rejected="1 of 1", rows=rows, value=b"be", value_bytes=900, model="m"
         )
     ) == (

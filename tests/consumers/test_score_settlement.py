@@ -13,7 +13,6 @@ from consumers.streams.settling import SHORT_SLACK_MS
 from streamsvm.kafka import (
     Cluster,
     GroupStanding,
-    Mark,
     MemberProgress,
     Message,
     Place,
@@ -21,6 +20,7 @@ from streamsvm.kafka import (
     Record,
     Stamp,
     Stored,
+    Watermarks,
 )
 
 ID = "g-0"
@@ -38,8 +38,8 @@ class Log:
     servers: str = "nowhere"
     asked: list[tuple[int | None, int | None]] = field(default_factory=list)
 
-    def marks(self, places: Iterable[Place]) -> dict[Place, Mark]:
-        return dict.fromkeys(places, Mark(100, 100))
+    def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
+        return dict.fromkeys(places, Watermarks(100, 100))
 
     def stored(
         self,

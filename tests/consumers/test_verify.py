@@ -30,7 +30,7 @@ from streamsvm.model.pointers import Alias, Head, Retired, encode_alias, encode_
 from streamsvm.model.version import PartitionCut, Version
 from streamsvm.points import Points
 from streamsvm.verification.differences import differences
-from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, Report
+from streamsvm.verification.report import EXIT_CLEAN, EXIT_DIFFERS, EXIT_INCOMPLETE, Outcome, VerificationReport
 from tests.brokers.fixtures import TestBroker
 from tests.consumers.test_cli import error_of, run
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic
@@ -81,11 +81,11 @@ def train(broker: TestBroker, directory: Path) -> Settings:
     return settings
 
 
-def outcomes(report: Report) -> list[tuple[int, Outcome]]:
+def outcomes(report: VerificationReport) -> list[tuple[int, Outcome]]:
     return [(row.number, row.outcome) for row in report.rows]
 
 
-def faults(report: Report) -> dict[int, str]:
+def faults(report: VerificationReport) -> dict[int, str]:
     """Return what is wrong with each version in one text; 0 stands for the topic as a whole."""
     found = {row.number: "; ".join(row.faults) for row in report.rows if row.faults}
     return found | ({0: "; ".join(report.faults)} if report.faults else {})

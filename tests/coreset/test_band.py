@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamsvm.checkpoint import format as codec
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.band import REACH, farthest, nearest, reach_of
+from streamsvm.coreset.band import REACH, border_within, farthest, nearest, reach_of
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer, smoothed_hessian
@@ -272,6 +272,24 @@ def test_a_stream_with_many_copies_of_one_row_is_not_kept_worse_for_its_band() -
     assert state is not None
     assert state.screen.reach > 0.0
     assert state.screen.rate > 1e-3
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_border_of_a_weighted_selection_is_that_of_a_sort(ties: bool) -> None:
+    """With sizes of 0, equal values, infinite ones and NaN, as a sum over each distinct value says."""
+    random = np.random.default_rng(0)
+    for number in range(500):
+        n = int(random.integers(0, 40))
+        values = random.integers(0, 12, n).astype(float) if ties else random.random(n)
+        size = random.random(n) * (random.random(n) < 0.8)
+        if n and number % 5 == 0:
+            values[random.integers(n)] = (np.inf, np.nan)[number % 2]
+        most = 1.2 * random.random() * float(size.sum())
+        distinct = np.unique(values[np.isfinite(values)])
+        sums = np.array([size[values <= one].sum() for one in distinct])
+        within, beyond = distinct[sums <= most + 1e-12], distinct[sums > most + 1e-12]
+        expected = within.max(initial=0.0), beyond.min(initial=np.inf)
+        assert border_within(values, size, most) == expected
 
 
 def screened(rows: Points, capacity: int = 600, span: int = 3_000) -> tuple[Points, Screener]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
-from streamsvm.coreset.clipping import Bounds, freed_of_outliers
+from streamsvm.coreset.clipping import FeatureRanges, freed_of_outliers
 from streamsvm.coreset.moments import Moments
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.cutting import Cut
@@ -48,7 +48,7 @@ def learned(points: Points, leaf_rows: int, clip_sd: float | None) -> Cut:
 def test_points_beyond_the_bounds_come_to_lie_on_them() -> None:
     """Others keep their bytes; who was changed is told; a feature that never varied has no bounds."""
     before = Points(np.array([[0.0, 7.0], [2.0, 7.0]]), np.array([1, -1], np.int8), np.ones(2))
-    bounds = Bounds.of(moments_of(before), 3.0)
+    bounds = FeatureRanges.of(moments_of(before), 3.0)
     points = Points(np.array([[50.0, 8.0], [1.5, 9.0], [-50.0, 7.0]]), np.array([1, 1, -1], np.int8), np.ones(3))
     clipped, changed = bounds.clip(points)
     np.testing.assert_allclose(clipped.X, [[4.0, 8.0], [1.5, 9.0], [-2.0, 7.0]])

@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.delivery import reading
-from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, Learned
+from streamsvm.delivery.events import CaughtUp, CutDeclined, CutTaken, RowsLearned
 from streamsvm.delivery.machine import Delivery
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.errors import StateError
@@ -81,7 +81,7 @@ def test_every_cut_waits_for_the_training_before_it() -> None:
     held = pipeline()
     assert held.assign({}).offsets == {0: 0}
     held.offer(stream(3 * CUT_ROWS))
-    assert kinds(list(held.learn())) == ["Learned", "CutTaken", "Learned"]
+    assert kinds(list(held.learn())) == ["RowsLearned", "CutTaken", "RowsLearned"]
     assert len(held.backlog[0]) == CUT_ROWS
     assert list(held.learn()) == []
     first = held.next_training()
@@ -90,7 +90,7 @@ def test_every_cut_waits_for_the_training_before_it() -> None:
     held.trained(make(first, small_config(), None))
     assert list(held.learn()) == []
     held.settled()
-    assert kinds(list(held.learn())) == ["CutTaken", "Learned"]
+    assert kinds(list(held.learn())) == ["CutTaken", "RowsLearned"]
 
 
 @pytest.mark.parametrize("span", [1, 5, 8, 100])
@@ -105,7 +105,7 @@ def test_learning_may_be_left_off_after_any_step(span: int, monkeypatch: pytest.
     monkeypatch.setattr(reading, "SPAN_ROWS", span)
     while (step := next(short.learn(), None)) is not None:
         taken["short"] += [step.cut.positions] if isinstance(step, CutTaken) else []
-        assert not isinstance(step, Learned) or len(step.rows) <= span
+        assert not isinstance(step, RowsLearned) or len(step.rows) <= span
     assert taken["short"] == taken["plain"]
     assert len(taken["plain"]) == 3
     assert checkpoint.encode(short.snapshot(1, {})) == checkpoint.encode(plain.snapshot(1, {}))
@@ -117,7 +117,7 @@ def test_a_step_takes_fewer_of_wide_rows(monkeypatch: pytest.MonkeyPatch) -> Non
     held = pipeline()
     held.assign({})
     held.offer(stream(7))
-    assert [len(event.rows) for event in held.learn() if isinstance(event, Learned)] == [3, 3, 1]
+    assert [len(event.rows) for event in held.learn() if isinstance(event, RowsLearned)] == [3, 3, 1]
 
 
 def test_the_newest_cut_takes_the_place_of_one_that_waits() -> None:
@@ -184,8 +184,8 @@ def test_behind_the_newest_version_rows_are_read_again_up_to_its_cut() -> None:
     held.offer(stream(2 * CUT_ROWS))
     held.note_read({0: 2 * CUT_ROWS})
     events = list(held.learn())
-    assert kinds(events) == ["Learned", "CutDeclined", "CaughtUp"]
-    assert isinstance(events[0], Learned)
+    assert kinds(events) == ["RowsLearned", "CutDeclined", "CaughtUp"]
+    assert isinstance(events[0], RowsLearned)
     assert (len(events[0].rows), events[0].again) == (CUT_ROWS, True)
     assert events[-1] == CaughtUp(1)
     assigned = held.assign({0: 2 * CUT_ROWS})
@@ -215,7 +215,7 @@ def test_a_log_that_passes_the_newest_cut_without_standing_at_it_is_refused() ->
     held.assign({})
     rows = stream(3 * CUT_ROWS)
     held.offer(rows.slice(0, CUT_ROWS - 4))
-    assert kinds(list(held.learn())) == ["Learned"]
+    assert kinds(list(held.learn())) == ["RowsLearned"]
     held.offer(rows.slice(2 * CUT_ROWS, 3 * CUT_ROWS))
     with pytest.raises(StateError, match=r"m@1 was made from t\[0\] up to offset 16 .* the log continues at offset 32"):
         list(held.learn())
@@ -226,7 +226,7 @@ def test_a_log_that_ends_without_the_newest_cut_is_refused() -> None:
     held = pipeline(head_at(first_cut()))
     held.assign({})
     held.offer(stream(CUT_ROWS - 4))
-    assert kinds(list(held.learn())) == ["Learned"]
+    assert kinds(list(held.learn())) == ["RowsLearned"]
     held.refuse_missing_end({0: None})
     held.refuse_missing_end({0: CUT_ROWS - 4})
     with pytest.raises(StateError, match="the log ends at offset 16"):
@@ -255,7 +255,7 @@ def test_a_declined_cut_is_an_event_of_its_own() -> None:
     held.assign({})
     held.offer(stream(CUT_ROWS))
     for event in held.learn():
-        if isinstance(event, Learned):
+        if isinstance(event, RowsLearned):
             assert held.take_due_cut() == CutDeclined()
             assert held.take_due_cut() is None
             break

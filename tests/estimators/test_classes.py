@@ -18,7 +18,7 @@ from sklearn.svm import SVC
 from sklearn.utils.class_weight import compute_sample_weight
 
 from streamsvm import CoresetSVC
-from streamsvm.estimators.evaluation import Objective, ReservoirBaseline
+from streamsvm.estimators.evaluation import EmpiricalObjective, ReservoirBaseline
 from streamsvm.estimators.stream import NoProbabilities
 from streamsvm.points import Points
 
@@ -110,7 +110,9 @@ def test_sharing_beats_dividing_and_a_reservoir(clouds) -> None:
     X, y = clouds
     memory, points = 400, Points(X, y.astype(np.int8), np.ones(len(y)))
     shared = CoresetSVC(memory_points=memory, multiclass=REST).fit(X, y)
-    objectives = [Objective.over(points.against_the_rest(label), shared.model_config.svm) for label in range(5)]
+    objectives = [
+        EmpiricalObjective.over(points.against_the_rest(label), shared.model_config.svm) for label in range(5)
+    ]
     divided = OneVsRestClassifier(CoresetSVC(memory_points=memory // 5)).fit(X, y)
     reservoir = ReservoirBaseline(memory, 0)
     reservoir.learn(points)

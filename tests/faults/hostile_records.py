@@ -383,7 +383,9 @@ class Chunk:
     marks: list[str] = field(default_factory=list)
     kinds: Counter[str] = field(default_factory=Counter)
     sent_at: list[float] = field(default_factory=list)
-    letters: dict[str, dict[int, deadletter.Rejected]] = field(default_factory=lambda: {TRAINER: {}, SCORER: {}})
+    letters: dict[str, dict[int, deadletter.DecodedDeadLetter]] = field(
+        default_factory=lambda: {TRAINER: {}, SCORER: {}}
+    )
     scores: dict[int, list[object]] = field(default_factory=dict)
     scored_at_ms: dict[int, int] = field(default_factory=dict)
     twice: list[str] = field(default_factory=list)
@@ -585,12 +587,12 @@ def _less(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     return {word: after[word] - before[word] for word in after}
 
 
-def _rejected(letter: deadletter.Rejected) -> int:
+def _rejected(letter: deadletter.DecodedDeadLetter) -> int:
     """Return how many rows a letter is about."""
     return int(letter.rejected.split()[0])
 
 
-def _reasons(letter: deadletter.Rejected | None) -> dict[int, str]:
+def _reasons(letter: deadletter.DecodedDeadLetter | None) -> dict[int, str]:
     """Return why each row was rejected; a missing label is told from missing features."""
     if letter is None:
         return {}

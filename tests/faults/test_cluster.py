@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from streamsvm.errors import TransientError
-from streamsvm.kafka import Cluster, Connection, Mark, Marks, Place, TopicSpec
+from streamsvm.kafka import Cluster, Connection, Marks, Place, TopicSpec, Watermarks
 from tests.brokers.cluster import NODES
 from tests.brokers.cluster import Cluster as Brokers
 from tests.brokers.jvm import CannotRun
@@ -77,15 +77,15 @@ def test_a_leader_that_is_gone_gives_no_marks(nodes: Nodes) -> None:
     Cluster(nodes.direct).create([TopicSpec(topic, 1) for topic, _ in places])
     marks = Marks(nodes.direct)
 
-    def told() -> dict[Place, Mark]:
+    def told() -> dict[Place, Watermarks]:
         while True:
             with suppress(TransientError):  # a leader that does not know yet that it is one
                 return marks.of(places)
 
-    assert set(told().values()) == {Mark(0, 0)}
+    assert set(told().values()) == {Watermarks(0, 0)}
     nodes.cluster.leader(places[0][0]).kill()
     nodes.counts["leaders_killed"] += 1
-    assert set(told().values()) == {Mark(0, 0)}
+    assert set(told().values()) == {Watermarks(0, 0)}
 
 
 @pytest.mark.faults_long

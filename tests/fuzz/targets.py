@@ -39,7 +39,7 @@ from streamsvm import places
 from streamsvm.checkpoint import format as checkpoint
 from streamsvm.checkpoint import records
 from streamsvm.config import PointsConfig
-from streamsvm.delivery.settlement import Part
+from streamsvm.delivery.settlement import AttemptRecord
 from streamsvm.errors import CorruptCheckpoint, InvalidMessage
 from streamsvm.ingest import dead_letter as deadletter
 from streamsvm.ingest.decoder import (
@@ -392,9 +392,9 @@ def headers_of(case: bytes) -> tuple[tuple[tuple[str, bytes], ...], bytes]:
 INT64: Final = 1 << 63
 
 
-def _part(headers: tuple[tuple[str, bytes], ...]) -> Part:
+def _part(headers: tuple[tuple[str, bytes], ...]) -> AttemptRecord:
     """Return a record of an attempt to write scores."""
-    return Part(
+    return AttemptRecord(
         attempt="a", number=1, parts=1, topic="scores", partition=0, offset=1, key=b"k", value=b"", headers=headers,
         visible=True,
     )  # fmt: skip

@@ -15,16 +15,16 @@ from streamsvm.errors import ConfigurationError, TopicMissing, TransientError
 from streamsvm.kafka import (
     Cluster,
     Connection,
-    Mark,
     Marks,
     Message,
     OffsetOutOfRange,
     Place,
     Publisher,
-    Reader,
+    RecordFetcher,
     Stamp,
     Tail,
     TopicSpec,
+    Watermarks,
 )
 from streamsvm.kafka.client import Link, make_admin
 from tests.brokers.fixtures import TestBroker
@@ -65,7 +65,7 @@ def test_marks_tell_what_readers_get_and_what_writers_wrote(broker: TestBroker) 
     send_values(broker.connection, topic, numbers(2))
     marks = Marks(broker.connection)
     with foreign.open_transaction(broker.connection, topic, [b"open"]):
-        assert marks.of([(topic, 0), (topic, 1)]) == {(topic, 0): Mark(2, 3), (topic, 1): Mark(0, 0)}
+        assert marks.of([(topic, 0), (topic, 1)]) == {(topic, 0): Watermarks(2, 3), (topic, 1): Watermarks(0, 0)}
     with pytest.raises(TopicMissing, match="nowhere"):
         marks.stable([("nowhere", 0)])
     assert marks.stable([(topic, 1)]) == {(topic, 1): 0}
@@ -323,7 +323,7 @@ def test_a_single_record_by_its_offset(broker: TestBroker) -> None:
     found = Cluster(broker.connection).record(topic, 1, PATIENCE_S)
     assert found is not None
     assert found.value == b"1"
-    with closing(Reader(broker.connection)) as reader:
+    with closing(RecordFetcher(broker.connection)) as reader:
         records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in (2, 0, 3, 99)]
     assert [record and record.value for record in records] == [b"2", b"0", None, None]
 
@@ -335,7 +335,7 @@ def test_a_record_that_was_aborted_is_none(broker: TestBroker) -> None:
     foreign.aborted(broker.connection, topic, [b"never"])
     send_values(broker.connection, topic, [b"after"])
     with (
-        closing(Reader(broker.connection)) as reader,
+        closing(RecordFetcher(broker.connection)) as reader,
         foreign.open_transaction(broker.connection, topic, [b"open"]),
     ):
         records = [reader.fetch_one(topic, 0, offset, PATIENCE_S) for offset in range(4)]

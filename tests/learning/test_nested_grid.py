@@ -8,7 +8,7 @@ from sklearn.metrics import balanced_accuracy_score, log_loss, roc_auc_score
 from sklearn.svm import SVC
 
 from streamsvm.learning import judging
-from streamsvm.learning.nested_grid import Grid, Judged, _path, continued, nested, promising, search
+from streamsvm.learning.nested_grid import Grid, GridScores, _path, continued, nested, promising, search
 from streamsvm.model.kernels import RbfKernel
 from tests.streams import ring
 
@@ -73,16 +73,16 @@ def test_neighbours_of_a_larger_gamma_are_followed() -> None:
     """The optimum moves that way as points grow."""
     mean = np.zeros((5, 2))
     mean[1, 0], mean[3, 1] = 0.9, 0.8
-    cells = promising(Judged(100, mean, mean), 5)
+    cells = promising(GridScores(100, mean, mean), 5)
     assert {(int(gamma), int(box)) for gamma, box in np.argwhere(cells)} == {(0, 0), (1, 0), (2, 0), (3, 1), (4, 1)}
 
 
 def test_gamma_is_continued_by_its_growth() -> None:
     """Not beyond a square root of the points, and never downwards."""
 
-    def judged(points: int, best: int) -> Judged:
+    def judged(points: int, best: int) -> GridScores:
         mean = -np.abs(np.arange(6.0)[:, None] - best)
-        return Judged(points, mean, mean)
+        return GridScores(points, mean, mean)
 
     gammas = tuple(2.0**power for power in range(6))
     grown = [judged(1_000, 1), judged(4_000, 2)]

@@ -26,7 +26,6 @@ from streamsvm.config import ModelConfig
 from streamsvm.errors import BrokerUnavailable, Fenced, StateError, StreamsvmError, TopicMissing, TransientError
 from streamsvm.kafka import (
     TRANSACTION_TIMEOUT_S,
-    Mark,
     Message,
     OffsetOutOfRange,
     OutcomeUnknown,
@@ -37,6 +36,7 @@ from streamsvm.kafka import (
     Stored,
     TopicInfo,
     TopicSpec,
+    Watermarks,
 )
 from streamsvm.kafka.attempts import stamped
 from streamsvm.learning import training
@@ -269,11 +269,11 @@ class Cluster(_Port):
     def _end(self, topic: str) -> int:
         return self._broker.log(topic).end
 
-    def marks(self, places: Iterable[Place]) -> dict[Place, Mark]:
+    def marks(self, places: Iterable[Place]) -> dict[Place, Watermarks]:
         self._point("asks for stable offsets and ends")
         self._world.end_what_can_end()
         logs = {place: self._broker.log(*place) for place in places}
-        return {place: Mark(log.stable, log.end) for place, log in logs.items()}
+        return {place: Watermarks(log.stable, log.end) for place, log in logs.items()}
 
     def stored(
         self,
@@ -316,8 +316,8 @@ class Cluster(_Port):
     def input(self, topic: str, group: str) -> Input:
         return Input(self._world, self._life, topic)
 
-    def reader(self) -> Reader:
-        return Reader(self._world, self._life)
+    def reader(self) -> RecordFetcher:
+        return RecordFetcher(self._world, self._life)
 
 
 class Publisher(_Port):
@@ -485,8 +485,8 @@ class Outbox(_Port):
         self._queued.clear()
 
 
-class Reader(_Port):
-    """See `streamsvm.kafka.Reader`."""
+class RecordFetcher(_Port):
+    """See `streamsvm.kafka.RecordFetcher`."""
 
     def fetch_one(self, topic: str, partition: int, offset: int, timeout_s: float) -> Record | None:
         self._point(f"fetches {topic}[{partition}]@{offset}")

@@ -74,7 +74,7 @@ def public(kind: type) -> set[str]:
 def test_the_simulated_broker_takes_what_the_real_one_takes() -> None:
     """What the trainer drives here is what it drives there: the same methods, the same parameters."""
     assert public(kafka.Cluster) - public(ports.Cluster) == NOT_SIMULATED
-    for kind in ("Cluster", "Publisher", "Outbox", "Input", "Reader"):
+    for kind in ("Cluster", "Publisher", "Outbox", "Input", "RecordFetcher"):
         assert misfits(getattr(ports, kind), getattr(kafka, kind)) == []
 
 

@@ -117,7 +117,7 @@ def _code(tree: Tree) -> list[Measure]:
         rows[1],
         Measure(f"  most attributes, where over {code.MANY_ATTRIBUTES}", most),
         rows[2],
-        Measure("class names that exist twice", len(doubled), 12, doubled),
+        Measure("class names that exist twice", len(doubled), 10, doubled),
     ]
 
 

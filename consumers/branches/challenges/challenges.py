@@ -23,7 +23,7 @@ to be compared with becomes current as without challenges, and ends a challenge 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -73,6 +73,29 @@ LEAST_TO_WARN: Final = 100
 OUTCOMES: Final[tuple[Outcome, ...]] = ("better", "worse", "undecided", "unlabeled", "passed", "void")
 
 
+@dataclass(slots=True)
+class _Progress:
+    """What was found and logged of the open challenge, in this life.
+
+    Attributes
+    ----------
+    until : pair of mappings of partition to int, or None
+        Ends of both logs when the challenge's time was first seen to be over.
+    unpaired : int
+        Rows that one of the two has scored without the other.
+    lost : bool
+        Whether what it would be decided by cannot be had by trying again.
+    warned, named : bool
+        Whether it was logged that labels cannot be enough, and that scores are left out.
+    """
+
+    until: tuple[dict[int, int], dict[int, int]] | None = None
+    unpaired: int = 0
+    lost: bool = False
+    warned: bool = False
+    named: bool = False
+
+
 class Challenges:
     """Begins, follows and ends challenges, one at a time.
 
@@ -111,22 +134,15 @@ class Challenges:
         self._logs: Logs = logs_of(settings)
         options = section(settings, ChallengeOptions)
         self._rule = Rule(figure=options.gate_figure, labels=options.gate_labels, costs=settings.svm.cost)
-        self._number = 0
+        self._newest: Challenge | None = None
         self._open: Challenge | None = None
         self._follower: Follower | None = None
         self._known = False
-        self._last = 0
-        self._unpaired = 0
-        self._before: Challenge | None = None
+        self._progress = _Progress()
         self._due_at = 0.0
-        self._grown = 0
-        self._until: tuple[dict[int, int], dict[int, int]] | None = None
-        self._held_at_start: tuple[dict[int, int], dict[int, int]] | None = None
-        self._warned = False
-        self._lost = False
-        self._named = False
+        self._ends_at_start: tuple[dict[int, int], dict[int, int]] | None = None
         self._won: Version | None = None
-        self._told = ""
+        self._trouble = ""
         self.compared: Compared | None = None
         """What the newest look found; None before the first."""
         metrics.begin("streamsvm_challenges", "outcome", OUTCOMES)
@@ -141,7 +157,7 @@ class Challenges:
         if self._follower is not None:
             self._follower.close()
             self._follower = None
-        self._held_at_start = None
+        self._ends_at_start = None
         self.compared = None
 
     def turn(self, *, ready: bool) -> Version | None:
@@ -179,7 +195,6 @@ class Challenges:
         except StreamsvmError as error:
             self._wait(error, lost=not isinstance(error, TransientError))
             return 0
-        self._grown += came
         self._name(self._follower)
         return came
 
@@ -188,9 +203,9 @@ class Challenges:
         found = {"unreadable": follower.unreadable, "nowhere": follower.nowhere}
         for reason, count in found.items():
             self._metrics.put("streamsvm_challenge_scores_left_out", count, reason=reason)
-        if self._named or not any(found.values()):
+        if self._progress.named or not any(found.values()):
             return
-        self._named, first = True, follower.named
+        self._progress.named, first = True, follower.named
         log.warning(
             "challenge_scores_left_out",
             **found,
@@ -221,7 +236,7 @@ class Challenges:
         except StreamsvmError as error:  # the scores or labels cannot be read: no reason to stop learning
             self._wait(error, lost=not isinstance(error, TransientError))
             done = False
-        if over and self._lost:
+        if over and self._progress.lost:
             # What the challenge would be decided by is gone from the log, or nobody may read it.
             self.close()
             done = True
@@ -241,30 +256,29 @@ class Challenges:
         done = follower.full or (over and self._read_up(follower))
         if not done and not self._caught_up(follower):
             return False
-        if done or self.compared is None or self._worth_joining(idle):
+        if done or self.compared is None or _worth_joining(follower, idle=idle):
             if not follower.read_labels():
                 return False
-            self._grown = 0
             found = follower.joined()
             self.compared = compare(paired(found, challenge), rule_of(challenge))
-            self._unpaired = unpaired(found, challenge)
+            self._progress.unpaired = unpaired(found, challenge)
             self._show()
             if self.compared.labels >= LEAST_TO_WARN:
                 self._warn(challenge, self.compared)
-        self._told, self._lost = "", False
+        self._trouble, self._progress.lost = "", False
         return done
 
     def _read_up(self, follower: Follower) -> bool:
-        """Tell whether all was read that both logs held when the challenge's time was first seen to be over."""
-        if self._until is None:
-            self._until = self._ends_of_both()
-        return follower.reached(*self._until)
+        """Return whether all was read that both logs had when the challenge's time was first seen to be over."""
+        if self._progress.until is None:
+            self._progress.until = self._ends_of_both()
+        return follower.reached(*self._progress.until)
 
     def _caught_up(self, follower: Follower) -> bool:
-        """Tell whether all was read that both logs held when this life began to read them."""
-        if self._held_at_start is None:
-            self._held_at_start = self._ends_of_both()
-        return follower.reached(*self._held_at_start)
+        """Return whether all was read that both logs had when this life began to read them."""
+        if self._ends_at_start is None:
+            self._ends_at_start = self._ends_of_both()
+        return follower.reached(*self._ends_at_start)
 
     def _ends_of_both(self) -> tuple[dict[int, int], dict[int, int]]:
         return self._ends(self._logs.scores), {} if self._logs.key == "place" else self._ends(self._logs.labels)
@@ -276,9 +290,9 @@ class Challenges:
         """
         rule = rule_of(challenge)
         needed = labels_needed(rule, found)
-        if self._warned or needed is None or needed <= rule.labels:
+        if self._progress.warned or needed is None or needed <= rule.labels:
             return
-        self._warned = True
+        self._progress.warned = True
         log.warning(
             "challenge_needs_more_labels",
             challenger=self._key(challenge.challenger),
@@ -294,16 +308,11 @@ class Challenges:
 
         `lost`: what the challenge would be decided by cannot be had by trying again. It then ends with its time.
         """
-        if error.what != self._told:
+        if error.what != self._trouble:
             log.warning("challenge_waits", what=error.what, remedy="no action needed: the trainer tries again")
-        self._told = error.what
-        self._lost |= lost
+        self._trouble = error.what
+        self._progress.lost |= lost
         self.close()
-
-    def _worth_joining(self, idle: bool) -> bool:
-        """Tell whether enough came since the newest join, which takes time in proportion to all that is held."""
-        assert self._follower is not None
-        return self._grown > 0 and (idle or 20 * self._grown >= self._follower.held)
 
     # ---------------------------------------------------------------- its record
 
@@ -315,9 +324,9 @@ class Challenges:
         if found != self._open:
             self.close()
             self._open, self.compared = None, None
-            self._begin_anew()
+            self._progress = _Progress()
         if found is not None:
-            self._last, self._number, self._before = found.challenger.number, found.number, found
+            self._newest = found
             if found.ended is None:
                 self._open = found
             elif found.ended.outcome in WON:
@@ -327,7 +336,9 @@ class Challenges:
     def _begin(self) -> None:
         """Let the newest version that waits be the challenger."""
         alias, present = self._gate.waiting, self._gate.present
-        if alias is None or present is None or alias.number <= max(self._last, present.number):
+        before = self._newest
+        last = 0 if before is None else before.challenger.number
+        if alias is None or present is None or alias.number <= max(last, present.number):
             return
         if not self._there(alias):
             self._gate.waiting = None
@@ -335,8 +346,8 @@ class Challenges:
         # Before the ends: then these are of the topics that have these ids, or `Follower` finds another id.
         scores_id, labels_id = self._id_of_scores(), self._cluster.topic_id(self._logs.labels) or ""
         scores = self._ends_of_scores()
-        told = {} if self._logs.key == "place" else self._ends(self._logs.labels)
-        number = self._number + 1
+        labels = {} if self._logs.key == "place" else self._ends(self._logs.labels)
+        number = 1 if before is None else before.number + 1
         challenge = Challenge(
             number=number,
             alpha=alpha_of(number),
@@ -354,11 +365,11 @@ class Challenges:
             scores_id=scores_id if scores else "",
             labels_id=labels_id,
             scores=_spans({p: (at, at) for p, at in scores.items()}),
-            told=_spans({p: (at, at) for p, at in told.items()}),
+            told=_spans({p: (at, at) for p, at in labels.items()}),
         )
         self._publish(challenge, [self._alias(challenger_key(self._settings.name), encode_alias(alias))])
-        self._open, self._last, self._number, self.compared = challenge, alias.number, number, None
-        self._begin_anew()
+        self._open, self._newest, self.compared = challenge, challenge, None
+        self._progress = _Progress()
         self._show()
         log.info(
             "challenge_begun",
@@ -367,7 +378,6 @@ class Challenges:
             number=number,
             alpha=challenge.alpha,
         )
-        before = self._before
         if before is not None and before.ended is not None and before.figure == challenge.figure:
             said = {name: getattr(before.ended, name) for name in FIGURES}
             self._warn(challenge, Compared(outcome="open", **said))
@@ -389,7 +399,7 @@ class Challenges:
         read: tuple[Ranges, Ranges] = ({}, {}) if self._follower is None else self._follower.spans()
         ended = Ended(
             outcome=outcome,
-            unpaired=0 if compared is None else self._unpaired,
+            unpaired=0 if compared is None else self._progress.unpaired,
             **figures_of(compared or Compared(outcome="open", labels=0)),
             scores=_spans(read[0]),
             told=_spans(read[1]),
@@ -401,8 +411,8 @@ class Challenges:
             messages.append(self._alias(current_key(name), encode_alias(challenge.challenger)))
             messages.append(self._entry(self._moved(challenge.challenger)))
         self._publish(challenge, messages)
-        self._open, self.compared, self._before = None, None, challenge
-        self._begin_anew()
+        self._open, self._newest, self.compared = None, challenge, None
+        self._progress = _Progress()
         self.close()
         self._metrics.increase("streamsvm_challenges", outcome=outcome)
         self._show()
@@ -414,7 +424,7 @@ class Challenges:
             self._known = True
 
     def _there(self, alias: Alias) -> bool:
-        """Tell whether a version was not retired since it was published."""
+        """Return whether a version was not retired since it was published."""
         key, there = self._key(alias).encode(), False
         try:
             topic = self._settings.output.models_topic
@@ -513,14 +523,9 @@ class Challenges:
             scores = dict.fromkeys(self._ends_of_scores(), 0)
         if not scores:
             return
-        told = {span.partition: span.begin for span in challenge.told}
+        labels = {span.partition: span.begin for span in challenge.told}
         logs = replace(self._logs, scores_id=challenge.scores_id, labels_id=challenge.labels_id)
-        self._follower = Follower(self._cluster, logs, scores, told)
-
-    def _begin_anew(self) -> None:
-        """Forget what was found of the challenge before."""
-        self._until, self._lost, self._warned, self._unpaired = None, False, False, 0
-        self._named = False
+        self._follower = Follower(self._cluster, logs, scores, labels)
 
     def _show(self) -> None:
         challenge, compared, metrics = self._open, self.compared, self._metrics
@@ -533,6 +538,11 @@ class Challenges:
         for end, value in (("low", compared.low), ("mean", compared.difference), ("high", compared.high)):
             if value is not None:
                 metrics.put("streamsvm_challenge_difference", value, end=end)
+
+
+def _worth_joining(follower: Follower, *, idle: bool) -> bool:
+    """Return whether enough came since the newest join, which takes time in proportion to all that is kept."""
+    return follower.grown > 0 and (idle or 20 * follower.grown >= follower.kept)
 
 
 def _spans(ranges: Mapping[int, tuple[int, int]]) -> tuple[Span, ...]:

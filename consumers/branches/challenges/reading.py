@@ -35,7 +35,7 @@ Ranges = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class JoinedScores:
     """A join, and what it is of.
 
     Attributes
@@ -119,7 +119,7 @@ def logs_of(settings: Settings) -> Logs:
     )
 
 
-def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest") -> Reading:
+def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest") -> JoinedScores:
     """Join all scores that were written since a time with all labels since then.
 
     Raises
@@ -141,7 +141,7 @@ def read_served(cluster: Cluster, settings: Settings, since: Start = "earliest")
     return join_ranges(cluster, logs, scores, labels)
 
 
-def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *, settled: bool = False) -> Reading:
+def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *, settled: bool = False) -> JoinedScores:
     """Join what stands in these ranges of both logs, all of it or settled rows only; raises as of `read_served`."""
     decoder = logs.decoder
     # Where nothing was read of the scores their topic may not exist, nor what is joined with them.
@@ -151,13 +151,13 @@ def join_ranges(cluster: Cluster, logs: Logs, scores: Ranges, labels: Ranges, *,
     left_out = sum(one.left_out for one in found)
     if logs.models.label_rule is None:
         labels = _of_scores(parts, labels)
-        told = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
+        answers = _gathered_labels(one for run in runs_of([parts], labels)[0] for one in read_run(cluster, logs, run))
     else:
-        told = read_labels(cluster, logs, labels)
-    joined = joined_with(parts, told, logs.models, settled=settled)
+        answers = read_labels(cluster, logs, labels)
+    joined = joined_with(parts, answers, logs.models, settled=settled)
     for topic, ranges in zip(topics, (scores, labels), strict=False):
         topic.confirm({partition: end for partition, (_, end) in ranges.items()})
-    return Reading(served=joined, scores=scores, labels=labels, left_out=left_out)
+    return JoinedScores(served=joined, scores=scores, labels=labels, left_out=left_out)
 
 
 def joined_with(
@@ -192,7 +192,7 @@ def _of_scores(scores: ServedScores, labels: Ranges) -> Ranges:
     }
 
 
-class Run(NamedTuple):
+class ScoredRange(NamedTuple):
     """Neighbouring records of the input that scores were made from, and the keys of the rows that were scored.
 
     Only these records are decoded, and only labels of these rows are held: what is between two scores that lie far
@@ -205,7 +205,7 @@ class Run(NamedTuple):
     keys: Mapping[int, list[bytes]]
 
 
-def runs_of(parts: Sequence[ServedScores], there: Ranges) -> tuple[list[Run], list[ServedScores]]:
+def runs_of(parts: Sequence[ServedScores], there: Ranges) -> tuple[list[ScoredRange], list[ServedScores]]:
     """Return where the rows of scores stand, in the order of their log, and the scores whose place is not there.
 
     Parameters
@@ -226,24 +226,24 @@ def runs_of(parts: Sequence[ServedScores], there: Ranges) -> tuple[list[Run], li
             own.setdefault(int(offsets[index]), []).append(part.keys[index])
         if not found.all():
             nowhere.append(part.where(~found) if found.any() else part)
-    runs: list[Run] = []
+    runs: list[ScoredRange] = []
     for partition, own in sorted(keys.items()):
         at = np.array(sorted(own), np.int64)
         borders = 1 + np.flatnonzero((np.diff(at) > PORTION) | (np.diff(at // LONGEST) > 0))
         for some in np.split(at, borders):
             run = {offset: own[offset] for offset in some.tolist()}
-            runs.append(Run(partition, int(some[0]), int(some[-1]) + 1, run))
+            runs.append(ScoredRange(partition, int(some[0]), int(some[-1]) + 1, run))
     return runs, nowhere
 
 
-def read_run(cluster: Cluster, logs: Logs, run: Run) -> Iterator[tuple[int, ServedLabels]]:
+def read_run(cluster: Cluster, logs: Logs, run: ScoredRange) -> Iterator[tuple[int, ServedLabels]]:
     """Yield the labels of the rows of a run, so many at a time; raises as of `read_served`."""
     decoder = LabelsDecoder(logs.models)
     for records in _portions(cluster, logs.labels, {run.partition: (run.begin, run.end)}):
         named = [record for record in records if record.offset in run.keys]
         wanted = {key for record in named for key in run.keys[record.offset]}
-        for partition, told in decoder.decode(named) if named else ():
-            yield partition, told.of(wanted)
+        for partition, labels in decoder.decode(named) if named else ():
+            yield partition, labels.of(wanted)
 
 
 def read_labels(cluster: Cluster, logs: Logs, ranges: Ranges) -> dict[int, ServedLabels]:
@@ -254,9 +254,9 @@ def read_labels(cluster: Cluster, logs: Logs, ranges: Ranges) -> dict[int, Serve
     )
 
 
-def _gathered_labels(told: Iterable[tuple[int, ServedLabels]]) -> dict[int, ServedLabels]:
+def _gathered_labels(parts_read: Iterable[tuple[int, ServedLabels]]) -> dict[int, ServedLabels]:
     parts: dict[int, list[ServedLabels]] = {}
-    for partition, labels in told:
+    for partition, labels in parts_read:
         parts.setdefault(partition, []).append(labels)
     return {partition: joined_labels(own) for partition, own in parts.items()}
 

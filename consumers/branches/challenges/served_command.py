@@ -13,7 +13,7 @@ from consumers.host.untrusted_text import printable
 from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
 
 if TYPE_CHECKING:
-    from consumers.branches.challenges.reading import Reading
+    from consumers.branches.challenges.reading import JoinedScores
     from consumers.branches.challenges.table import Skills
     from consumers.settings import Settings, Start
     from streamsvm.kafka import Cluster
@@ -54,7 +54,7 @@ def served_command(
     typer.echo(printable(summary(said)))
 
 
-def _skills(cluster: Cluster, settings: Settings, reading: Reading) -> Skills:
+def _skills(cluster: Cluster, settings: Settings, reading: JoinedScores) -> Skills:
     """Return what is known of the versions that served; nothing of those whose records cannot be read."""
     from consumers.models.catalogue import holds_all, read_catalogue, read_names
     from streamsvm.errors import StreamsvmError

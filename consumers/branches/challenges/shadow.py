@@ -57,7 +57,7 @@ class FollowedShadow(Companion):
 
     def __init__(self, subscriber: ModelSubscriber, metrics: Metrics) -> None:
         self._subscriber, self._metrics = subscriber, metrics
-        self._told: tuple[str, str] | None = None
+        self._warned_of: tuple[str, str] | None = None
         self._by: tuple[Loaded, InShadow] | None = None
         metrics.put("streamsvm_shadow_version", 0)
 
@@ -77,7 +77,7 @@ class FollowedShadow(Companion):
             self._metrics.put("streamsvm_shadow_version", 0)
             return None
         fault = shadow_fault(serving.version, loaded.version)
-        self._tell(serving, loaded, fault)
+        self._warn(serving, loaded, fault)
         self._metrics.put("streamsvm_shadow_version", 0 if fault else loaded.version.number)
         if fault:
             return None
@@ -85,11 +85,11 @@ class FollowedShadow(Companion):
             self._by = loaded, InShadow(loaded.version)
         return self._by[1]
 
-    def _tell(self, serving: Loaded, loaded: Loaded, fault: str) -> None:
+    def _warn(self, serving: Loaded, loaded: Loaded, fault: str) -> None:
         pair = serving.sha256, loaded.sha256
-        if pair == self._told:
+        if pair == self._warned_of:
             return
-        self._told = pair
+        self._warned_of = pair
         if fault:
             log.warning(
                 "shadow_not_scored",

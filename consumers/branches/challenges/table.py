@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from consumers.branches.challenges.reading import Reading
+from consumers.branches.challenges.reading import JoinedScores
 from consumers.host.untrusted_text import cell
 from streamsvm.branches.challenges.quality import ServedQuality, by_version
 from streamsvm.model.skill import SampleFigures, Skill
@@ -17,12 +17,12 @@ from streamsvm.model.skill_header import AnySkill
 Skills = Mapping[int, AnySkill | None]
 
 
-def plain(reading: Reading, skills: Skills, costs: tuple[float, float] | None) -> dict[str, Any]:
+def plain(reading: JoinedScores, skills: Skills, costs: tuple[float, float] | None) -> dict[str, Any]:
     """Return everything as a JSON value.
 
     Parameters
     ----------
-    reading : Reading
+    reading : JoinedScores
     skills : mapping of int to Skill or ClassSkill or None
         What the headers of versions say, by number.
     costs : tuple of two float or None

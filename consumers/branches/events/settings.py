@@ -104,7 +104,7 @@ class EventsSettings(DeclaredEvents):
 
 
 def _is_plain(events: object) -> bool:
-    """Tell whether `[events]` has no value but defaults, which are no mistake: a worker gets its trainer's options."""
+    """Return whether `[events]` has no value but defaults, no mistake: a worker gets its trainer's options."""
     plain = EventsConfig().model_dump()
     return isinstance(events, Mapping) and all(name in plain and plain[name] == one for name, one in events.items())
 

@@ -1,4 +1,4 @@
-"""Publishing beside a trainer: versions that a person asked for, under a name that no trainer has.
+"""Publishing beside a trainer: versions that a person requests, under a name that no trainer has.
 
 Invariant: only the trainer publishes under its name. A name's owner record and its newest version tell whose it is.
 """

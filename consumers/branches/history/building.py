@@ -51,8 +51,8 @@ Say = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """What is asked for.
+class RangeRequest:
+    """What is requested.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class Found:
+class BuiltRange:
     """What a stretch came to.
 
     Attributes
@@ -164,7 +164,7 @@ class Builder:
         """Of the newest archived row; -1 if none has a time."""
         return max((node.last_time_ms for nodes in self._nodes.values() for node in nodes), default=-1)
 
-    def take(self, asked: Stretch) -> Found:
+    def take(self, request: RangeRequest) -> BuiltRange:
         """Return everything that a stretch is made of.
 
         Raises
@@ -176,8 +176,8 @@ class Builder:
         Recreated
             If the input was deleted and made again meanwhile.
         """
-        found = Found()
-        ranges = self._ranges(asked, found)
+        found = BuiltRange()
+        ranges = self._ranges(request, found)
         with (
             limited(self.config.svm),
             Ranges(
@@ -196,14 +196,14 @@ class Builder:
             found.rows_read = reader.rows_read
         return found
 
-    def _ranges(self, asked: Stretch, found: Found) -> dict[int, list[Range]]:
-        """Return what is asked for, in positions."""
-        chosen = self._partitions(asked)
-        since = self._positions(asked.since, chosen, found, up=True)
-        until = self._positions(asked.until, chosen, found, up=False, at_end=True)
+    def _ranges(self, request: RangeRequest, found: BuiltRange) -> dict[int, list[Range]]:
+        """Return what is requested, in positions."""
+        chosen = self._partitions(request)
+        since = self._positions(request.since, chosen, found, up=True)
+        until = self._positions(request.until, chosen, found, up=False, at_end=True)
         holes = [
             (self._positions(first, chosen, found, up=False), self._positions(last, chosen, found, up=True))
-            for first, last in asked.holes
+            for first, last in request.holes
         ]
         ranges = {}
         for partition in chosen:
@@ -211,19 +211,19 @@ class Builder:
             ranges[partition] = without(whole, [(first[partition], last[partition]) for first, last in holes])
         return ranges
 
-    def _partitions(self, asked: Stretch) -> list[int]:
+    def _partitions(self, request: RangeRequest) -> list[int]:
         there = sorted(self._nodes.keys() | self._log.keys() | self.identity.base.keys())
-        if asked.partitions is None:
+        if request.partitions is None:
             return there
-        if unknown := sorted(asked.partitions.difference(there)):
+        if unknown := sorted(request.partitions.difference(there)):
             raise ConfigurationError(
                 f"{self.identity.topic} has no partition {unknown[0]}",
                 f"Name some of its partitions, {there[0]} to {there[-1]}, with --where.",
             )
-        return sorted(asked.partitions)
+        return sorted(request.partitions)
 
     def _positions(
-        self, time: datetime | None, partitions: Sequence[int], found: Found, *, up: bool, at_end: bool = False
+        self, time: datetime | None, partitions: Sequence[int], found: BuiltRange, *, up: bool, at_end: bool = False
     ) -> dict[int, Position]:
         """Return where the first record of a time or later stands in each partition.
 
@@ -235,23 +235,23 @@ class Builder:
             }
         time_ms = round(time.timestamp() * 1e3)
         logged = [partition for partition in partitions if partition in self._log]
-        asked = self._cluster.starts(self.identity.topic, logged, time) if logged else {}
+        starts = self._cluster.starts(self.identity.topic, logged, time) if logged else {}
         return {
-            partition: self._position(time, time_ms, partition, asked.get(partition), found, up=up)
+            partition: self._position(time, time_ms, partition, starts.get(partition), found, up=up)
             for partition in partitions
         }
 
     def _position(
-        self, time: datetime, time_ms: int, partition: int, asked: int | None, found: Found, *, up: bool
+        self, time: datetime, time_ms: int, partition: int, start: int | None, found: BuiltRange, *, up: bool
     ) -> Position:
         own = spans(self._nodes.get(partition, []))
         place = before(own, time_ms)
         if place is None:  # after all that is archived
             last = own[-1].end if own else self._beginning(partition)
-            return max(last, Position(asked or 0))
+            return max(last, Position(start or 0))
         span, earlier = own[place], own[place - 1].end if place else self._beginning(partition)
-        if asked is not None and self._log[partition][0] <= earlier.offset:
-            return max(earlier, Position(asked))
+        if start is not None and self._log[partition][0] <= earlier.offset:
+            return max(earlier, Position(start))
         if earlier == span.start and span.first_time_ms >= time_ms:
             return span.start
         found.exact = False
@@ -264,11 +264,11 @@ class Builder:
     def _beginning(self, partition: int) -> Position:
         starts = [node.start for node in self._nodes.get(partition, [])]
         base = self.identity.base.get(partition)
-        held = self._log.get(partition)
-        if base is not None and (held is None or held[0] <= base.offset):
+        logged = self._log.get(partition)
+        if base is not None and (logged is None or logged[0] <= base.offset):
             starts.append(base)
-        elif held is not None and base is None:
-            starts.append(Position(held[0]))
+        elif logged is not None and base is None:
+            starts.append(Position(logged[0]))
         return min(starts, default=base or Position(0))
 
     def _end(self, partition: int) -> Position:
@@ -277,7 +277,7 @@ class Builder:
             ends.append(Position(self._log[partition][1]))
         return max(ends, default=Position(0))
 
-    def _take(self, partition: int, start: Position, end: Position, found: Found, reader: Ranges) -> None:
+    def _take(self, partition: int, start: Position, end: Position, found: BuiltRange, reader: Ranges) -> None:
         """Add the parts of one range; a bucket that is damaged is named, and made of others or of the log instead."""
         at = start
         while at < end:
@@ -289,7 +289,7 @@ class Builder:
                     break
                 at = step.end
 
-    def _take_node(self, node: Node, found: Found) -> bool:
+    def _take_node(self, node: Node, found: BuiltRange) -> bool:
         try:
             bucket = self._kept.get(node) or self._store.read(node)
         except CorruptCheckpoint as error:
@@ -311,7 +311,7 @@ class Builder:
         )
         return True
 
-    def _take_read(self, partition: int, step: Read, found: Found, reader: Ranges) -> None:
+    def _take_read(self, partition: int, step: Read, found: BuiltRange, reader: Ranges) -> None:
         first, last = self._log.get(partition, (0, 0))
         if partition not in self._log or first > step.start.offset or step.end.offset > last:
             found.exact = False
@@ -335,7 +335,7 @@ class Builder:
                 )
             )
 
-    def forgotten(self, found: Found) -> tuple[tuple[int, int, int], ...]:
+    def forgotten(self, found: BuiltRange) -> tuple[tuple[int, int, int], ...]:
         """Return the rows of a stretch's parts that it is not of, because they were forgotten."""
         return tuple(
             (partition, at.offset, at.row)
@@ -344,7 +344,7 @@ class Builder:
             if any(part.partition == partition and part.start <= at < part.end for part in found.parts)
         )
 
-    def made(self, found: Found) -> Made:
+    def made(self, found: BuiltRange) -> Made:
         """Return the machine of a stretch.
 
         Raises
@@ -358,7 +358,13 @@ class Builder:
 
 
 def publish_built(
-    connection: Connection, target: Settings, builder: Builder, asked: Stretch, found: Found, made: Made, by: str
+    connection: Connection,
+    target: Settings,
+    builder: Builder,
+    request: RangeRequest,
+    found: BuiltRange,
+    made: Made,
+    by: str,
 ) -> Publication:
     """Publish a model of a stretch under a name of its own.
 
@@ -368,8 +374,8 @@ def publish_built(
     target : Settings
         With that name.
     builder : Builder
-    asked : Stretch
-    found : Found
+    request : RangeRequest
+    found : BuiltRange
     made : Made
     by : str
         Who asks, for the audit trail.
@@ -383,9 +389,9 @@ def publish_built(
         leaf_rows=archive.leaf_rows,
         span_rows=archive.span_rows,
         bucket_points=archive.bucket_points,
-        since_ms=_milliseconds(asked.since),
-        until_ms=_milliseconds(asked.until),
-        without_ms=tuple((_ms(first), _ms(last)) for first, last in asked.holes),
+        since_ms=_milliseconds(request.since),
+        until_ms=_milliseconds(request.until),
+        without_ms=tuple((_ms(first), _ms(last)) for first, last in request.holes),
         exact=found.exact,
         forgotten=builder.forgotten(found),
     )

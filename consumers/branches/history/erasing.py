@@ -23,7 +23,7 @@ from typing import Final
 
 from consumers.branches.history.attached import refuse_erasure
 from consumers.branches.history.erased_rows import shown
-from consumers.branches.history.forgetting import Checkpoint, Report
+from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
 from consumers.branches.history.stretches import Log, Ranges
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
@@ -71,7 +71,7 @@ def erase(
     connection: Connection,
     settings: Settings,
     positions: Positions,
-    report: Report,
+    report: ForgettingReport,
     *,
     reason: str = "",
     agree: Callable[[Cost], bool],
@@ -87,7 +87,7 @@ def erase(
     settings : Settings
         The trainer's.
     positions : mapping of partition to sequence of Position
-    report : Report
+    report : ForgettingReport
         What is found and done is written there.
     reason : str
         For the audit trail.
@@ -165,7 +165,7 @@ class _Erasure:
         settings: Settings,
         disk: Disk,
         directory: CheckpointDirectory,
-        report: Report,
+        report: ForgettingReport,
         timeout_s: float,
     ) -> None:
         self._connection, self._cluster, self._settings = connection, cluster, settings
@@ -365,7 +365,7 @@ class _Erasure:
         """Put a checkpoint without anything learned in the place of those that may hold the rows."""
         assert self._known is not None
         before = {each.name for each in self._directory.generations()}
-        self._report.checkpoints += [self._told(name, "removed") for name in sorted(before)]
+        self._report.checkpoints += [self._checkpoint(name, "removed") for name in sorted(before)]
         snapshot = emptied(self._snapshot, self._known, self._head)
         if snapshot is not self._snapshot:
             self._directory.save(replace(snapshot, sequence=snapshot.sequence + 1))
@@ -376,9 +376,9 @@ class _Erasure:
             if each.snapshot is None:
                 self._report.remains.append(f"the checkpoint {each.name}, which cannot be read: {each.fault}")
             else:
-                self._report.checkpoints.append(self._told(each.name, "is what the trainer continues from"))
+                self._report.checkpoints.append(self._checkpoint(each.name, "is what the trainer continues from"))
 
-    def _told(self, name: str, what: str) -> Checkpoint:
+    def _checkpoint(self, name: str, what: str) -> Checkpoint:
         return Checkpoint(name=name, sha256=sha256(self._disk.read(name)).hexdigest(), what=what)
 
 

@@ -55,7 +55,7 @@ REMAINS = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class RewrittenBucket:
     """A bucket, or an open span, that was made again: its place, and the hash of its record before and after."""
 
     partition: int
@@ -76,7 +76,7 @@ class Checkpoint:
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class ForgettingReport:
     """What a person who answers for deletions can file.
 
     Attributes
@@ -102,7 +102,7 @@ class Report:
         Those that the log still holds, as valid points.
     absent : list of str
         Those of which nothing could have been archived, and why.
-    changed : list of Changed
+    changed : list of RewrittenBucket
     removed : list of str
         Damaged files of the archive that may have held them.
     versions : list of str
@@ -123,7 +123,7 @@ class Report:
     retired: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
-    changed: list[Changed] = field(default_factory=list)
+    changed: list[RewrittenBucket] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     remains: list[str] = field(default_factory=lambda: list(REMAINS))
@@ -171,7 +171,7 @@ class Report:
 def opened(
     cluster: Cluster,
     directory: Path,
-    report: Report,
+    report: ForgettingReport,
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> Iterator[Forgetting]:
@@ -212,10 +212,12 @@ class Forgetting:
     log : Log
         First offset and end of each partition.
     ranges : ReadsRanges
-    report : Report
+    report : ForgettingReport
     """
 
-    def __init__(self, store: Store, identity: Identity, log: Log, ranges: ReadsRanges, report: Report) -> None:
+    def __init__(
+        self, store: Store, identity: Identity, log: Log, ranges: ReadsRanges, report: ForgettingReport
+    ) -> None:
         self._store, self._identity, self._log, self._ranges, self._report = store, identity, log, ranges, report
         self._span = identity.config.coreset.span_rows or 1
         self._erased: Erased | None = None
@@ -327,7 +329,7 @@ class Forgetting:
             self._report.changed += [_changed_state(partition, state) for partition, (_, state) in states.items()]
         self._store.remove(work.old)
         Rebuild(self._store, self._identity, self._log, self._ranges, lambda _: None).join()
-        self._tell(work.old)
+        self._note_rewritten(work.old)
         self._store.mark(None)
 
     def _obeyed(self, rows: Mapping[int, frozenset[Position]]) -> str:
@@ -448,12 +450,12 @@ class Forgetting:
                 "other rows are lost with them.",
             )
 
-    def _tell(self, old: Sequence[Node]) -> None:
+    def _note_rewritten(self, old: Sequence[Node]) -> None:
         after = {(node.partition, node.base, node.level, node.number): node for node in self._store.nodes()}
         for node in old:
             made = after.get((node.partition, node.base, node.level, node.number))
             self._report.changed.append(
-                Changed(
+                RewrittenBucket(
                     partition=node.partition,
                     start=node.start.offset,
                     end=node.end.offset,
@@ -464,9 +466,9 @@ class Forgetting:
             )
 
 
-def _changed_state(partition: int, state: PartitionState) -> Changed:
+def _changed_state(partition: int, state: PartitionState) -> RewrittenBucket:
     begin = state.buckets[0].extent.start if state.buckets else state.leaf_extent.start
-    return Changed(
+    return RewrittenBucket(
         partition=partition,
         start=begin.offset,
         end=state.position.offset,
@@ -476,9 +478,9 @@ def _changed_state(partition: int, state: PartitionState) -> Changed:
     )
 
 
-def report_of(positions: Mapping[int, Sequence[Position]], by: str) -> Report:
+def report_of(positions: Mapping[int, Sequence[Position]], by: str) -> ForgettingReport:
     """Return an empty report of what somebody asks for."""
-    return Report(
+    return ForgettingReport(
         asked=[shown(partition, at) for partition, own in sorted(positions.items()) for at in sorted(own)],
         by=by,
         time=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -486,13 +488,17 @@ def report_of(positions: Mapping[int, Sequence[Position]], by: str) -> Report:
 
 
 def note_versions(
-    report: Report, cluster: Cluster, models_topic: str, topic: str, positions: Mapping[int, Sequence[Position]]
+    report: ForgettingReport,
+    cluster: Cluster,
+    models_topic: str,
+    topic: str,
+    positions: Mapping[int, Sequence[Position]],
 ) -> list[Version]:
     """Name the published versions, of any model of this input, that are of such rows.
 
     Parameters
     ----------
-    report : Report
+    report : ForgettingReport
     cluster : Cluster
     models_topic : str
     topic : str

@@ -22,9 +22,9 @@ from streamsvm.supports import require
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from consumers.branches.history.building import Builder, Stretch
+    from consumers.branches.history.building import Builder, RangeRequest
     from consumers.branches.history.erasing import Cost
-    from consumers.branches.history.forgetting import Report
+    from consumers.branches.history.forgetting import ForgettingReport
     from consumers.settings import Settings
     from streamsvm.branches.history.forgotten import Forgotten
     from streamsvm.kafka import Cluster, Connection, SchemaRegistry
@@ -80,7 +80,7 @@ def build_command(
     from consumers.branches.history.building import publish_built
     from consumers.host.runtime import connect
 
-    asked = _stretch(from_, to, except_ or [], where)
+    request = _stretch(from_, to, except_ or [], where)
     require({"--as": as_, "--every": every})
     if every is not None and every not in STEPS:
         raise ConfigurationError(f"--every {every} is unknown", f"Choose one of {', '.join(STEPS)}.")
@@ -90,14 +90,14 @@ def build_command(
     begun = time.monotonic()
     with _builder(connection, settings) as builder:
         if every is not None:
-            _print_series(builder, asked, STEPS[every], as_json)
+            _print_series(builder, request, STEPS[every], as_json)
             return
         assert as_ is not None
-        found = builder.take(asked)
+        found = builder.take(request)
         made = builder.made(found)
         target = settings.model_copy(update={"name": as_})
-        sent = publish_built(connection, target, builder, asked, found, made, _whoever())
-    told = {
+        sent = publish_built(connection, target, builder, request, found, made, _user_at_host())
+    output = {
         "version": sent.version.key,
         "sha256": sent.digest,
         "points": sent.version.stream.points,
@@ -109,14 +109,14 @@ def build_command(
         "seconds": round(time.monotonic() - begun, 3),
     }
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(output))
     else:
         not_all = "" if found.exact else ", which are not all that was asked for"
         typer.echo(
             printable(
-                f"{told['version']}: of {told['points']:,} points in {told['rows']:,} rows{not_all}; "
-                f"{told['parts']} parts, {told['bytes_of_buckets']:,} bytes of buckets, "
-                f"{told['rows_read_again']:,} rows read again, {told['seconds']:.2f} s"
+                f"{output['version']}: of {output['points']:,} points in {output['rows']:,} rows{not_all}; "
+                f"{output['parts']} parts, {output['bytes_of_buckets']:,} bytes of buckets, "
+                f"{output['rows_read_again']:,} rows read again, {output['seconds']:.2f} s"
             )
         )
     raise typer.Exit(0 if found.exact else 1)
@@ -159,7 +159,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
         cluster = Cluster(connect(settings, "rebuild"))
         erased = ErasedRows(cluster, settings.output.aliases_topic, READ_TIMEOUT_S)
         done = rebuild(cluster, _directory(settings), _say, erased, schemas)
-    told: dict[str, Any] = {
+    output: dict[str, Any] = {
         "sound": done.sound,
         "damaged": done.damaged,
         "made": done.made,
@@ -167,7 +167,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
         "lost": done.lost,
     }
     typer.echo(
-        json.dumps(told)
+        json.dumps(output)
         if as_json
         else f"{done.sound:,} buckets are sound, {done.damaged:,} were damaged, {done.made:,} were made again from "
         f"{done.rows_read:,} rows, {done.lost:,} stretches are lost"
@@ -234,7 +234,7 @@ def forget_command(
         unmet: list[str] = []
         if id_ or key:
             positions, unmet = _found(settings, cluster, positions, id_ or [], key or [], schemas, archive_only)
-        report = report_of(positions, _whoever())
+        report = report_of(positions, _user_at_host())
         report.asked += [*(f"id {one}" for one in id_ or ()), *(f"key {one}" for one in key or ())]
         report.absent += [f"{one}: the log holds no such row" for one in unmet]
         with ExitStack() as stack:
@@ -276,8 +276,8 @@ def forget_command(
     raise typer.Exit(1 if report.absent or not report.done else 0)
 
 
-def _has_archive(settings: Settings, report: Report) -> bool:
-    """Tell whether there is an archive to take rows out of; where not, the report says so."""
+def _has_archive(settings: Settings, report: ForgettingReport) -> bool:
+    """Return whether there is an archive to take rows out of; where not, the report says so."""
     from consumers.branches.history.building import archive_store
     from consumers.branches.history.settings import ArchiveConfig
     from streamsvm.sections import section
@@ -340,7 +340,9 @@ def _agreed(cost: Cost, *, yes: bool) -> bool:
     return yes
 
 
-def _retire(settings: Settings, cluster: Cluster, of_them: list[Version], report: Report, reason: str) -> None:
+def _retire(
+    settings: Settings, cluster: Cluster, of_them: list[Version], report: ForgettingReport, reason: str
+) -> None:
     """Retire those of some versions that nothing names, and say which stay."""
     from consumers.models.moving import Records, perform, retire
     from consumers.streams.topics import READ_TIMEOUT_S
@@ -389,13 +391,13 @@ def _positions(given: list[str]) -> dict[int, list[Position]]:
     return {partition: sorted(own) for partition, own in sorted(found.items())}
 
 
-def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool) -> None:
+def _print_series(builder: Builder, request: RangeRequest, every: float, as_json: bool) -> None:
     """Print a row for each stretch; one without a point has no coefficients."""
-    from consumers.branches.history.building import Stretch, as_plain, steps_of
+    from consumers.branches.history.building import RangeRequest, as_plain, steps_of
     from streamsvm.places import time_of
 
-    since = asked.since or time_of(builder.first_time_ms / 1e3 // every * every)
-    until = asked.until or time_of((builder.last_time_ms + 1) / 1e3)
+    since = request.since or time_of(builder.first_time_ms / 1e3 // every * every)
+    until = request.until or time_of((builder.last_time_ms + 1) / 1e3)
     if (
         builder.first_time_ms < 0
         or since is None
@@ -409,7 +411,7 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
     rows, names = [], builder.config.points.feature_names
     writer = csv.writer(sys.stdout)
     for first, last in steps_of(since, until, every):
-        found = builder.take(Stretch(since=first, until=last, holes=asked.holes, partitions=asked.partitions))
+        found = builder.take(RangeRequest(since=first, until=last, holes=request.holes, partitions=request.partitions))
         row: dict[str, Any] = {"from": _iso(first), "to": _iso(last), "points": found.points, "exact": found.exact}
         if found.points:
             made = builder.made(found)
@@ -429,8 +431,8 @@ def _print_series(builder: Builder, asked: Stretch, every: float, as_json: bool)
         typer.echo(json.dumps(rows, indent=2))
 
 
-def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | None) -> Stretch:
-    from consumers.branches.history.building import Stretch
+def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | None) -> RangeRequest:
+    from consumers.branches.history.building import RangeRequest
 
     since, until = (None if text is None else _time(text, option) for text, option in ((from_, "--from"), (to, "--to")))
     apart = []
@@ -443,7 +445,7 @@ def _stretch(from_: str | None, to: str | None, holes: list[str], where: str | N
         for first_time, last_time in pairs:
             if first_time is not None and last_time is not None and first_time >= last_time:
                 raise ConfigurationError(f"{option}: {_iso(first_time)} does not come before {_iso(last_time)}")
-    return Stretch(since=since, until=until, holes=apart, partitions=_partitions(where))
+    return RangeRequest(since=since, until=until, holes=apart, partitions=_partitions(where))
 
 
 def _partitions(where: str | None) -> frozenset[int] | None:
@@ -533,10 +535,10 @@ def _say(line: str) -> None:
     typer.echo(printable(line), err=True)
 
 
-def _whoever() -> str:
-    from consumers.models.moving import whoever
+def _user_at_host() -> str:
+    from consumers.models.moving import user_at_host
 
-    return whoever()
+    return user_at_host()
 
 
 HISTORY: Final = Command(name="history", run=app, after="model")

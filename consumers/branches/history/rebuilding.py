@@ -160,8 +160,8 @@ class Rebuild:
                 self._read(partition, base, start, first * self._span, after)
 
     def _read(self, partition: int, base: Position, start: Position, first_row: int, after: Node | None) -> None:
-        held, end_of_log = self._log.get(partition, (0, -1))
-        if end_of_log < 0 or held > start.offset:
+        begin_of_log, end_of_log = self._log.get(partition, (0, -1))
+        if end_of_log < 0 or begin_of_log > start.offset:
             self._done.lost += 1
             upto = "on" if after is None else f"to {after.start.offset:,}"
             self._say(

@@ -42,7 +42,7 @@ def refine_command(
 
     from consumers.branches.history.refining import Request, gap, refine
     from consumers.host.runtime import connect
-    from consumers.models.moving import whoever
+    from consumers.models.moving import user_at_host
     from consumers.settings import ModelName
     from streamsvm.branches.history.refined_part import Refined
     from streamsvm.model.gap import learned_text, percent
@@ -54,8 +54,10 @@ def refine_command(
             f"--as {as_} cannot be a model's name", "Take letters, digits, dots, dashes and underscores, at most 100."
         ) from None
     loaded, value = load(settings, version, alias)
-    asked = Request(name=as_, within=within, reads=reads, keep=keep, by=whoever())
-    sent = refine(connect(settings, "refine"), settings, loaded, value, asked, lambda line: typer.echo(line, err=True))
+    request = Request(name=as_, within=within, reads=reads, keep=keep, by=user_at_host())
+    sent = refine(
+        connect(settings, "refine"), settings, loaded, value, request, lambda line: typer.echo(line, err=True)
+    )
     found = sent.version.lineage.fact(Refined)
     assert found is not None
     proven = gap(found)

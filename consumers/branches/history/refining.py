@@ -49,7 +49,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for.
+    """What is requested.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Request:
 
 
 def refine(
-    connection: Connection, settings: Settings, loaded: Loaded, value: bytes, asked: Request, say: Say
+    connection: Connection, settings: Settings, loaded: Loaded, value: bytes, request: Request, say: Say
 ) -> Publication:
     """Refine a published version, and publish the result.
 
@@ -85,7 +85,7 @@ def refine(
     loaded : Loaded
     value : bytes
         Of its record.
-    asked : Request
+    request : Request
     say : callable
 
     Raises
@@ -98,19 +98,19 @@ def refine(
         If the broker does not answer, or a transaction stays open.
     """
     version = loaded.version
-    _require_refinable(version, settings, asked)
-    target, cluster = settings.model_copy(update={"name": asked.name}), Cluster(connection)
+    _require_refinable(version, settings, request)
+    target, cluster = settings.model_copy(update={"name": request.name}), Cluster(connection)
     beside.require_own_name(connection, target)
     with ExitStack() as stack:
         schemas = stack.enter_context(schemas_of(settings))
         verifiers = verifiers_of(cluster, settings.output.aliases_topic, READ_TIMEOUT_S, schemas)
         replayed = stack.enter_context(Replayed(cluster, READ_TIMEOUT_S, schemas, verifiers))
-        say(_memory(version, asked))
+        say(_memory(version, request))
         recomputation, made = replayed.made(version)
         _compare(recomputation, made, version, value, say)
-        certifier = certifier_of(version, asked.keep, made)
+        certifier = certifier_of(version, request.keep, made)
         assert certifier is not None  # of a version that this build makes again
-        certificate = _read(replayed, version, certifier, asked, say)
+        certificate = _read(replayed, version, certifier, request, say)
     if not math.isfinite(certificate.reached):
         raise StateError(
             f"the objective of {version.key} over all rows is beyond what float64 holds, so nothing can be proven",
@@ -120,13 +120,13 @@ def refine(
         name=version.name,
         number=version.number,
         sha256=loaded.sha256,
-        keep=asked.keep,
+        keep=request.keep,
         reads=certificate.reads,
         objective=certificate.reached,
         bound=certificate.bound,
         bounded=certificate.bounded,
     )
-    return _publish(connection, target, recomputation, version, made, certifier.best, refined, asked.by)
+    return _publish(connection, target, recomputation, version, made, certifier.best, refined, request.by)
 
 
 def gap(refined: Refined) -> float | None:
@@ -134,10 +134,10 @@ def gap(refined: Refined) -> float | None:
     return gap_of(refined.objective, refined.bound)
 
 
-def _require_refinable(version: Version, settings: Settings, asked: Request) -> None:
-    if asked.name == settings.name:
+def _require_refinable(version: Version, settings: Settings, request: Request) -> None:
+    if request.name == settings.name:
         raise ConfigurationError(
-            f"--as {asked.name} is the trainer's own model: only the trainer publishes under its name",
+            f"--as {request.name} is the trainer's own model: only the trainer publishes under its name",
             f"Choose another name, for example --as {settings.name}-refined.",
         )
     if (source := version.lineage.fact(Refined)) is not None:
@@ -146,16 +146,16 @@ def _require_refinable(version: Version, settings: Settings, asked: Request) -> 
             f"Refine a version of {source.name}, with more --reads or a smaller --within.",
         )
     require_of_all(version)
-    certifier_of(version, asked.keep)
+    certifier_of(version, request.keep)
 
 
-def _memory(version: Version, asked: Request) -> str:
+def _memory(version: Version, request: Request) -> str:
     row = 8 * version.model.dimension + 9 + 24
     partitions = len(version.lineage.cut)
-    megabytes = SURVEYS * asked.keep * partitions * row / 1e6
+    megabytes = SURVEYS * request.keep * partitions * row / 1e6
     return (
         f"refining {version.key}: {version.stream.rows:,} rows of {partitions} partitions are read up to "
-        f"{asked.reads + 1} times, and at most {megabytes:,.0f} MB of rows are held (--keep {asked.keep})"
+        f"{request.reads + 1} times, and at most {megabytes:,.0f} MB of rows are held (--keep {request.keep})"
     )
 
 
@@ -171,16 +171,16 @@ def _compare(recomputation: Recomputation, made: Made, version: Version, value: 
         say(f"this build makes another {version.key} than the one that published it; what is refined is this build's")
 
 
-def _read(replayed: Replayed, version: Version, certifier: Certifier, asked: Request, say: Say) -> Certificate:
+def _read(replayed: Replayed, version: Version, certifier: Certifier, request: Request, say: Say) -> Certificate:
     while True:
         certificate = replayed.read(version, certifier)
         proven = gap_of(certificate.reached, certificate.bound)
-        near = proven is not None and proven <= asked.within
-        told = "nothing proven"
+        near = proven is not None and proven <= request.within
+        reached = "nothing proven"
         if proven is not None:
-            told = f"within {percent(proven)} of the best possible"
-        say(f"read {certificate.reads} of at most {asked.reads}: {told}")
-        if near or certifier.done or certificate.reads >= asked.reads:
+            reached = f"within {percent(proven)} of the best possible"
+        say(f"read {certificate.reads} of at most {request.reads}: {reached}")
+        if near or certifier.done or certificate.reads >= request.reads:
             return certificate
 
 

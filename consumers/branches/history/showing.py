@@ -1,4 +1,4 @@
-"""What `streamsvm model show` says of a version that a person asked for."""
+"""What `streamsvm model show` says of a version that a person requested."""
 
 from __future__ import annotations
 

@@ -6,7 +6,6 @@ pipeline cannot learn. What was read and is not joined is not in a checkpoint: t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -15,17 +14,17 @@ from typing import Final, NoReturn
 
 import structlog
 
+from consumers.branches.late_labels.join_watch import JoinCounts, JoinWaits
 from consumers.branches.late_labels.joined_source import OF_FEATURES, Came, JoinedSource, Log
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.host.runtime import Health
-from consumers.host.untrusted_text import moment
 from consumers.metrics import Metrics
 from consumers.settings import Settings
 from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.identity import TopicIdentity
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
-from consumers.trainer.intake import FLUSH_TIMEOUT_S, HOLD_BEFORE_PAUSE_S, OneProcess
+from consumers.trainer.intake import FLUSH_TIMEOUT_S, OneProcess, Pause
 from consumers.trainer.topic_watch import Surveyor
 from streamsvm.branches.late_labels.joining import Joining, with_joining
 from streamsvm.checkpoint.snapshot import Snapshot
@@ -34,21 +33,15 @@ from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends
 from streamsvm.errors import ConfigurationError, LogGap, TopicMissing
 from streamsvm.ingest.decoder import RejectedRecord
-from streamsvm.ingest.label_records import WATERMARK_HEADER
 from streamsvm.joining.joiner import Joiner
-from streamsvm.joining.log_time import AHEAD_MS, CONFIRM, ENOUGH, Ahead
-from streamsvm.joining.rows import COUNTED, Letter
-from streamsvm.kafka import Cluster, Message, Outbox, Reader, Record
+from streamsvm.joining.rows import Letter
+from streamsvm.kafka import Cluster, Outbox, Record, RecordFetcher
 from streamsvm.points import Position, Positions
 from streamsvm.sections import section
 
 log = structlog.get_logger("streamsvm.trainer")
 
 FETCH_TIMEOUT_S: Final = 10.0
-WAITS_BEFORE_TOLD_S: Final = 30.0
-"""How long one log may wait for the other before people are told."""
-AHEAD_TOLD_S: Final = 60.0
-"""Seconds between two log lines about timestamps ahead; the metric counts them all."""
 
 
 class JoinedIntake(OneProcess):
@@ -101,9 +94,9 @@ class JoinedIntake(OneProcess):
         self._pipeline, self._source, self._letters = pipeline, source, letters
         self._cluster, self._joining = cluster, joining
         self._identity, self._surveyor = identity, surveyor
-        self._health, self._monotonic, self._now = health, monotonic, now
+        self._health = health
         self._open = OpenTransactions(metrics)
-        self._reader: Reader | None = None
+        self._reader: RecordFetcher | None = None
         self._limits = {log: self._limits_of(log, settings) for log in source.topics}
         self._valid = dict.fromkeys(source.topics, False)
         if limits_apply(settings.input, settings.input.proven_after_points):
@@ -111,15 +104,17 @@ class JoinedIntake(OneProcess):
                 letters[log].wait_for(partial(self._was_valid, log))
         self._active: frozenset[int] = frozenset()
         self._begun = False
-        self._held_since: float | None = None
-        self._paused = False
-        self._counted: Counter[str] = Counter()
-        self._waiting_since: dict[int, float] = {}
-        self._told: frozenset[int] = frozenset()
-        self._ahead: Counter[tuple[Log, int]] = Counter()
-        self._ahead_told_at: float | None = None
-        self._idle_s = section(settings, LabelsConfig).idle_s
-        self._marked_at: dict[int, float] = {}
+        self._pause = Pause(monotonic)
+        self._counts = JoinCounts(source, metrics, monotonic)
+        self._waits = JoinWaits(
+            source,
+            outbox=outbox,
+            metrics=metrics,
+            health=health,
+            idle_s=section(settings, LabelsConfig).idle_s,
+            monotonic=monotonic,
+            now=now,
+        )
 
     def _limits_of(self, log: Log, settings: Settings) -> RejectionLimits:
         topic = settings.input.topic if log == "features" else settings.labels_topic
@@ -226,8 +221,7 @@ class JoinedIntake(OneProcess):
             # No checkpoint passes records of which none was valid.
             for log, base in begun.items():
                 self._valid[log] = any(at > base.get(p, at) for p, at in self._source.read_to(log).items())
-            # What earlier lives counted is no news of this one.
-            self._counted = self._counts()
+            self._counts.begin()
 
     def read(self, most: int, timeout_s: float) -> int:
         """Join what is at hand; where nothing is, read both logs. Return how many rows or records came.
@@ -244,26 +238,21 @@ class JoinedIntake(OneProcess):
             return max(joined, most)
         came = self._poll(most, timeout_s)
         self._join()
-        self._tell_waiting()
+        self._waits.look(self._active)
         return came
 
     def hold(self) -> None:
         """Read nothing this time; after a while pause both logs, and only serve their clients."""
-        now = self._monotonic()
-        if self._held_since is None:
-            self._held_since = now
-        if self._paused:
+        if self._pause.paused:
             self._poll(1, 0.0)
-        elif now - self._held_since > HOLD_BEFORE_PAUSE_S:
+        elif self._pause.is_due():
             self._source.hold()
-            self._paused = True
+            self._pause.paused = True
 
     def release(self) -> None:
         """Read again from now on."""
-        self._held_since = None
-        if self._paused:
+        if self._pause.end():
             self._source.release()
-            self._paused = False
 
     def show_progress(self) -> None:
         """Commit group offsets of both topics, for observers."""
@@ -286,7 +275,7 @@ class JoinedIntake(OneProcess):
         for one in came:
             self._note(one)
         if came:
-            self._count_ahead()
+            self._counts.count_ahead()
         return sum(len(one.records) for one in came)
 
     def _note(self, came: Came) -> None:
@@ -327,7 +316,7 @@ class JoinedIntake(OneProcess):
                 self._pipeline.offer(rows)
             joined += len(letters) + (0 if rows is None else len(rows))
         if joined:
-            self._count()
+            self._counts.count()
         return joined
 
     def _send_back(self, partition: int, letter: Letter) -> None:
@@ -341,113 +330,7 @@ class JoinedIntake(OneProcess):
             record = Record(topic, partition, letter.offset, None, None, (), None, None)
         self._send(log, [record], [self._source.rejected_by(letter, record)])
 
-    # ------------------------------------------------------------------ figures
-
-    def _counts(self) -> Counter[str]:
-        found: Counter[str] = Counter()
-        for joiner in self._source.joiners.values():
-            found.update(dict(zip(COUNTED, joiner.counts.tolist(), strict=True)))
-        return found
-
-    def _count(self) -> None:
-        counts = self._counts()
-        for outcome, count in counts.items():
-            if more := count - self._counted[outcome]:
-                self._metrics.increase("streamsvm_labels", more, outcome=outcome)
-        self._counted = counts
-
-    def _count_ahead(self) -> None:
-        """Count records whose timestamp is too far ahead to count, and name one of them now and then."""
-        newest: tuple[str, int, Ahead] | None = None
-        for partition, joiner in self._source.joiners.items():
-            for log_, topic in self._source.topics.items():
-                count, found = joiner.ahead(log_)
-                if more := count - self._ahead[log_, partition]:
-                    self._ahead[log_, partition] = count
-                    self._metrics.increase("streamsvm_join_times_ahead", more, log=log_)
-                    assert found is not None
-                    newest = topic, partition, found
-        if newest is None:
-            return
-        now, (topic, partition, record) = self._monotonic(), newest
-        if self._ahead_told_at is None or now - self._ahead_told_at >= AHEAD_TOLD_S:
-            self._ahead_told_at = now
-            log.warning(
-                "time_ahead",
-                topic=topic,
-                partition=partition,
-                offset=record.offset,
-                record_time=moment(record.timestamp_ms),
-                log_time=moment(record.time_ms),
-                remedy="check the clock, and the unit, of whoever wrote the record: too few of the records after it "
-                "reach its timestamp, so it is joined at the time of the record before it",
-            )
-
-    def _tell_waiting(self) -> None:
-        """Note since when a partition of one log has waited for the other."""
-        now, waits = self._monotonic(), list[tuple[int, str, float]]()
-        for partition, joiner in self._source.joiners.items():
-            if not joiner.waits_for or partition not in self._active:
-                self._waiting_since.pop(partition, None)
-                self._marked_at.pop(partition, None)
-                continue
-            since = self._waiting_since.setdefault(partition, now)
-            if joiner.waits_for == "labels" and self._idle_s is not None:
-                self._mark(partition, max(since, self._marked_at.get(partition, since)), now, self._idle_s)
-            if now - since > WAITS_BEFORE_TOLD_S:
-                waits.append((partition, joiner.waits_for, now - since))
-        self._say(waits)
-        self._health.require("join", self._waits_for_the_future([partition for partition, _, _ in waits]))
-
-    def _waits_for_the_future(self, partitions: Sequence[int]) -> str:
-        """Say which of these partitions waits for a time that no log can have reached; empty if none does."""
-        now_ms = round(self._now().timestamp() * 1_000)
-        for partition in partitions:
-            joiner = self._source.joiners[partition]
-            if joiner.waits_at_ms > now_ms + AHEAD_MS:
-                ahead, behind = self._source.topics["features"], self._source.topics["labels"]
-                if joiner.waits_for == "features":
-                    ahead, behind = behind, ahead
-                return (
-                    f"partition {partition} of {ahead} has reached {moment(joiner.waits_at_ms)}, while it is "
-                    f"{moment(now_ms)} here: nothing of it is joined before {behind} has reached that time, too"
-                )
-        return ""
-
-    def _mark(self, partition: int, since: float, now: float, idle_s: float) -> None:
-        """Write watermarks to an idle partition of the labels: from then on they decide what is in time."""
-        if now - since < idle_s:
-            return
-        self._marked_at[partition] = now
-        headers = ((WATERMARK_HEADER, b""),)
-        # One alone would have to wait for others that confirm it.
-        for _ in range(ENOUGH):
-            self._outbox.send(Message(self._source.topics["labels"], b"", None, headers, partition))
-        self._metrics.increase("streamsvm_join_watermarks", ENOUGH)
-
-    def _say(self, waits: Sequence[tuple[int, str, float]]) -> None:
-        """Tell once which partitions wait long for a record of the other log, and again where others do."""
-        partitions = frozenset(partition for partition, _, _ in waits)
-        if partitions - self._told:
-            partition, other, seconds = waits[0]
-            log.warning(
-                "labels_awaited",
-                partitions=sorted(partitions),
-                what=f"partition {partition} has waited {seconds:.0f} s for a record of the {other} topic",
-                remedy="nothing is joined past the newest record of either topic, and a record more than a minute "
-                f"after the one before it needs {CONFIRM} more behind it: write records, or {ENOUGH} watermarks "
-                "(records with the header streamsvm-watermark), to these partitions of the idle one",
-            )
-        self._told = partitions
-
     def measure(self) -> None:
         """Set the gauges of the join."""
-        joiners = self._source.joiners.values()
-        times = [joiner.time_ms - joiner.oldest_ms for joiner in joiners if joiner.oldest_ms >= 0]
-        self._metrics.put("streamsvm_join_open_rows", sum(joiner.rows_open for joiner in joiners))
-        self._metrics.put("streamsvm_join_held_rows", sum(joiner.rows_held for joiner in joiners))
-        self._metrics.put("streamsvm_join_bytes", sum(joiner.index_bytes + joiner.row_bytes for joiner in joiners))
-        self._metrics.put("streamsvm_join_oldest_row_seconds", max(times, default=0) / 1_000)
-        now = self._monotonic()
-        longest = max((now - since for since in self._waiting_since.values()), default=0.0)
-        self._metrics.put("streamsvm_join_waiting_seconds", longest)
+        self._counts.measure()
+        self._waits.measure()

@@ -76,7 +76,7 @@ class JoinedSource:
         self._read_to: dict[Log, dict[int, int]] = {"features": {}, "labels": {}}
         self._paused: dict[Log, set[int]] = {"features": set(), "labels": set()}
         self._idle: set[int] = set()
-        self._held = False
+        self._is_paused = False
         self._active: frozenset[int] = frozenset()
 
     def begin(self, features: Positions, labels: Positions, saved: Mapping[int, JoinState] | None = None) -> None:
@@ -93,7 +93,7 @@ class JoinedSource:
             "labels": {p: joiner.labels_next.offset for p, joiner in self.joiners.items()},
         }
         self._read_to, self._paused, self._idle = begun, {"features": set(), "labels": set()}, set()
-        self._held, self._active = False, frozenset(self.joiners)
+        self._is_paused, self._active = False, frozenset(self.joiners)
         for log, offsets in begun.items():
             self._inputs[log].assign(offsets)
 
@@ -125,7 +125,7 @@ class JoinedSource:
             # What waits already lasts for a while. The client keeps what it fetched meanwhile; a pause would drop it.
             if log not in awaited and max(self._waiting(log).values(), default=0) >= most:
                 continue
-            if not self._held:
+            if not self._is_paused:
                 self._pace(log)
             records = self._inputs[log].poll(most, timeout_s / len(awaited) if log in awaited else 0.0)
             if records:
@@ -137,7 +137,7 @@ class JoinedSource:
         return {p: j.features_waiting if log == "features" else j.labels_waiting for p, j in self.joiners.items()}
 
     def _awaited(self) -> set[Log]:
-        """Return the logs of which a record is needed before anything more can be joined where that is asked for."""
+        """Return the logs of which a record is needed before anything more can be joined."""
         awaited: set[Log] = set()
         for partition in self._active:
             joiner = self.joiners[partition]
@@ -161,13 +161,13 @@ class JoinedSource:
 
     def hold(self) -> None:
         """Fetch nothing from now on: `read` then only serves the clients, and returns what was fetched before."""
-        self._held = True
+        self._is_paused = True
         for source in self._inputs.values():
             source.pause()
 
     def release(self) -> None:
         """Read on after `hold`."""
-        self._held = False
+        self._is_paused = False
         for log, source in self._inputs.items():
             source.resume([p for p in self.joiners if p not in self._paused[log]])
 

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Final
 
 from consumers.branches.late_labels.joined_source import JoinedSource
-from consumers.verify.source import BATCH_RECORDS, POLL_S, Source
+from consumers.verify.source import BATCH_RECORDS, POLL_S, ReplaySource
 from consumers.verify.verifier import Verifier, Verifies
 from streamsvm.branches.late_labels.lineage import LabelsOrigin, labels_origin_of
 from streamsvm.kafka import Cluster, SchemaRegistry
@@ -40,7 +40,7 @@ class LabelsVerifier(Verifier):
         """Return the log of a version's labels."""
         return labels_origin_of(version)
 
-    def source(self, version: Version, recomputation: Recomputation) -> Source | None:
+    def source(self, version: Version, recomputation: Recomputation) -> ReplaySource | None:
         """Return what joins the logs; raises `NotRecomputable` if a version names one, or has a rule, without both."""
         labels = labels_origin_of(version)
         if (recomputation.config.label_rule is None) != (labels is None):
@@ -48,7 +48,7 @@ class LabelsVerifier(Verifier):
         return None if labels is None else _Joined(self._cluster, recomputation, labels, self._timeout_s)
 
 
-class _Joined(Source):
+class _Joined(ReplaySource):
     """Joins the two logs of a version again, from where they began.
 
     Parameters

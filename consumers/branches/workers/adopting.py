@@ -30,11 +30,11 @@ from consumers.branches.workers.coresets_topic import (
     CoresetsWriter,
     Due,
     check_topic,
+    log_faults,
+    manifest_headers,
     number_of,
     read_partition,
     read_with,
-    tell_faults,
-    told_of,
 )
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.runtime import Health
@@ -61,7 +61,7 @@ LATE_AFTER_S: Final = 10.0
 MOST_RECORDS: Final = 1_000
 ASK_EVERY_S: Final = 1.0
 """Between two questions where a partition of the input ends, which are asked if a manifest names a later offset."""
-TELL_EVERY_S: Final = 10.0
+REPORT_EVERY_S: Final = 10.0
 """Between two times at which records that were passed over are named, for each partition."""
 READ_AGAIN_S: Final = 60.0
 """Between two readings of a partition of the topic from its beginning, where more was written than is held."""
@@ -75,16 +75,16 @@ class _Followed:
     offset: int
     opening: Opening
     noted: Position
-    told_at: float
+    heard_at: float
     position: Position
     rows: int
     """Of the highest manifest that was adopted."""
     end: int
     """Where the partition of the input ended when that was asked for."""
-    asked_at: float
+    requested_at: float
     read_to: int | None = None
     read_again_at: float = -math.inf
-    tell_at: float = -math.inf
+    warn_at: float = -math.inf
 
 
 class Adopting(InputOnly):
@@ -163,7 +163,7 @@ class Adopting(InputOnly):
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
-        """The offset after each partition's last record, as far as looks at the input tell."""
+        """The offset after each partition's last record, as of the newest looks at the input."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
         found |= {partition: one.end for partition, one in self._followed.items()}
         for partition, end in self._log_ends().items():
@@ -214,7 +214,7 @@ class Adopting(InputOnly):
         for record in came:
             one = self._followed[record.partition]
             one.offset = record.offset + 1
-            one.log.feed(record.offset, record.key, record.value, told_of(record))
+            one.log.feed(record.offset, record.key, record.value, manifest_headers(record))
         for partition in {record.partition for record in came}:
             one = self._followed[partition]
             if one.log.taken_back:  # by another hand: else a worker that starts finds no opening
@@ -247,7 +247,7 @@ class Adopting(InputOnly):
         self.read(1, 0.0)
 
     def release(self) -> None:
-        """Nothing was held up."""
+        """Nothing was paused."""
 
     def poll_letters(self) -> None:
         """Dead letters are the workers' business."""
@@ -258,7 +258,7 @@ class Adopting(InputOnly):
         ends = self.high_watermarks
         late = []
         for partition, one in self._followed.items():
-            if now - one.told_at <= late_s or (ends.get(partition) or 0) <= max(one.position.offset, one.read_to or 0):
+            if now - one.heard_at <= late_s or (ends.get(partition) or 0) <= max(one.position.offset, one.read_to or 0):
                 continue
             complete = self._checked(partition, one)
             if complete is None or not self._saw(partition, one, complete):
@@ -276,7 +276,7 @@ class Adopting(InputOnly):
     # ------------------------------------------------------------------ inside
 
     def _open(self, partition: int) -> _Followed:
-        """Leave what a worker goes on from: the state that is held here if the topic has less, then the opening."""
+        """Leave what a worker goes on from: the state that is kept here if the topic has less, then the opening."""
         settings, config, state = self._settings, self._config, self._pipeline.learner.state().partitions[partition]
         base, read_to = self._pipeline.base[partition], self._pipeline.read_to.get(partition)
         opening = Opening(
@@ -304,12 +304,12 @@ class Adopting(InputOnly):
         # As workers will read it, once the opening is there.
         found.pin(opening)
         input_end = self._cluster.log_range(settings.input.topic, partition)[1]
-        held = found.highest(input_end)
-        tell_faults(settings, partition, found, self._metrics)
-        if state.position > base and (held is None or held.state.position < state.position):
-            publication = PartitionWriter(opening, held).write(state, None)
-            told = {} if read_to is None else {READ_TO: str(read_to).encode()}
-            self._writer.publish([Due(partition, publication, told)])
+        highest = found.highest(input_end)
+        log_faults(settings, partition, found, self._metrics)
+        if state.position > base and (highest is None or highest.state.position < state.position):
+            publication = PartitionWriter(opening, highest).write(state, None)
+            headers = {} if read_to is None else {READ_TO: str(read_to).encode()}
+            self._writer.publish([Due(partition, publication, headers)])
             crash_point("coresets.left")
             log.info("state_left_for_workers", partition=partition, offset=state.position.offset)
         # Last: a worker that finds it finds what was left before it.
@@ -318,17 +318,17 @@ class Adopting(InputOnly):
             crash_point("coresets.opened")
         position, rows = self._pipeline.learner.position(partition), state.learned.rows
         now = self._monotonic()
-        one = _Followed(found, end, opening, position, now, position, rows, end=input_end, asked_at=now)
-        if held is not None:
-            self._saw(partition, one, held)
+        one = _Followed(found, end, opening, position, now, position, rows, end=input_end, requested_at=now)
+        if highest is not None:
+            self._saw(partition, one, highest)
         return one
 
     def _end_of(self, partition: int, one: _Followed, offset: int, *, at_once: bool = False) -> int:
-        """Return where a partition of the input ends; it is asked for where the offset lies beyond what is known."""
+        """Return where a partition of the input ends; it is fetched where the offset lies beyond what is known."""
         now = self._monotonic()
         one.end = max(one.end, self._log_ends().get(partition, 0))
-        if offset > one.end and (at_once or now - one.asked_at >= ASK_EVERY_S):
-            one.asked_at = now
+        if offset > one.end and (at_once or now - one.requested_at >= ASK_EVERY_S):
+            one.requested_at = now
             with suppress(TransientError):
                 one.end = self._cluster.log_range(self._settings.input.topic, partition)[1]
         return one.end
@@ -341,33 +341,33 @@ class Adopting(InputOnly):
             one.read_again_at = self._monotonic() + READ_AGAIN_S
             one.log, _ = read_with(one.log.rest(), self._cluster, self._settings)
             complete = one.log.highest(end)
-        if self._monotonic() >= one.tell_at and one.log.faults:
-            one.tell_at = self._monotonic() + TELL_EVERY_S
-            tell_faults(self._settings, partition, one.log, self._metrics)
+        if self._monotonic() >= one.warn_at and one.log.faults:
+            one.warn_at = self._monotonic() + REPORT_EVERY_S
+            log_faults(self._settings, partition, one.log, self._metrics)
         return complete
 
     def _saw(self, partition: int, one: _Followed, complete: Complete) -> bool:
-        """Take in what a complete manifest tells besides its state; return whether it is a new one."""
-        self._note_read_to(partition, one, complete.told)
+        """Take in what a complete manifest has besides its state; return whether it is a new one."""
+        self._note_read_to(partition, one, complete.headers)
         if complete.manifest.at <= one.position:
             return False
-        one.position, one.told_at = complete.manifest.at, self._monotonic()
+        one.position, one.heard_at = complete.manifest.at, self._monotonic()
         self._metrics.put("streamsvm_coresets_manifest_timestamp_seconds", time.time(), partition=str(partition))
         return True
 
     def _note_again(self, partition: int, one: _Followed) -> None:
-        """Take in what the adopted manifest tells, where it was written again."""
-        again, one.log.told_again = one.log.told_again, {}
+        """Take in what the adopted manifest has, where it was written again."""
+        again, one.log.rewritten_headers = one.log.rewritten_headers, {}
         if again:
             self._note_read_to(partition, one, again)
         if again and one.read_to is not None:
             adopt(self._pipeline, {}, 0, {partition: one.read_to})
 
-    def _note_read_to(self, partition: int, one: _Followed, told: Mapping[str, bytes]) -> None:
-        read_to, watermark = number_of(told, READ_TO), number_of(told, WATERMARK)
+    def _note_read_to(self, partition: int, one: _Followed, headers: Mapping[str, bytes]) -> None:
+        read_to, watermark = number_of(headers, READ_TO), number_of(headers, WATERMARK)
         end = self._end_of(partition, one, max(read_to or 0, watermark or 0), at_once=True)
         if read_to is not None and min(read_to, end) > (one.read_to or 0):
-            one.read_to, one.told_at = min(read_to, end), self._monotonic()
+            one.read_to, one.heard_at = min(read_to, end), self._monotonic()
 
     def _adopt(self, *, at_once: bool = False) -> None:
         """Adopt the highest complete manifest of each partition."""

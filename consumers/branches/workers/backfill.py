@@ -23,7 +23,7 @@ import structlog
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
-from consumers.branches.workers.backfill_process import Share, told_from
+from consumers.branches.workers.backfill_process import Share, progress_of
 from consumers.branches.workers.coresets_topic import check_topic, read_partition
 from consumers.branches.workers.crew import environment, plain
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
@@ -117,8 +117,8 @@ def _standing(settings: Settings, cluster: Cluster, partitions: Iterable[int]) -
                     "Start `streamsvm train --from-coresets` with the same configuration first: it says where learning "
                     "begins. It may go on running.",
                 )
-            held, base = found.highest(), found.opening.base[0]
-            standing[partition] = base if held is None else max(base, held.manifest.at.offset)
+            highest, base = found.highest(), found.opening.base[0]
+            standing[partition] = base if highest is None else max(base, highest.manifest.at.offset)
     return standing
 
 
@@ -221,4 +221,4 @@ class _Process:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                self.ahead = told_from(line)
+                self.ahead = progress_of(line)

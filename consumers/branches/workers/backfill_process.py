@@ -27,7 +27,7 @@ from consumers.settings import Settings
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection
 
-TELL_EVERY_S: Final = 0.2
+REPORT_EVERY_S: Final = 0.2
 
 
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -51,20 +51,20 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     allow_insecure_tls: bool
 
 
-def told_from(line: bytes) -> dict[int, int]:
+def progress_of(line: bytes) -> dict[int, int]:
     """Decode how far a process is: the offset before which each of its partitions is learned."""
     return msgspec.json.decode(line, type=dict[int, int])
 
 
 def until(marks: Mapping[int, int], lines: BinaryIO) -> Callable[[Mapping[int, int]], bool]:
-    """Return what tells a worker that all marks are reached, and its parent how far it is."""
-    told_at = -TELL_EVERY_S
+    """Return a callback that reports progress to the parent and says whether all marks are reached."""
+    reported_at = -REPORT_EVERY_S
 
     def enough(ahead: Mapping[int, int]) -> bool:
-        nonlocal told_at
+        nonlocal reported_at
         reached = all(ahead.get(partition, -1) >= mark for partition, mark in marks.items())
-        if reached or time.monotonic() - told_at >= TELL_EVERY_S:
-            told_at = time.monotonic()
+        if reached or time.monotonic() - reported_at >= REPORT_EVERY_S:
+            reported_at = time.monotonic()
             lines.write(msgspec.json.encode(dict(ahead)) + b"\n")
             lines.flush()
         return reached

@@ -17,7 +17,7 @@ from consumers.settings import Settings
 from consumers.streams.topics import OwnTopics
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import PIECE_BYTES, Opening
-from streamsvm.branches.workers.coreset_writer import Publication
+from streamsvm.branches.workers.coreset_writer import CoresetWrite
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.crashpoints import crash_point
 from streamsvm.errors import ConfigurationError, TopicMissing
@@ -98,14 +98,14 @@ def check_topic(found: TopicInfo, partitions: int, client_bytes: int) -> None:
         )
 
 
-def told_of(record: Record) -> Mapping[str, bytes]:
-    """Return what a manifest's headers tell: what else stands there is not held."""
+def manifest_headers(record: Record) -> Mapping[str, bytes]:
+    """Return the known headers of a manifest, without any others."""
     return {name: value for name, value in record.headers if name in (WATERMARK, READ_TO) and len(value) <= MOST_DIGITS}
 
 
-def number_of(told: Mapping[str, bytes], name: str) -> int | None:
-    """Return a number that a header tells; None where it tells none."""
-    return whole_number(told.get(name, b""))
+def number_of(headers: Mapping[str, bytes], name: str) -> int | None:
+    """Return the number in a header; None where there is none."""
+    return whole_number(headers.get(name, b""))
 
 
 def read_partition(cluster: Cluster, settings: Settings, partition: int) -> tuple[PartitionLog, int]:
@@ -127,7 +127,7 @@ def read_with(found: PartitionLog, cluster: Cluster, settings: Settings) -> tupl
         # Before reading: what is added meanwhile is read twice, in its order, which changes nothing.
         _, end = cluster.log_range(topic, partition)
         for record in cluster.read_to_end(topic, partition, timeout_s=READ_TIMEOUT_S):
-            found.feed(record.offset, record.key, record.value, told_of(record))
+            found.feed(record.offset, record.key, record.value, manifest_headers(record))
         found.highest()
         if not found.again:
             break
@@ -156,14 +156,14 @@ def with_adopted(cluster: Cluster, settings: Settings, snapshot: Snapshot) -> Le
                 opening.configuration_sha256,
             ):
                 continue
-            held = found.highest() if opening.base == (*snapshot.base[partition],) else None
-            if held is not None and held.state.position > state.position:
-                states[partition] = held.state
-                leaves += held.manifest.rows // leaf_rows - state.learned.rows // leaf_rows
+            highest = found.highest() if opening.base == (*snapshot.base[partition],) else None
+            if highest is not None and highest.state.position > state.position:
+                states[partition] = highest.state
+                leaves += highest.manifest.rows // leaf_rows - state.learned.rows // leaf_rows
     return LearnerState(states, leaves)
 
 
-def tell_faults(settings: Settings, partition: int, found: PartitionLog, metrics: Metrics) -> None:
+def log_faults(settings: Settings, partition: int, found: PartitionLog, metrics: Metrics) -> None:
     """Log what was passed over in a partition, by name."""
     more, faults = found.more_faults, found.take_faults()
     if not faults:
@@ -182,11 +182,11 @@ def tell_faults(settings: Settings, partition: int, found: PartitionLog, metrics
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A publication of one partition, with what its manifest tells besides."""
+    """A publication of one partition, with what its manifest has besides."""
 
     partition: int
-    publication: Publication
-    told: Mapping[str, bytes]
+    publication: CoresetWrite
+    headers: Mapping[str, bytes]
 
 
 class CoresetsWriter:
@@ -214,7 +214,7 @@ class CoresetsWriter:
         parts = [(one.partition, key, value, ()) for one in due for key, value in one.publication.parts]
         self._send("part", parts)
         crash_point("coresets.parts")
-        manifests = [(one.partition, *one.publication.manifest, tuple(one.told.items())) for one in due]
+        manifests = [(one.partition, *one.publication.manifest, tuple(one.headers.items())) for one in due]
         self._send("manifest", manifests)
         crash_point("coresets.manifests")
         self._send("tombstone", [(o.partition, key, None, ()) for o in due for key in o.publication.tombstones])
@@ -241,7 +241,7 @@ class CoresetsWriter:
 
 
 def is_opening(record: Record, name: str) -> bool:
-    """Tell whether a record is an opening of a model, or takes one back."""
+    """Return whether a record is an opening of a model, or takes one back."""
     return record.key is not None and record.key.startswith(f"{name}/o/".encode())
 
 

@@ -1,4 +1,4 @@
-"""The trainer's side of its workers: starts them, tells them where to learn on, and adopts what they learned.
+"""The trainer's side of its workers: starts them, sends them where to learn on, and adopts what they learned.
 
 To the trainer's loop it stands where `consumers.trainer.intake` stands otherwise. What a worker tells some times a
 second is for people; states come when they are asked for: when enough leaves were completed for a cut that may be
@@ -20,7 +20,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -52,7 +52,7 @@ from consumers.settings import Settings
 from consumers.streams.ports import Stop
 from consumers.trainer.intake import NothingValid
 from consumers.trainer.source import InputOnly
-from streamsvm.branches.workers.combiner import Told, adopt, combiner_of
+from streamsvm.branches.workers.combiner import WorkerReport, adopt, combiner_of
 from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.delivery.pipeline import Pipeline
 from streamsvm.delivery.reading import Ends, Goal
@@ -162,8 +162,19 @@ class Hand:
 
 
 @dataclass(slots=True)
-class _Told:
-    """What a worker told last."""
+class _Collection:
+    """One request that all workers hand over what they learned, and what they answered."""
+
+    ticket: int = 0
+    since: float | None = None
+    """When they were asked; None once all have answered, or where nobody waits any more."""
+    states: dict[int, tuple[States, dict[int, PartitionState]]] = field(default_factory=dict)
+    late: Late | None = None
+
+
+@dataclass(slots=True)
+class _Reported:
+    """The newest report of a worker."""
 
     progress: Progress | None = None
     at: float = 0.0
@@ -195,7 +206,7 @@ class Hands:
             raise
 
     def wait(self, health: Health, stop: Stop, monotonic: Callable[[], float]) -> bool:
-        """Wait until all are prepared; False if told to stop meanwhile.
+        """Wait until all are prepared; False if the daemon stops meanwhile.
 
         Raises
         ------
@@ -243,7 +254,7 @@ class Hands:
 
 
 class Crew(InputOnly):
-    """What the workers read, learn and tell, in one life of a trainer.
+    """What the workers read, learn and report, in one life of a trainer.
 
     Parameters
     ----------
@@ -282,14 +293,11 @@ class Crew(InputOnly):
         self._metrics = metrics
         self._health = health
         self._monotonic = monotonic
-        self._told = [_Told(at=monotonic()) for _ in hands.all]
+        self._reports = [_Reported(at=monotonic()) for _ in hands.all]
         self._senders = [Sender() for _ in hands.all]
         self._receivers = [Receiver() for _ in hands.all]
         self._given: set[int] = set()
-        self._ticket = 0
-        self._asked_at: float | None = None
-        self._answers: dict[int, tuple[States, dict[int, PartitionState]]] = {}
-        self._late: Late | None = None
+        self._collection = _Collection()
         self._ended: tuple[int, Failed | None] | None = None
         self._gauges: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, float]] = {}
         self._conditions: set[str] = set()
@@ -304,13 +312,13 @@ class Crew(InputOnly):
     @property
     def nothing_valid(self) -> bool:
         """Whether rows were rejected and none of any worker was ever valid, so that no position may be kept."""
-        told = [one.progress for one in self._told if one.progress is not None]
-        return any(one.nothing_valid for one in told) and not self._valid
+        progress = [one.progress for one in self._reports if one.progress is not None]
+        return any(one.nothing_valid for one in progress) and not self._valid
 
     @property
     def _valid(self) -> bool:
-        told = [one.progress for one in self._told if one.progress is not None]
-        return any(one.valid for one in told)
+        progress = [one.progress for one in self._reports if one.progress is not None]
+        return any(one.valid for one in progress)
 
     @property
     def ends(self) -> Ends:
@@ -319,10 +327,10 @@ class Crew(InputOnly):
 
     @property
     def high_watermarks(self) -> Mapping[int, int | None]:
-        """The offset after each partition's last record, as far as was told."""
+        """The offset after each partition's last record, by the newest reports."""
         found: dict[int, int | None] = dict.fromkeys(self._pipeline.learner.positions)
-        for told in self._told:
-            found |= {} if told.progress is None else told.progress.watermarks
+        for report in self._reports:
+            found |= {} if report.progress is None else report.progress.watermarks
         return found
 
     def surveyed(self) -> tuple[Positions, Positions]:
@@ -333,8 +341,8 @@ class Crew(InputOnly):
     def ahead(self) -> Mapping[int, int]:
         """The offset before which each partition holds nothing that a worker has still to learn."""
         found = dict(self._pipeline.ahead)
-        for told in self._told:
-            found |= {} if told.progress is None else told.progress.ahead
+        for report in self._reports:
+            found |= {} if report.progress is None else report.progress.ahead
         return found
 
     # ------------------------------------------------------------- the loop's
@@ -348,7 +356,7 @@ class Crew(InputOnly):
         self._assign(ends=True)
 
     def read(self, most: int, timeout_s: float) -> int:
-        """Take in what workers told; return 0 where all of them wait for records, else `most`.
+        """Take in what workers reported; return 0 where all of them wait for records, else `most`.
 
         Raises
         ------
@@ -357,24 +365,24 @@ class Crew(InputOnly):
         """
         self._take(timeout_s)
         self._refuse_if_ended()
-        waiting = all(told.progress is not None and told.progress.idle for told in self._told)
+        waiting = all(report.progress is not None and report.progress.idle for report in self._reports)
         return 0 if waiting else most
 
     def refresh(self, *, may_train: bool) -> None:
         """Ask for states if they would make a cut due that may be trained, or end reading again."""
-        if self._asked_at is not None:
+        if self._collection.since is not None:
             return
-        leaves = self._combiner.leaves_since_cut + sum(told.leaves + told.handed for told in self._told)
+        leaves = self._combiner.leaves_since_cut + sum(report.leaves + report.handed for report in self._reports)
         enough = leaves >= self._settings.training.every_leaves
         if self._reached if self._pipeline.reads_again else may_train and enough:
             self._ask(settle=False, timeout_s=0.0)
 
     def hold(self) -> None:
-        """Take in what was told; workers go on."""
+        """Take in what was reported; workers go on."""
         self._take(0.0)
 
     def release(self) -> None:
-        """Nothing was held up."""
+        """Nothing was paused."""
 
     def poll_letters(self) -> None:
         """Dead letters are the workers' business."""
@@ -382,8 +390,8 @@ class Crew(InputOnly):
     def look(self) -> None:
         """Say which worker has not been heard of for so long that it must be stuck."""
         now, most = self._monotonic(), self._settings.http.stuck_after_s
-        for number, told in enumerate(self._told):
-            silent_s = now - told.at
+        for number, report in enumerate(self._reports):
+            silent_s = now - report.at
             stuck = f"worker {number} has been silent for {silent_s:.0f} s" if silent_s > most else ""
             self._health.suspect(f"worker {number}", stuck)
 
@@ -402,19 +410,20 @@ class Crew(InputOnly):
         self._ask(settle=True, timeout_s=timeout_s)
         # A worker answers between two turns, and a turn may be a reduction.
         until = self._monotonic() + 2 * timeout_s
-        while self._asked_at is not None:
+        collection = self._collection
+        while collection.since is not None:
             self._health.beat()
             self._take(LOOK_S)
             self._refuse_if_ended()
             if self._monotonic() > until:
-                silent = [number for number, told in enumerate(self._told) if told.answered < self._ticket]
-                self._asked_at = None
+                silent = [number for number, report in enumerate(self._reports) if report.answered < collection.ticket]
+                collection.since = None
                 raise TransientError(
                     f"worker {silent[0]} did not hand over what it learned within {2 * timeout_s:.0f} s",
                     "The trainer tries again. If this recurs, the machine has too few processors for its workers.",
                 )
-        if self._late is not None:
-            late, self._late = self._late, None
+        if collection.late is not None:
+            late, collection.late = collection.late, None
             if late.what == NOTHING_VALID:
                 raise NothingValid(late.what)
             raise TransientError(late.what, late.remedy)
@@ -425,7 +434,7 @@ class Crew(InputOnly):
             hand.send(Show())
 
     def _refuse_if_ended(self) -> None:
-        """Raise what ended a worker, as often as it is asked: a checkpoint that fails by it is no reason to go on."""
+        """Raise what ended a worker, at every call: a checkpoint that fails by it is no reason to go on."""
         if self._ended is not None:
             self._hands.fail(*self._ended)
 
@@ -433,18 +442,17 @@ class Crew(InputOnly):
 
     @property
     def _reached(self) -> bool:
-        """Whether every partition was told to be at the newest version's cut."""
-        told: dict[int, Position] = {}
-        for one in self._told:
-            told |= {} if one.progress is None else {p: Position(*at) for p, at in one.progress.positions.items()}
-        return not self._goal.replaying({**self._pipeline.learner.positions, **told})
+        """Whether every partition is at the newest version's cut, by the newest reports."""
+        positions: dict[int, Position] = {}
+        for one in self._reports:
+            positions |= {} if one.progress is None else {p: Position(*at) for p, at in one.progress.positions.items()}
+        return not self._goal.replaying({**self._pipeline.learner.positions, **positions})
 
     def _ask(self, *, settle: bool, timeout_s: float) -> None:
-        self._ticket += 1
-        self._asked_at, self._answers, self._late = self._monotonic(), {}, None
+        self._collection = _Collection(self._collection.ticket + 1, self._monotonic())
         valid = self._valid or self._pipeline.points_accepted() > 0
         for hand in self._hands.all:
-            hand.send(Report(self._ticket, settle, timeout_s, valid))
+            hand.send(Report(self._collection.ticket, settle, timeout_s, valid))
 
     def _assign(self, *, ends: bool) -> None:
         state, base, read_to = self._pipeline.learner.state().partitions, self._pipeline.base, self._pipeline.read_to
@@ -486,17 +494,17 @@ class Crew(InputOnly):
             return
 
     def _heard(self, number: int, frame: bytes | None) -> None:
-        told, message = self._told[number], None if frame is None else from_worker(frame)
-        told.at = self._monotonic()
+        report, message = self._reports[number], None if frame is None else from_worker(frame)
+        report.at = self._monotonic()
         match message:
             case Progress():
-                told.progress, told.leaves = message, message.leaves
+                report.progress, report.leaves = message, message.leaves
                 self._progressed(number, message)
             case States():
                 self._handed_over(number, message)
             case Late():
-                if message.ticket == self._ticket:
-                    self._late, told.answered = message, message.ticket
+                if message.ticket == self._collection.ticket:
+                    self._collection.late, report.answered = message, message.ticket
                     self._adopt_if_all()
             case Ready():
                 pass
@@ -517,9 +525,9 @@ class Crew(InputOnly):
         for newest in message.newest:
             self._note(rows_of(newest))
         self._pipeline.note_read(message.fetched)
-        progress = [told.progress for told in self._told if told.progress is not None]
-        self._pipeline.held_elsewhere = sum(one.points_held for one in progress)
-        self._combiner.tell_rows(number, message.rows)
+        progress = [report.progress for report in self._reports if report.progress is not None]
+        self._pipeline.points_in_workers = sum(one.points_held for one in progress)
+        self._combiner.report_rows(number, message.rows)
         if message.rejected is not None:
             self._rejected(message)
         self._require(progress)
@@ -534,8 +542,8 @@ class Crew(InputOnly):
 
     def _require(self, progress: Sequence[Progress]) -> None:
         waiting: dict[str, list[str]] = {}
-        for number, told in enumerate(self._told):
-            for condition, why in ({} if told.progress is None else told.progress.waiting_for).items():
+        for number, report in enumerate(self._reports):
+            for condition, why in ({} if report.progress is None else report.progress.waiting_for).items():
                 waiting.setdefault(condition, []).append(f"worker {number}: {why}")
         if len(progress) == self._hands.count:
             self._conditions |= {"broker", *waiting}
@@ -546,18 +554,21 @@ class Crew(InputOnly):
         # Decoded even if nobody waits for it any more: the next one names buckets that this one brings.
         receiver = self._receivers[number]
         states = {one.partition: receiver.decode(one.partition, one.buckets, one.value) for one in message.partitions}
-        told = self._told[number]
-        told.leaves, told.handed, told.answered = 0, told.handed + message.leaves, message.ticket
-        self._answers[number] = message, states
-        self._combiner.tell(number, Told(observed=message.observed, outliers=message.outliers, clipped=message.clipped))
+        report = self._reports[number]
+        report.leaves, report.handed, report.answered = 0, report.handed + message.leaves, message.ticket
+        self._collection.states[number] = message, states
+        self._combiner.report(
+            number, WorkerReport(observed=message.observed, outliers=message.outliers, clipped=message.clipped)
+        )
         self._adopt_if_all()
 
     def _adopt_if_all(self) -> None:
-        if any(told.answered < self._ticket for told in self._told):
+        collection = self._collection
+        if any(report.answered < collection.ticket for report in self._reports):
             return
-        answers, self._answers, self._asked_at = self._answers, {}, None
-        for number, (message, states) in answers.items():
-            leaves, self._told[number].handed = self._told[number].handed, 0
+        states_of, collection.states, collection.since = collection.states, {}, None
+        for number, (message, states) in states_of.items():
+            leaves, self._reports[number].handed = self._reports[number].handed, 0
             adopt(self._pipeline, states, leaves, message.read_to)
 
 

@@ -26,9 +26,9 @@ from consumers.branches.workers.coresets_topic import (
     Due,
     check_topic,
     is_opening,
+    log_faults,
     number_of,
     read_partition,
-    tell_faults,
 )
 from consumers.branches.workers.owned_partitions import Awaited, NewestRows, Owned
 from consumers.branches.workers.ownership import FixedShare, Ownership
@@ -49,8 +49,8 @@ from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.decision import reset_token
-from streamsvm.delivery.events import Learned
-from streamsvm.delivery.reading import Reach, Reading
+from streamsvm.delivery.events import RowsLearned
+from streamsvm.delivery.reading import FixedGoal, Reading
 from streamsvm.errors import LogGap, StateError, TopicMissing, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, OffsetOutOfRange, TopicInfo
@@ -182,23 +182,23 @@ class GroupWorker:
         Stopped
             If told to stop meanwhile.
         """
-        told = False
+        warned = False
         while True:
             try:
                 return self._cluster.describe(topic)
             except TopicMissing as missing:
-                if self._stop.wait(LOOK_AGAIN_S if told else POLL_S):
+                if self._stop.wait(LOOK_AGAIN_S if warned else POLL_S):
                     raise Stopped from None
                 self._health.beat()
                 self._health.require("start", missing.what)
-                if not told:
+                if not warned:
                     log.warning(
                         "topic_awaited",
                         what=missing.what,
                         remedy="start the trainer with --from-coresets, or run `streamsvm topics create` with its "
                         "options: either makes the topic",
                     )
-                told = True
+                warned = True
 
     def _join(self) -> Ownership:
         settings, worker = self._settings, section(self._settings, WorkerConfig)
@@ -227,7 +227,7 @@ class GroupWorker:
                 raise
             self._wait_for_reset(gap)
         self._show()
-        self._tell()
+        self._show_gauges()
 
     def _wait_for_reset(self, gap: StateError) -> None:
         """Let go of everything until the trainer has begun anew, as `input.on_gap = reset` asks of it."""
@@ -268,7 +268,7 @@ class GroupWorker:
         begun, sealed = self._monotonic(), learner.leaves_sealed
         until = begun + LEARN_S
         for event in reading.learn():
-            assert isinstance(event, Learned)
+            assert isinstance(event, RowsLearned)
             accepted = int(event.rows.accepted.sum())
             self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
             self._metrics.increase("streamsvm_input_rows", event.rows.rejected, outcome="rejected")
@@ -325,10 +325,12 @@ class GroupWorker:
         base = {partition: Position(*own.opening.base) for partition, own in self._owned.items()}
         learner = Learner(self._config, base, NEVER)
         learner.restore(LearnerState({p: state for p, state in states.items() if p in base}, 0))
-        told = {p: own.read_to for p, own in self._owned.items() if own.read_to is not None}
+        read_to = {p: own.read_to for p, own in self._owned.items() if own.read_to is not None}
         if before is not None:
-            told |= {p: offset for p, offset in before.read_to.items() if p in base}
-        reading = Reading(Reach(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=told)
+            read_to |= {p: offset for p, offset in before.read_to.items() if p in base}
+        reading = Reading(
+            FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
+        )
         self._intake = Intake(
             self._settings,
             reading,
@@ -403,21 +405,21 @@ class GroupWorker:
         self._follows[partition] = end
         awaited, opening = self._awaited[partition], found.opening
         if opening is None or opening.incarnation <= self._over:
-            tell_faults(settings, partition, found, self._metrics)
+            log_faults(settings, partition, found, self._metrics)
             if opening is None:
                 awaited.why = f"no trainer with --from-coresets has opened it in {coresets_topic(settings)} yet"
             awaited.look_at = self._monotonic() + LOOK_AGAIN_S
             return None
         self._check(opening)
-        held = found.highest()
-        tell_faults(settings, partition, found, self._metrics)
-        if held is not None:
-            found.adopt(held)
+        highest = found.highest()
+        log_faults(settings, partition, found, self._metrics)
+        if highest is not None:
+            found.adopt(highest)
         self._writer.clear(partition, found.garbage())
-        position = Position(*opening.base) if held is None else held.state.position
-        rows, newest = 0 if held is None else held.manifest.rows, NewestRows(newest_rows(self._config))
-        if held is not None and held.newest is not None:
-            newest.add(held.newest)
+        position = Position(*opening.base) if highest is None else highest.state.position
+        rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(newest_rows(self._config))
+        if highest is not None and highest.newest is not None:
+            newest.add(highest.newest)
         log.info(
             "partition_restored",
             partition=partition,
@@ -428,19 +430,19 @@ class GroupWorker:
         )
         return Owned(
             opening=opening,
-            writer=PartitionWriter(opening, held),
+            writer=PartitionWriter(opening, highest),
             newest=newest,
             published=position,
             published_at=self._monotonic(),
             published_rows=rows,
             rows=rows,
-            begun=None if held is None else held.state,
-            read_to=None if held is None else self._told_read_to(partition, held.told),
+            begun=None if highest is None else highest.state,
+            read_to=None if highest is None else self._read_to_of(partition, highest.headers),
         )
 
-    def _told_read_to(self, partition: int, told: Mapping[str, bytes]) -> int | None:
-        """Return before which offset nothing is left to learn, as a manifest's header tells; not beyond the input."""
-        read_to = number_of(told, READ_TO)
+    def _read_to_of(self, partition: int, headers: Mapping[str, bytes]) -> int | None:
+        """Return before which offset nothing is left to learn, by a manifest's header; not beyond the input."""
+        read_to = number_of(headers, READ_TO)
         if read_to is None:
             return None
         return min(read_to, self._cluster.log_range(self._settings.input.topic, partition)[1])
@@ -540,12 +542,12 @@ class GroupWorker:
             if state.position <= own.published and (passed is None or passed <= (own.read_to or 0)):
                 continue
             own.read_to = passed
-            told = dict[str, bytes]()
+            headers = dict[str, bytes]()
             watermark = intake.high_watermarks.get(partition)
             for name, number in ((WATERMARK, watermark), (READ_TO, passed)):
                 if number is not None:
-                    told[name] = str(number).encode()
-            due.append(Due(partition, own.writer.write(state, own.newest.rows()), told))
+                    headers[name] = str(number).encode()
+            due.append(Due(partition, own.writer.write(state, own.newest.rows()), headers))
             standing[partition] = state
         self._writer.publish(due)
         now = self._monotonic()
@@ -571,7 +573,7 @@ class GroupWorker:
             self._shown_at = now
             self._ownership.commit({partition: own.published.offset for partition, own in self._owned.items()})
 
-    def _tell(self) -> None:
+    def _show_gauges(self) -> None:
         self._metrics.put("streamsvm_worker_partitions", len(self._owned))
         waiting = "; ".join(f"partition {p}: {one.why}" for p, one in sorted(self._awaited.items()))
         self._health.require("partitions", waiting)

@@ -1,4 +1,4 @@
-"""What a trainer and its workers tell each other, over a pair of connected sockets: MessagePack, one frame a message.
+"""The messages of a trainer and its workers, over a pair of connected sockets: MessagePack, one frame a message.
 
 A frame is its length, eight bytes little-endian, and the message. Both ends are processes of one build.
 """
@@ -288,7 +288,7 @@ class Channel:
         return self._exactly(length)
 
     def close(self) -> None:
-        """Let go of the socket; whoever blocks in `receive` meets its end."""
+        """Let go of the socket; a `receive` that blocks raises `EOFError`."""
         with suppress(OSError):  # the other end may have been first
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()

@@ -29,9 +29,9 @@ class NewestRows:
         if not len(rows):
             return
         self._parts.append(rows)
-        held = sum(map(len, self._parts))
-        while held - len(self._parts[0]) >= self._most:
-            held -= len(self._parts.popleft())
+        count = sum(map(len, self._parts))
+        while count - len(self._parts[0]) >= self._most:
+            count -= len(self._parts.popleft())
 
     def rows(self) -> Rows | None:
         """Return them, in the order of the log."""

@@ -1,4 +1,4 @@
-"""Who owns which partitions of a topic: a member of a consumer group, or whoever has a fixed share."""
+"""Who owns which partitions of a topic: a member of a consumer group, or a process with a fixed share."""
 
 from __future__ import annotations
 

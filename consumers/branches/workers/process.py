@@ -55,8 +55,8 @@ from consumers.trainer import kernels
 from consumers.trainer.intake import Intake
 from consumers.trainer.pacing import LEARN_S
 from streamsvm.branches.workers.handing import Receiver, Sender
-from streamsvm.delivery.events import CaughtUp, Learned
-from streamsvm.delivery.reading import Reach, Reading
+from streamsvm.delivery.events import CaughtUp, RowsLearned
+from streamsvm.delivery.reading import FixedGoal, Reading
 from streamsvm.errors import StateError, StreamsvmError, TransientError
 from streamsvm.ingest.decoder import PointDecoder
 from streamsvm.kafka import Cluster, Connection
@@ -68,9 +68,9 @@ from streamsvm.points import Position, Rows
 log = structlog.get_logger("streamsvm.worker")
 
 POLL_S: Final = 0.05
-TELL_EVERY_S: Final = 0.1
+REPORT_EVERY_S: Final = 0.1
 """Between two messages of how far a worker is, while it learns."""
-IDLE_TELL_EVERY_S: Final = 1.0
+IDLE_REPORT_EVERY_S: Final = 1.0
 NEWEST_ROWS: Final = 500
 """Most rows of a partition that one such message carries: what the trainer scores, and its gate judges by."""
 NEVER: Final = 1 << 62
@@ -78,7 +78,7 @@ NEVER: Final = 1 << 62
 
 
 class ForwardedMetrics(Metrics):
-    """Metrics that are kept here for whoever asks, and whose changes are handed on."""
+    """Metrics that are kept here, and whose changes are handed on."""
 
     def __init__(self) -> None:
         super().__init__(TRAINER)
@@ -111,7 +111,7 @@ class ForwardedMetrics(Metrics):
         return found
 
 
-class NewestRows:
+class NewestRowsByPartition:
     """The newest rows of each partition since the last look, so many as a message carries."""
 
     def __init__(self) -> None:
@@ -121,9 +121,9 @@ class NewestRows:
         """Take in rows that were learned."""
         parts = self._parts.setdefault(rows.partition, deque())
         parts.append(rows)
-        held = sum(map(len, parts))
-        while held - len(parts[0]) >= NEWEST_ROWS:
-            held -= len(parts.popleft())
+        count = sum(map(len, parts))
+        while count - len(parts[0]) >= NEWEST_ROWS:
+            count -= len(parts.popleft())
 
     def take(self) -> list[Newest]:
         """Return them, and forget them."""
@@ -158,12 +158,12 @@ class Work:
             allow_insecure_tls=prepare.allow_insecure_tls,
         )
         self._inbox: queue.SimpleQueue[ToWorker | None] = queue.SimpleQueue()
-        self._newest = NewestRows()
+        self._newest = NewestRowsByPartition()
         self._sender, self._receiver = Sender(), Receiver()
         self._reading: Reading | None = None
         self._intake: Intake | None = None
         self._idle = self._was_idle = self._waits = False
-        self._told_at = self._cpu_s = 0.0
+        self._reported_at = self._cpu_s = 0.0
 
     def run(self) -> None:
         """Prepare, then learn until the trainer is gone."""
@@ -182,7 +182,7 @@ class Work:
             self._inbox.put(None)
 
     def _obey(self) -> bool:
-        """Do what the trainer asked for; tell whether it is still there."""
+        """Do what the trainer requested; return whether it is still there."""
         block = self._intake is None
         while True:
             try:
@@ -215,14 +215,16 @@ class Work:
         if states:
             learner.restore(LearnerState(states, 0))
         reading.begin(
-            Reach({partition: Position(*at) for partition, at in message.published_cut.items()}, message.next_number),
+            FixedGoal(
+                {partition: Position(*at) for partition, at in message.published_cut.items()}, message.next_number
+            ),
             read_to=message.read_to,
             points_elsewhere=message.points_elsewhere,
         )
         assigned = reading.assign(intake.ends)
         intake.assign({} if message.ends else assigned.offsets)
         self._waits = message.ends
-        self._tell(at_once=True)
+        self._send_progress(at_once=True)
 
     def _begin(self, message: Assign) -> None:
         """Make what needs the settings as they go on from the checkpoint."""
@@ -243,7 +245,7 @@ class Work:
         reader = cluster.input(topic, settings.input.group or f"streamsvm-{settings.name}")
         self._stack.callback(reader.close)
         self._settings, self._cpu_s = settings, time.process_time()
-        self._reading = Reading(Reach(), Learner(config, {}, NEVER), name=settings.name, topic=topic)
+        self._reading = Reading(FixedGoal(), Learner(config, {}, NEVER), name=settings.name, topic=topic)
         self._intake = Intake(
             settings,
             self._reading,
@@ -275,7 +277,7 @@ class Work:
             intake.release()
             self._idle = not intake.read(self._settings.input.batch_records, POLL_S)
         intake.poll_letters()
-        self._tell()
+        self._send_progress()
 
     def _learn(self, reading: Reading, intake: Intake) -> None:
         learner = reading.learner
@@ -286,7 +288,7 @@ class Work:
                 # The newest version's cut is reached here; others may still be behind it.
                 self._waits = True
                 return
-            assert isinstance(event, Learned)
+            assert isinstance(event, RowsLearned)
             accepted = int(event.rows.accepted.sum())
             self._metrics.increase("streamsvm_input_rows", accepted, outcome="accepted")
             self._metrics.increase("streamsvm_input_rows", event.rows.rejected, outcome="rejected")
@@ -303,15 +305,15 @@ class Work:
 
     # ---------------------------------------------------------------- telling
 
-    def _tell(self, *, at_once: bool = False) -> None:
+    def _send_progress(self, *, at_once: bool = False) -> None:
         now = time.monotonic()
-        due = IDLE_TELL_EVERY_S if self._idle and self._was_idle else TELL_EVERY_S
-        if not at_once and now - self._told_at < due:
+        due = IDLE_REPORT_EVERY_S if self._idle and self._was_idle else REPORT_EVERY_S
+        if not at_once and now - self._reported_at < due:
             return
         reading, intake = self._reading, self._intake
         assert reading is not None
         assert intake is not None
-        self._told_at, self._was_idle = now, self._idle
+        self._reported_at, self._was_idle = now, self._idle
         cpu_s, self._cpu_s = time.process_time() - self._cpu_s, time.process_time()
         self._metrics.increase("streamsvm_worker_cpu_seconds", cpu_s, worker=str(self._prepare.number))
         learner = reading.learner
@@ -340,13 +342,13 @@ class Work:
         return {condition: why for condition, why in waiting.items() if condition not in ("start", "loop")}
 
     def _report(self, message: Report) -> None:
-        """Hand over what was learned; what goes before it in the log was told of before."""
+        """Hand over what was learned; what goes before it in the log was reported before."""
         reading, intake = self._reading, self._intake
         if reading is None or intake is None:
             self._channel.send(Late(message.ticket, "the worker is not assigned yet", ""))
             return
         if message.settle and intake.nothing_valid and not message.valid:
-            self._tell(at_once=True)
+            self._send_progress(at_once=True)
             self._channel.send(Late(message.ticket, NOTHING_VALID, ""))
             return
         try:
@@ -355,7 +357,7 @@ class Work:
         except TransientError as error:
             self._channel.send(Late(message.ticket, error.what, error.remedy))
             return
-        self._tell(at_once=True)
+        self._send_progress(at_once=True)
         reading.pass_markers(intake.ends)
         learner = reading.learner
         leaves = learner.leaves_since_cut

@@ -32,7 +32,7 @@ logger = logging.getLogger("streamsvm.http")
 
 
 class WatchedFiles:
-    """Tells when any of some files was replaced or written.
+    """Notices when any of some files was replaced or written.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class WatchedFiles:
         self._known = self._look()
 
     def changed(self) -> bool:
-        """Tell whether one differs from what it was when this last said so; looks at most once a second."""
+        """Return whether one differs from what it was when this last said so; looks at most once a second."""
         if self._clock() < self._due_at:
             return False
         self._due_at = self._clock() + LOOK_AGAIN_AFTER_S
@@ -86,7 +86,7 @@ class Token:
         self._token = _read_token(path)
 
     def admits(self, authorization: str) -> bool:
-        """Tell whether an `Authorization` header bears the token; takes as long for every wrong one."""
+        """Return whether an `Authorization` header bears the token; takes as long for every wrong one."""
         if self._watched.changed():
             self._renew()
         scheme, _, given = authorization.partition(" ")
@@ -158,7 +158,7 @@ class Access:
         return None
 
     def answers_to(self, host: str) -> bool:
-        """Tell whether a `Host` header names this daemon; browsers never send an empty one."""
+        """Return whether a `Host` header names this daemon; browsers never send an empty one."""
         if not host or self._any_name:
             return True
         name = _without_port(host).lower().removesuffix(".")

@@ -56,10 +56,10 @@ class Checks(Protocol):
     """What /healthz and /readyz ask."""
 
     def healthy(self) -> tuple[bool, dict[str, Any]]:
-        """Tell whether the process works, and why not."""
+        """Return whether the process works, and why not."""
 
     def ready(self) -> tuple[bool, dict[str, Any]]:
-        """Tell whether the process does its work now, and what it waits for."""
+        """Return whether the process does its work now, and what it waits for."""
 
 
 def encode(status: HTTPStatus, content_type: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> bytes:

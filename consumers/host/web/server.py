@@ -374,5 +374,5 @@ class _Loop:
 
 
 def _is_certified(client: socket.socket) -> bool:
-    """Tell whether a client has shown a certificate; the handshake has checked it."""
+    """Return whether a client has shown a certificate; the handshake has checked it."""
     return isinstance(client, ssl.SSLSocket) and bool(client.getpeercert())

@@ -27,7 +27,7 @@ from streamsvm.coreset.accounting import (
     MeasuredPoints,
     differing,
 )
-from streamsvm.coreset.band import least_within
+from streamsvm.coreset.band import border_within
 from streamsvm.model.fit import Audit, Fit
 from streamsvm.model.machine import LinearMachine, Scaler
 from streamsvm.points import Points
@@ -79,9 +79,8 @@ def condensing(screen: LinearRule, measured: MeasuredPoints, dtype: np.dtype[np.
     # As many rows as there is room for are set aside, the nearest of those that chance does not keep.
     most = int(BESIDE * capacity)
     away = distances(measured.rows, measured.margin, frame)
-    order = least_within(away, measured.passed, EXPECTED * most)
-    border = float(away[order[-1]]) if len(order) and most else 0.0
-    return Condensed.begin(frame, dtype, capacity, border if np.isfinite(border) else 0.0, most)
+    border, _ = border_within(away, measured.passed, EXPECTED * most)
+    return Condensed.begin(frame, dtype, capacity, border if most else 0.0, most)
 
 
 TOTALS: Final = TotalsAccounting()

@@ -12,7 +12,7 @@ from streamsvm.branches.bounds.epochs import Epoch
 from streamsvm.branches.bounds.frames import Frame
 from streamsvm.branches.bounds.totals import Changed, Condensed, Ledger, Totals
 from streamsvm.branches.bounds.totals_kernels import STRATA
-from streamsvm.checkpoint.forms import Form, Part, PlacedArray, PlacedPoints, describes, require_shapes
+from streamsvm.checkpoint.forms import Form, OptionalPart, PlacedArray, PlacedPoints, describes, require_shapes
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.coreset.screening import Screened
 from streamsvm.coreset.structure import Bucket
@@ -180,14 +180,14 @@ def _with_cut(cut: Cut, points: Points | None, totals: Totals) -> Cut:
     return replace(cut, ledger=Ledger(own, _fitting(totals, own)))
 
 
-LEAF: Final = Part(form=LeafTotals, has=lambda state: state.leaf_totals is not None, joined=_with_leaf)
-BUCKET: Final = Part(form=BucketTotals, has=lambda bucket: bucket.totals is not None, joined=_with_bucket)
-SCREEN: Final = Part(
+LEAF: Final = OptionalPart(form=LeafTotals, has=lambda state: state.leaf_totals is not None, joined=_with_leaf)
+BUCKET: Final = OptionalPart(form=BucketTotals, has=lambda bucket: bucket.totals is not None, joined=_with_bucket)
+SCREEN: Final = OptionalPart(
     form=ScreenTotals,
     has=lambda state: isinstance(state, Screened) and state.condensed is not None,
     joined=_with_screen,
 )
-CUT: Final = Part(form=CutTotals, has=lambda cut: cut.ledger is not None, of=_of_cut, joined=_with_cut)
+CUT: Final = OptionalPart(form=CutTotals, has=lambda cut: cut.ledger is not None, of=_of_cut, joined=_with_cut)
 OF_BUCKET: Final = PartOf("bucket", BUCKET)
 OF_LEAF: Final = PartOf("partition", LEAF)
 OF_SCREEN: Final = PartOf("screen", SCREEN)

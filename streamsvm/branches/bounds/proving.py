@@ -236,7 +236,7 @@ def _upper(hinges: float, n: int, strata: Strata, machine: LinearMachine, fit: F
 
 @dataclass(frozen=True, slots=True)
 class AllRows:
-    """Held rows, then the strata's means, as the points of a problem.
+    """The rows that were kept, then the strata's means, as the points of a problem.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class AllRows:
     def of(
         cls, held: Points, strata: Strata, scaler: Scaler, machine: LinearMachine, fit: Fit
     ) -> tuple[AllRows, float]:
-        """Return those of held rows and strata, and an upper bound of a machine's objective."""
+        """Return those of the rows that were kept, and of the strata, and an upper bound of a machine's objective."""
         n, d = held.X.shape
         y, Z = np.concatenate([held.y, strata.y]), np.empty((n + len(strata.y), d))
         upper = _factors(y, fit) * np.concatenate([held.weight, strata.mass])

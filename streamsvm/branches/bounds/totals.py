@@ -207,7 +207,7 @@ class Condensed:
         return Totals(own, self.beside, () if epoch is None else (epoch,), self.changed)
 
     def copy(self, held: int | None = None) -> Condensed:
-        """Return a copy with its own arrays, with the weights of so many held points."""
+        """Return a copy with its own arrays, with the weights of so many points."""
         own = self.own if held is None else self.own[:held]
         return Condensed(
             frame=self.frame,
@@ -296,7 +296,7 @@ class Totals:
 
     @staticmethod
     def of_rows(learned: Points, came: Points) -> Totals:
-        """Return the totals of rows that are all held, each of which was learned as it came or with other values."""
+        """Return the totals of rows that were all kept, each of which was learned as it came or with other values."""
         differ = differing(learned, came)
         beside = came.take(differ)
         changed = Changed.none(came.dimension).add(learned.take(differ), beside) if len(beside) else None
@@ -397,12 +397,12 @@ class Ledger:
         return Ledger(training_set if same else points, whole)
 
     def shares(self, points: Points) -> bool:
-        """Tell whether its points are these."""
+        """Return whether its points are these."""
         return self.points is points
 
     @property
     def rows(self) -> Points:
-        """The rows that are held as they are, under their own weights."""
+        """The rows that were kept as they came, under their own weights."""
         counted = self.totals.own > 0.0
         held = self.points.take(counted).reweighted(self.totals.own[counted])
         return Points.union([held, self.totals.beside])

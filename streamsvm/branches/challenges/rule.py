@@ -51,7 +51,7 @@ GAIN: Final = 0.15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What is asked of a challenger.
+    """What a challenger must reach.
 
     Attributes
     ----------

@@ -181,13 +181,13 @@ def served(
     said, signs = [np.empty((0, len(COLUMNS)))], [np.empty(0, np.int8)]
     for partition in sorted({*np.unique(scores.partition).tolist(), *labels}):
         own = _timed_scores(_in_order(scores, np.flatnonzero(scores.partition == partition)), closed=not settled)
-        told = _timed_labels(labels.get(partition, NO_LABELS), closed=not settled)
-        found, sign = _of_partition(own, told, rules, counts)
+        answers = _timed_labels(labels.get(partition, NO_LABELS), closed=not settled)
+        found, sign = _of_partition(own, answers, rules, counts)
         if settled:
             every = (found, sign)
             if absent == "negative":
-                every = _of_partition(own, told, replace(rules, absent=absent), dict(counts))
-            found, sign = _settled(own, told, found, every, rules)
+                every = _of_partition(own, answers, replace(rules, absent=absent), dict(counts))
+            found, sign = _settled(own, answers, found, every, rules)
         # In the order of the input: sums of what was joined are then the same bits whatever was read first.
         order = np.lexsort((found[:, 1], found[:, 0]))
         said.append(found[order])

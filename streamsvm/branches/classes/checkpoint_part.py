@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.classes.class_screening import ClassScreen, ClassScreened
-from streamsvm.checkpoint.forms import Form, Part, PlacedArray
+from streamsvm.checkpoint.forms import Form, OptionalPart, PlacedArray
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.screening_kernels import BINS
@@ -111,7 +111,7 @@ def _check(trunk: Screened, more: Mapping[str, NDArray[Any]]) -> None:
         raise CorruptCheckpoint(f"a screen for {classes} labels has a problem of label {int(labels.max())}")
 
 
-SCREEN: Final = Part(
+SCREEN: Final = OptionalPart(
     form=ScreenClasses,
     has=lambda state: isinstance(state, ClassScreened),
     of=_of,

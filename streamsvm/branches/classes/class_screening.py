@@ -329,7 +329,7 @@ def make_class_screen(
     capacity: int,
     random: np.random.Generator,
 ) -> ClassScreen | None:
-    """Make the screen of a leaf; None if no label can be told from the others yet.
+    """Make the screen of a leaf; None if no label can be separated from the others yet.
 
     Parameters
     ----------
@@ -449,7 +449,7 @@ def _vectors(points: Points, state: ClassScreened, active: Mask, cells: int) -> 
 
 
 def turned(state: ClassScreened, buckets: Points) -> bool:
-    """Tell whether the rule behind the labels clearly differs between a screened leaf and the buckets before it.
+    """Return whether the rule behind the labels clearly differs between a screened leaf and the buckets before it.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ class ClassScreens(LeafScreens):
 
     @classmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:
-        """Tell whether several labels share a leaf that has room for them."""
+        """Return whether several labels share a leaf that has room for them."""
         coreset = config.coreset
         fits = coreset.leaf_rows >= least_capacity(task.classes)
         return task.classes > 2 and coreset.class_screening and config.svm.kernel == "linear" and fits

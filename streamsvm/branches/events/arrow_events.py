@@ -134,14 +134,14 @@ def _inside(column: Any, step: str | int, outer: Path) -> Any:
         offsets = column.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
         return _taken(column.values, offsets[:-1] + step, _missing(column) | (step >= np.diff(offsets)))
     wanted = "an object" if isinstance(step, str) else "an array"
-    return _unreachable(column, f"{shown(outer)} is {_told(kind)}, not {wanted}")
+    return _unreachable(column, f"{shown(outer)} is {_kind_text(kind)}, not {wanted}")
 
 
 def _taken(values: Any, index: NDArray[np.int64], missing: NDArray[np.bool_]) -> Any:
     return values.take(pa.array(np.where(missing, 0, index), mask=missing))
 
 
-def _told(kind: Any) -> str:
+def _kind_text(kind: Any) -> str:
     if pa.types.is_struct(kind) or pa.types.is_map(kind):
         return "an object"
     if pa.types.is_fixed_size_list(kind) or any(fits(kind) for fits in _LIST):
@@ -173,7 +173,7 @@ def _values(column: Any) -> FieldValues:
         return _texts_of_times(column.cast(pa.timestamp("s")), "s", "D", "")
     if pa.types.is_decimal(kind):
         return [None if value is None else float(value) for value in column.to_pylist()]
-    return _unreachable(column, f"it is {_told(kind)}, not a single value")
+    return _unreachable(column, f"it is {_kind_text(kind)}, not a single value")
 
 
 def _instants(column: Any) -> Instants | None:

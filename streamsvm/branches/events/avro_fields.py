@@ -27,7 +27,7 @@ from streamsvm.ingest.avro_programs import (
     SLOT_OF_SYMBOL,
     Program,
     Role,
-    Unsupported,
+    UnsupportedSchema,
     Writer,
     require,
 )
@@ -90,7 +90,7 @@ def compile_fields(schema: Any, paths: Sequence[Path], *, least_bytes: int) -> P
     try:
         written = _FieldsCompiler()
         instructions = written.event(schema, tree_of(paths))
-    except (Unsupported, ValueError):
+    except (UnsupportedSchema, ValueError):
         return None
     return Program(np.array(instructions, np.int32), max(1, least_bytes), many=False, symbols=tuple(written.symbols))
 

@@ -19,7 +19,7 @@ from streamsvm.ingest.schemas import Schemas
 from streamsvm.supports import require
 
 if TYPE_CHECKING:
-    from streamsvm.ingest.files.source import Format, OnIncomplete, Source
+    from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource
 
 
 class EventDecoding(Decoding):
@@ -40,7 +40,7 @@ class EventDecoding(Decoding):
     }
 
     def decodes(self, recipe: object) -> bool:
-        """Tell whether a recipe is one of raw events."""
+        """Return whether a recipe is one of raw events."""
         return isinstance(recipe, Recipe)
 
     def decoder(self, recipe: Recipe, config: PointsConfig, *, labeled: bool, schemas: Schemas | None) -> RecordDecoder:
@@ -117,7 +117,7 @@ class EventDecoding(Decoding):
         delimiter: str | None,
         on_incomplete: OnIncomplete | None,
         dtype: Literal["float32", "float64"],
-    ) -> Source:
+    ) -> PointSource:
         """Return a file of raw events as points."""
         from streamsvm.branches.events.event_files import event_source
 

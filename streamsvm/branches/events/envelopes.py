@@ -55,26 +55,26 @@ Opened = Event | Packed | PassedOver | InvalidPoint
 
 
 def has_tombstones(envelope: Envelope) -> bool:
-    """Tell whether a record without a value is usual where such envelopes are."""
+    """Return whether a record without a value is usual where such envelopes are."""
     return envelope in ("connect", "debezium")
 
 
 def is_bare(envelope: Envelope, headers: Headers, *, of_json: bool) -> bool:
-    """Tell whether a record's whole value is an event, or an array of events."""
+    """Return whether a record's whole value is an event, or an array of events."""
     if envelope == "connect":
         return not of_json
     return envelope == "none" or (envelope == "cloudevents" and _is_binary(headers))
 
 
 def _is_binary(headers: Headers) -> bool:
-    """Tell whether a CloudEvent's attributes are the record's headers, as the Kafka binding says in its section 3."""
+    """Return whether a CloudEvent's attributes are the record's headers, as the Kafka binding says in its section 3."""
     of_names = {name.lower(): content for name, content in headers}
     content_type = (of_names.get(CONTENT_TYPE_HEADER) or b"").strip().lower()
     return "ce_specversion" in of_names and not content_type.startswith(b"application/cloudevents")
 
 
 def inside(envelope: Envelope, paths: Sequence[Path]) -> Sequence[Path]:
-    """Return which fields of a value tell the given fields of the event in its envelope."""
+    """Return which fields of a value give the given fields of the event in its envelope."""
     if envelope == "debezium":
         return (("op",), ("after",), *(("after", *path) for path in paths))
     return paths
@@ -142,7 +142,7 @@ def _cloud_event(row: Any) -> Opened:
 
 
 def is_json(media_type: str) -> bool:
-    """Tell whether a media type is JSON's."""
+    """Return whether a media type is JSON's."""
     bare = media_type.partition(";")[0].strip().lower()
     return bare in ("application/json", "text/json") or bare.endswith("+json")
 

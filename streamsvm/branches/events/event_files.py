@@ -28,7 +28,7 @@ from streamsvm.ingest.files.cells import is_missing
 from streamsvm.ingest.files.faults import CORRECT, bad_cell, bad_row, reading
 from streamsvm.ingest.files.faults import shown as quoted
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, lines_of, open_bytes
-from streamsvm.ingest.files.source import Format, OnIncomplete, Source, SourceBatch
+from streamsvm.ingest.files.source import Format, OnIncomplete, PointSource, SourceBatch
 from streamsvm.ingest.row import LARGEST_FEATURE
 
 Event = dict[str, Any]
@@ -67,7 +67,7 @@ def events_in(
         If the file or a row of it cannot be read, or the format has no named columns.
     """
     openers: Mapping[str, Callable[[Path], Iterator[Event]]] = {
-        "csv": partial(_csv, _Columns.of(recipe), delimiter, {} if markers is None else markers),
+        "csv": partial(_csv, _CsvColumns.of(recipe), delimiter, {} if markers is None else markers),
         "jsonl": _jsonl,
         "parquet": _parquet,
     }
@@ -89,7 +89,7 @@ def event_source(
     delimiter: str | None = None,
     on_incomplete: OnIncomplete | None = None,
     dtype: Literal["float32", "float64"] = "float64",
-) -> Source:
+) -> PointSource:
     """Return a file of raw events as points, by a recipe that has a label.
 
     Parameters
@@ -110,7 +110,7 @@ def event_source(
         raise ConfigurationError("events.label is not given", "Give the label's field and values under [events].")
     config = PointsConfig(**points_of(recipe), dtype=dtype)
     read = partial(_batches, path, format_, recipe, config, delimiter, on_incomplete)
-    return Source(
+    return PointSource(
         name=str(path),
         dimension=config.dimension,
         feature_names=config.feature_names,
@@ -156,7 +156,7 @@ _REMEDIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Columns:
+class _CsvColumns:
     """What a recipe says of the columns of a CSV.
 
     Attributes
@@ -191,7 +191,7 @@ class _Columns:
         return cls(frozenset(map(shown, texts)), codes)
 
 
-def _csv(columns: _Columns, delimiter: str | None, markers: Markers, path: Path) -> Iterator[Event]:
+def _csv(columns: _CsvColumns, delimiter: str | None, markers: Markers, path: Path) -> Iterator[Event]:
     separator = delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
     if len(separator) != 1:
         raise ConfigurationError(

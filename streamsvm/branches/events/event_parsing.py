@@ -67,7 +67,7 @@ class EventParser:
         self.most_plain_bytes = min(config.max_record_bytes, config.decoded_bytes // json_rows.MOST_FOR_A_BYTE)
 
     def is_array(self, format_: str, value: bytes, headers: Headers) -> bool:
-        """Tell whether a value with a valid row is an array of rows; every Arrow record is.
+        """Return whether a value with a valid row is an array of rows; every Arrow record is.
 
         Raises
         ------
@@ -109,7 +109,7 @@ class EventParser:
         return read, FieldSlots(found.kind, found.value, found.length, found.buffer)
 
     def is_plain_json(self, format_: str) -> bool:
-        """Tell whether a record is JSON with nothing around an event."""
+        """Return whether a record is JSON with nothing around an event."""
         return format_ == "json" and self.envelope == "none"
 
     def _plain_json(self, value: bytes, _: bytes | None) -> Event | None:
@@ -159,7 +159,7 @@ class EventParser:
         return inner
 
     def _of_format(self, format_: str, value: bytes, paths: Sequence[Path], header: bytes | None) -> Any:
-        """Return the value that is held, a list where it is an array of rows, or an Arrow record's columns."""
+        """Return the parsed value, a list where it is an array of rows, or an Arrow record's columns."""
         rows, memory = self._config.max_rows_per_record, self._config.decoded_bytes
         if format_ in _OF_JSON:
             return json_rows.values_of(value if format_ == "json" else unframed(value, header), rows, memory)

@@ -24,7 +24,7 @@ from streamsvm.branches.events.features.fields import (
     without_placeholders,
 )
 from streamsvm.branches.events.features.recipe import EventTime, Recipe
-from streamsvm.branches.events.features.values import MICROSECONDS, Fault, Faults, numbers, times, told
+from streamsvm.branches.events.features.values import MICROSECONDS, EventFault, Faults, numbers, times, value_text
 from streamsvm.branches.events.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 from streamsvm.config import Label, PointsConfig
 from streamsvm.field_paths import Path, picked, shown
@@ -45,7 +45,7 @@ class EventPoints:
     points : Points
         Meaningless in rows that have a fault.
     ids : list of (str, int or None)
-    faults : mapping of int to Fault
+    faults : mapping of int to EventFault
         Why a row is rejected, by its index.
     time_ms : ndarray of shape (n,), int64, or None
         When each event happened, -1 where it does not say; None if the recipe names no field.
@@ -53,7 +53,7 @@ class EventPoints:
 
     points: Points
     ids: list[str | int | None]
-    faults: Mapping[int, Fault]
+    faults: Mapping[int, EventFault]
     time_ms: NDArray[np.int64] | None = None
 
 
@@ -132,7 +132,7 @@ class EventReader:
             for row in np.flatnonzero(beyond.any(axis=1)).tolist():
                 name = self._columns.names[int(np.argmax(beyond[row]))]
                 what = f"the feature {name} is {X[row].max():.3g}, beyond the range of points.dtype"
-                faults.by_row.setdefault(row, Fault("not_finite", what))
+                faults.by_row.setdefault(row, EventFault("not_finite", what))
             X[beyond] = 0.0
         return X
 
@@ -140,7 +140,7 @@ class EventReader:
         label = self._recipe.label
         if label is None:
             for row in range(rows):
-                faults.by_row.setdefault(row, Fault("missing_field", "events.label is not configured"))
+                faults.by_row.setdefault(row, EventFault("missing_field", "events.label is not configured"))
             return np.ones(rows, np.int8)
         field = fields[label.field]
         coded = field.coded() if isinstance(field, Numeric) else field if isinstance(field, Coded) else listed(field)
@@ -160,14 +160,14 @@ class EventReader:
         kinds = self._label_types
         return np.array([known.get(value, 0) if type(value) in kinds else 0 for value in values], np.int8)
 
-    def _unknown_label(self, value: object) -> Fault:
+    def _unknown_label(self, value: object) -> EventFault:
         label = self._recipe.label
         assert label is not None
         if value is None:
-            return Fault("missing_field", f"{shown(label.field)} is missing")
-        sides = [", ".join(map(told, side[:_LABELS_SHOWN])) for side in (label.negative, label.positive)]
+            return EventFault("missing_field", f"{shown(label.field)} is missing")
+        sides = [", ".join(map(value_text, side[:_LABELS_SHOWN])) for side in (label.negative, label.positive)]
         known = f"events.label means {sides[0]} as negative and {sides[1]} as positive"
-        return Fault("unknown_label", f"{shown(label.field)} is {told(value)}; {known}")
+        return EventFault("unknown_label", f"{shown(label.field)} is {value_text(value)}; {known}")
 
     def _weights_of(self, fields: Mapping[Path, FieldValues], rows: int, faults: Faults) -> NDArray[np.float64]:
         path = self._recipe.weight
@@ -180,7 +180,7 @@ class EventReader:
             weight = numbers([1.0 if value is None else value for value in listed(field)], path, faults)
         beyond = ~((weight >= SMALLEST_WEIGHT) & (weight <= LARGEST_WEIGHT))
         for row in np.flatnonzero(beyond).tolist():
-            faults.by_row.setdefault(row, Fault("invalid_weight", f"{shown(path)} is {weight[row]!s}"))
+            faults.by_row.setdefault(row, EventFault("invalid_weight", f"{shown(path)} is {weight[row]!s}"))
         weight[beyond] = 1.0
         return weight
 

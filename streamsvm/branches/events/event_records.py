@@ -22,7 +22,7 @@ from streamsvm.branches.events.event_points import EventPoints, EventReader
 from streamsvm.branches.events.event_scan import EventScanner
 from streamsvm.branches.events.features.fields import FieldValues, listed, taken
 from streamsvm.branches.events.features.recipe import Recipe
-from streamsvm.branches.events.features.values import Fault
+from streamsvm.branches.events.features.values import EventFault
 from streamsvm.branches.events.json_fields import FieldsDecoder
 from streamsvm.branches.events.protobuf import ProtobufReader
 from streamsvm.config import PointsConfig
@@ -91,7 +91,7 @@ class EventRecords:
         return self._reader.take_absences(), passed
 
     def is_array(self, format_: str, record: RawRecord) -> bool:
-        """Tell whether a record with a valid row is an array of rows; every Arrow record is.
+        """Return whether a record with a valid row is an array of rows; every Arrow record is.
 
         Raises
         ------
@@ -260,7 +260,7 @@ class EventRecords:
             return self._add_made(run, several, made, builder)
         place = np.array([at for at, row in enumerate(rows) if type(row) is dict], np.intp)
         self._passed_over.update(row.reason for row in rows if isinstance(row, PassedOver))
-        unread = {at: Fault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
+        unread = {at: EventFault(row.reason, row.what) for at, row in enumerate(rows) if isinstance(row, InvalidPoint)}
         faults = unread | {int(place[at]): fault for at, fault in made.faults.items()}
         passed = np.array([isinstance(row, PassedOver) for row in rows], np.bool_)
         made = _spread(made, place, len(rows), faults)
@@ -295,7 +295,7 @@ class EventRecords:
             return self._read_apart(events)
 
     def _read_apart(self, events: list[Event]) -> EventPoints:
-        made, faults = self._reader.read([]), dict[int, Fault]()
+        made, faults = self._reader.read([]), dict[int, EventFault]()
         parts: list[EventPoints] = []
         for index, event in enumerate(events):
             try:
@@ -303,7 +303,7 @@ class EventRecords:
                     parts.append(self._reader.read([event]))
                 faults |= {index + at: fault for at, fault in parts[-1].faults.items()}
             except InvalidPoint as error:
-                faults[index] = Fault(error.reason, error.what)
+                faults[index] = EventFault(error.reason, error.what)
                 parts.append(_spread(made, np.empty(0, np.intp), 1, {}))
         points = Points.union([made.points, *(part.points for part in parts)])
         times = None if made.time_ms is None else np.array([int(one) for part in parts for one in part.time_ms])  # type: ignore[union-attr]
@@ -330,18 +330,18 @@ def events_of_records(recipe: Recipe, config: PointsConfig, *, labeled: bool, sc
     return EventRecords(reader, config, parser, ask_again)
 
 
-Faulty = list[tuple[int, Fault]]
+Faulty = list[tuple[int, EventFault]]
 _DELETE: Final = PassedOver("delete")
 
 
 def _portions(run: Run) -> Iterator[Run]:
-    """Yield parts of a run that may be held together once they are parsed."""
-    start = held = 0
+    """Yield parts of a run whose parsed values may be in memory together."""
+    start = size = 0
     for index, value in enumerate(run.values):
-        held += len(value or b"")
-        if held > READ_TOGETHER:
+        size += len(value or b"")
+        if size > READ_TOGETHER:
             yield run.slice(start, index + 1)
-            start, held = index + 1, 0
+            start, size = index + 1, 0
     if start < len(run):
         yield run.slice(start, len(run))
 
@@ -353,7 +353,7 @@ def _reject_singles(run: Run, bad: Faulty, builder: RowsBuilder) -> None:
         builder.rejected.append(RejectedRecord(run.records[index], 1, (rejection,)))
 
 
-def _spread(made: EventPoints, place: NDArray[np.intp], rows: int, faults: Mapping[int, Fault]) -> EventPoints:
+def _spread(made: EventPoints, place: NDArray[np.intp], rows: int, faults: Mapping[int, EventFault]) -> EventPoints:
     """Put points to their places among so many rows; the other rows are zeros."""
     points = made.points
     X = np.zeros((rows, points.dimension), points.X.dtype)

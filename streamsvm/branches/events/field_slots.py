@@ -213,7 +213,7 @@ def _hashed(at, size):  # type: ignore[no-untyped-def]
 
 @inlined()
 def same(at, other, size):  # type: ignore[no-untyped-def]
-    """Tell whether so many bytes are the same at two addresses."""
+    """Return whether so many bytes are the same at two addresses."""
     rest = np.uint64(size)
     while rest >= EIGHT:
         if word(at) != word(other):

@@ -1,4 +1,4 @@
-"""Decimals that a schema tells of: bytes to their reader, numbers to the event.
+"""Decimals that a schema declares: bytes to their reader, numbers to the event.
 
 In JSON with Kafka Connect's envelope the schema stands beside the event: a field of the name
 `org.apache.kafka.connect.data.Decimal` is base64 of an integer, its parameter `scale` says where the point stands;

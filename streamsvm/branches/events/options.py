@@ -15,7 +15,7 @@ from streamsvm.branches.events.features.declaring import declared, tables
 from streamsvm.branches.events.features.recipe import Recipe, recipe_of
 from streamsvm.branches.events.features.zones import Transitions, transitions_of
 from streamsvm.option_texts import table_in_words
-from streamsvm.sections import Options, RecipeOptions
+from streamsvm.sections import RecipeOptions, SectionOptions
 from streamsvm.supports import FEATURES, require
 
 if TYPE_CHECKING:
@@ -124,4 +124,4 @@ class EventsModel(DeclaredEvents):
         return {**plain, "points": points, **tables(self.features)}
 
 
-OPTIONS: Final = Options(section="", mixin=EventsModel, after="seed")
+OPTIONS: Final = SectionOptions(section="", mixin=EventsModel, after="seed")

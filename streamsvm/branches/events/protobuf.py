@@ -67,7 +67,7 @@ class _Schema:
 
 
 class ProtobufReader:
-    """Tells values into events.
+    """Parses values into events.
 
     Parameters
     ----------

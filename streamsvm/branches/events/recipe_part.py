@@ -14,7 +14,7 @@ from streamsvm.branches.events.features.examples import Example, disagreement, e
 from streamsvm.branches.events.features.recipe import Recipe, check
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 
 
@@ -56,4 +56,4 @@ def decode(part: RecipePart, draft: Draft) -> None:
     draft.recipe = recipe
 
 
-PART: Final = Part(RecipePart, encode, decode)
+PART: Final = MessagePart(RecipePart, encode, decode)

@@ -44,7 +44,7 @@ class EventRecipes(Recipes):
     """Evaluates each `Recipe`."""
 
     def evaluates(self, recipe: object) -> bool:
-        """Tell whether a recipe is one of raw events."""
+        """Return whether a recipe is one of raw events."""
         return isinstance(recipe, Recipe)
 
     def compiled(self, recipe: Recipe) -> Compiled:

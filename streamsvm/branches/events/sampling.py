@@ -1,4 +1,4 @@
-"""Events of a topic as they are, without a recipe: for whoever looks at a sample before declaring one."""
+"""Events of a topic as they are, without a recipe: a sample to look at before one is declared."""
 
 from __future__ import annotations
 

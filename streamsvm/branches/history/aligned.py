@@ -68,7 +68,7 @@ class Aligned(Spans):
 
 
 def are_siblings(older: Bucket, newer: Bucket) -> bool:
-    """Tell whether two buckets are the halves of one of the next level."""
+    """Return whether two buckets are the halves of one of the next level."""
     return older.level == newer.level >= SPAN and not older.index % 2 and newer.index == older.index + 1
 
 

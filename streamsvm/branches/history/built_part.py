@@ -9,7 +9,7 @@ import msgspec
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.arrays import SHA256
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import LineageTrunk, Version
 
 MOST_PARTS: Final = 1 << 16
@@ -142,4 +142,4 @@ def _is_part(part: BuiltOf, span_rows: int) -> bool:
     )
 
 
-PART: Final = Part(BuiltPart, encode, decode)
+PART: Final = MessagePart(BuiltPart, encode, decode)

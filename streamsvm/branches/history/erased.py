@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from streamsvm.model.left_out import Reader
+from streamsvm.model.left_out import LeftOutDecoder
 from streamsvm.model.pointers import decode_record
 from streamsvm.places import Count, Offset, Partition, Row
 from streamsvm.points import Position
@@ -54,7 +54,7 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         return sha256(encode_erased(self)).hexdigest()
 
     def is_of(self, topic: str, topic_id: str) -> bool:
-        """Tell whether the rows are of this topic, not of another one of the same name."""
+        """Return whether the rows are of this topic, not of another one of the same name."""
         return (self.topic, self.topic_id) == (topic, topic_id)
 
     def places(self, before: int | None = None) -> dict[int, frozenset[Position]]:
@@ -88,4 +88,4 @@ def decode_erased(value: bytes) -> Erased:
     return decode_record(value, Erased)
 
 
-READER: Final = Reader(decode_erased)
+READER: Final = LeftOutDecoder(decode_erased)

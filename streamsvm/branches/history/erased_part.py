@@ -10,9 +10,9 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from streamsvm.checkpoint.forms import Form, Part
+from streamsvm.checkpoint.forms import Form, OptionalPart
 from streamsvm.checkpoint.parts import PartOf
-from streamsvm.checkpoint.snapshot import Mark, Snapshot
+from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
 from streamsvm.errors import CorruptCheckpoint
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -21,7 +21,7 @@ PART: Final = "erased"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Obeyed(Mark):
+class Obeyed(RememberedPart):
     """Which record of erased rows a checkpoint was made under, from the first row that was learned on.
 
     Attributes
@@ -63,7 +63,7 @@ def _joined(snapshot: Snapshot, sha256: str, continues: int) -> Snapshot:
     return obeying(snapshot, Obeyed(sha256=sha256, continues=continues))
 
 
-SNAPSHOT: Final = Part(
+SNAPSHOT: Final = OptionalPart(
     form=SnapshotErased,
     has=lambda snapshot: obeyed_of(snapshot) is not None,
     of=lambda snapshot: asdict(snapshot.parts[PART]),

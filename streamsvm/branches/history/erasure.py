@@ -15,7 +15,7 @@ from dataclasses import replace
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import PART, Obeyed, obeyed_of, obeying
 from streamsvm.checkpoint.directory import CheckpointDirectory
-from streamsvm.checkpoint.snapshot import Mark, Snapshot
+from streamsvm.checkpoint.snapshot import RememberedPart, Snapshot
 from streamsvm.config import ModelConfig
 from streamsvm.learning.learner import Learner
 from streamsvm.model.left_out import LeftOut
@@ -23,7 +23,7 @@ from streamsvm.model.pointers import Head
 
 
 def obeys(snapshot: Snapshot, erased: LeftOut) -> bool:
-    """Tell whether a checkpoint was made without the erased rows: it names their record, or is of another input."""
+    """Return whether a checkpoint was made without the erased rows: it names their record, or is of another input."""
     if not erased.is_of(snapshot.topic, snapshot.topic_id):
         return True
     own = obeyed_of(snapshot)
@@ -82,7 +82,7 @@ def remove_disobedient(checkpoints: CheckpointDirectory, erased: LeftOut, model:
         If the disk refuses.
     """
 
-    def obeys_it(marks: Mapping[str, Mark]) -> bool:
+    def obeys_it(marks: Mapping[str, RememberedPart]) -> bool:
         own = marks.get(PART)
         return isinstance(own, Obeyed) and own.sha256 == erased.sha256
 

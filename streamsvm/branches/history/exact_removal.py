@@ -30,7 +30,7 @@ def without(state: PartitionState, points: Points, classes: int) -> PartitionSta
             f"{state.learned.rows:,} rows were learned, and most are held in reduced form, which no single row can be "
             "taken out of: fit again without the rows"
         )
-    if any(held.threshold > 0.0 for held in state.audit):
+    if any(reservoir.threshold > 0.0 for reservoir in state.audit):
         raise CannotForget(
             "the audit sample is a draw by now, on which rows that it does not hold have an influence: fit again "
             "without the rows"
@@ -44,7 +44,7 @@ def without(state: PartitionState, points: Points, classes: int) -> PartitionSta
             f"{missing:,} of the {len(points):,} rows are not held with these labels: none was taken out"
         )
     left = state.leaf_points.take(kept)
-    audit = tuple(_held_without(held, Counter(wanted)) for held in state.audit)
+    audit = tuple(_reservoir_without(reservoir, Counter(wanted)) for reservoir in state.audit)
     moments = Moments.zero(left.dimension, classes).add(left)
     # A copy: the present leaf goes on writing into the memory that these are views of.
     return replace(
@@ -69,9 +69,9 @@ def _unnamed(points: Points, wanted: Counter[tuple[bytes, int]]) -> NDArray[np.b
     return kept
 
 
-def _held_without(held: Held, wanted: Counter[tuple[bytes, int]]) -> Held:
-    kept = _unnamed(held.points, wanted)
-    return Held(Points.union([held.points.take(kept)]), held.priority[kept], held.threshold)
+def _reservoir_without(reservoir: Held, wanted: Counter[tuple[bytes, int]]) -> Held:
+    kept = _unnamed(reservoir.points, wanted)
+    return Held(Points.union([reservoir.points.take(kept)]), reservoir.priority[kept], reservoir.threshold)
 
 
 REMOVAL: Final = Removal(without)

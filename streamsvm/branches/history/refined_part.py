@@ -10,7 +10,7 @@ import msgspec
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.arrays import SHA256
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import LEAST_KEPT, Version
 
 MOST_KEPT: Final = 1 << 24
@@ -87,4 +87,4 @@ def _check(refined: Refined) -> None:
         raise InvalidMessage(f"info_refined says that {refined.bounded} rows were bounded")
 
 
-PART: Final = Part(RefinedPart, encode, decode)
+PART: Final = MessagePart(RefinedPart, encode, decode)

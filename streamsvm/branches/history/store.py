@@ -123,7 +123,7 @@ class Identity:
 
 
 class Store:
-    """The files of an archive. Only a writer locks the directory; whoever reads finds whole files or none.
+    """The files of an archive. Only a writer locks the directory; readers find whole files or none.
 
     Parameters
     ----------
@@ -271,10 +271,10 @@ class Store:
         if begun is not None:
             rows = _shown(begun.positions)
             row = f"--position {rows[0] if rows else '0:0'}"
-            asked = f"--archive-only {row}" if begun.archive_only else f"{row} --yes"
+            options = f"--archive-only {row}" if begun.archive_only else f"{row} --yes"
             raise StateError(
                 f"in the archive {self} rows are half forgotten: {_few(rows)}",
-                f"Finish it, with the trainer's options: streamsvm history forget {asked}",
+                f"Finish it, with the trainer's options: streamsvm history forget {options}",
             )
 
     def obeying(self, erased: LeftOut | None) -> forgotten_rows.Listed:
@@ -297,9 +297,9 @@ class Store:
             return listed
         places = erased.places()
         missing = {p: own - listed.rows.get(p, frozenset()) for p, own in places.items()}
-        held = [(p, at) for p, own in sorted(missing.items()) for at in sorted(own) if self._may_hold(p, at)]
-        if held:
-            rows = _shown({p: [at for other, at in held if other == p] for p, _ in held})
+        remaining = [(p, at) for p, own in sorted(missing.items()) for at in sorted(own) if self._may_hold(p, at)]
+        if remaining:
+            rows = _shown({p: [at for other, at in remaining if other == p] for p, _ in remaining})
             raise StateError(
                 f"rows were erased of {self.identity_name()}, and the archive {self} may still hold them: {_few(rows)}",
                 f"Take them out: streamsvm history forget --archive-only --position {rows[0]}",
@@ -315,7 +315,7 @@ class Store:
         ]
 
     def _may_hold(self, partition: int, at: Position) -> bool:
-        """Tell whether a bucket or the open span is of a position; of an open span that is damaged nobody knows."""
+        """Return whether a bucket or the open span is of a position; of an open span that is damaged nobody knows."""
         if self.holding({partition: [at]}):
             return True
         try:

@@ -225,7 +225,7 @@ def _sampled(pieces: Sequence[Piece], archive: ModelConfig, task: Task) -> list[
         class_weight = class_weight + piece.extent.moments.class_weight
     found = []
     for place, (label, most) in enumerate(audit_shares(archive, task).items()):
-        held = merged([piece.audit[place] for piece in pieces if piece.audit], more * most)
+        sample = merged([piece.audit[place] for piece in pieces if piece.audit], more * most)
         of_label = class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
-        found.append(held.sampled(of_label))
+        found.append(sample.sampled(of_label))
     return found

@@ -1,1 +1,1 @@
-"""Landmarks: RBF machines of a few terms, by which every row of a stream can be asked about."""
+"""Landmarks: RBF machines of a few terms, by which every row of a stream can be screened."""

@@ -1,4 +1,4 @@
-r"""Pilots of an RBF machine that can be asked about every row: solved on some points, written down over few.
+r"""Pilots of an RBF machine that can screen every row: solved on some points, expressed by few.
 
 1. The node's own problem is solved roughly with the configured kernel, on at most `POINTS` of its points, taken at even
    distances from each label, in the order of the log; the totals of each label are kept.
@@ -28,7 +28,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.screening import TARGET
 from streamsvm.learning import training
-from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, Node, NodePilots
+from streamsvm.learning.pilots import MOST_ITERATIONS, TOLERANCE, NodePilots, NodeProblem
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.points import Points, Signs
@@ -49,7 +49,7 @@ CROWDED: Final = 1.0 / 3.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandmarkPilot(Pilot):
-    """With the machine of its decision values, which every row of a stream can be asked about.
+    """With the machine of its decision values, which can screen every row of a stream.
 
     Attributes
     ----------
@@ -76,13 +76,13 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     Pilot
         With `decisions` and `landmarks`, or `crowded`; with one label only, the constant of that label, bound 0.
     """
-    node = Node.of(points, weight, seen, config.svm)
+    node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
     most = section(config.coreset, LandmarkOptions).landmarks
     assert most is not None
     some = _some(points)
-    part = Node.of(some, weight, seen, config.svm)
+    part = NodeProblem.of(some, weight, seen, config.svm)
     Z, upper, y = np.ascontiguousarray(part.scaled()), part.penalty * part.weighted(), some.y
     kernel = training.kernel_of(node.scaler, seen, config.svm)
     assert isinstance(kernel, RbfKernel)
@@ -103,7 +103,7 @@ def landmark_pilot(points: Points, weight: float, seen: Moments, config: ModelCo
     return _under(landmarks, node, points)
 
 
-def _under(landmarks: Landmarks, node: Node, points: Points) -> LandmarkPilot:
+def _under(landmarks: Landmarks, node: NodeProblem, points: Points) -> LandmarkPilot:
     """Return the pilot of a node under landmarks."""
     tiny = float(np.finfo(np.float64).tiny)
     own = node.pilot(np.zeros(points.dimension), landmarks.intercept, tiny)
@@ -115,7 +115,7 @@ def again(landmarks: Landmarks | None, points: Points, weight: float, seen: Mome
 
     Parameters other than `landmarks` are those of `landmark_pilot`.
     """
-    node = Node.of(points, weight, seen, config.svm)
+    node = NodeProblem.of(points, weight, seen, config.svm)
     if node.one_label:
         return node.constant()
     if landmarks is None:
@@ -157,7 +157,7 @@ def seals_a_pilot(coreset: CoresetConfig) -> int:
 
 
 def are_screened(config: ModelConfig) -> bool:
-    """Tell whether landmarks are configured."""
+    """Return whether landmarks are configured."""
     return section(config.coreset, LandmarkOptions).landmarks is not None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, cast
 from pydantic import BeforeValidator, Field
 
 from streamsvm.option_texts import none_in_words
-from streamsvm.sections import KernelSizes, Options
+from streamsvm.sections import KernelSizes, SectionOptions
 
 if TYPE_CHECKING:
     from streamsvm.config import CoresetConfig
@@ -92,7 +92,7 @@ class LandmarkOptions(KernelSizes):
         return more
 
     def _suits(self, kernel: str) -> bool:
-        """Tell whether leaves can be screened by landmarks, and are screened."""
+        """Return whether leaves can be screened by landmarks, and are screened."""
         whole = self._whole
         suits = kernel == "rbf" and whole.reducer == "calibrated" and whole.structure in (None, "chain")
         return suits and not whole.forgets and whole.screening > 0.0
@@ -121,4 +121,4 @@ class LandmarkOptions(KernelSizes):
         return reduced * (point_bytes + 8 * whole.WORKING_NUMBERS) + pilot
 
 
-OPTIONS: Final = Options(section="coreset", mixin=LandmarkOptions, after="span_rows")
+OPTIONS: Final = SectionOptions(section="coreset", mixin=LandmarkOptions, after="span_rows")

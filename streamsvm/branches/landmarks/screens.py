@@ -38,7 +38,7 @@ from streamsvm.learning.tasks import Task
 from streamsvm.linalg import Float
 from streamsvm.points import Points
 
-MOST_ASKED: Final = 8_192
+MOST_RATED: Final = 8_192
 """Most points by which the rate of a screen is set."""
 
 
@@ -61,7 +61,7 @@ class LandmarkScreens(LeafScreens):
 
     @classmethod
     def wanted(cls, config: ModelConfig, task: Task) -> bool:  # noqa: ARG003
-        """Tell whether landmarks are configured."""
+        """Return whether landmarks are configured."""
         return are_screened(config) and config.coreset.leaf_rows >= LEAST_CAPACITY
 
     @classmethod
@@ -113,7 +113,7 @@ def make_landmark_screen(
         scaling = np.stack([seen.mean, 1.0 / pilot.scale])
         machine = Landmarks(scaling, np.zeros((d, 0), np.float32), np.zeros(0), 0.0)
     # Every k-th point says as much of how large shares are as all of them.
-    some = points.take(slice(None, None, -(-len(points) // MOST_ASKED)))
+    some = points.take(slice(None, None, -(-len(points) // MOST_RATED)))
     blank = Screen(
         rows=rows,
         rate=0.0,

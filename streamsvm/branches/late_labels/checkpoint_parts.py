@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamsvm.branches.late_labels.joining import PART, Joining, joining_of, with_joining
-from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedPoints, describes
+from streamsvm.checkpoint.forms import Form, OptionalPart, Pairs, PlacedArray, PlacedPoints, describes
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import CorruptCheckpoint
@@ -149,7 +149,7 @@ def _with_partition(state: PartitionState, labels_offset: int) -> PartitionState
 
 SNAPSHOT: Final = PartOf(
     "snapshot",
-    Part(
+    OptionalPart(
         form=SnapshotJoin,
         has=lambda snapshot: joining_of(snapshot) is not None,
         of=_of_snapshot,
@@ -158,7 +158,7 @@ SNAPSHOT: Final = PartOf(
 )
 PARTITION: Final = PartOf(
     "partition",
-    Part(
+    OptionalPart(
         form=PartitionJoin,
         has=lambda state: state.beside_offset >= 0,
         of=lambda state: {"labels_offset": state.beside_offset},
@@ -167,7 +167,7 @@ PARTITION: Final = PartOf(
 )
 CUT: Final = PartOf(
     "cut",
-    Part(
+    OptionalPart(
         form=CutJoin,
         has=lambda cut: bool(cut.beside_offsets),
         of=lambda cut: {"labels_offsets": cut.beside_offsets},

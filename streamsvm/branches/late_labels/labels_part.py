@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import PartitionCut, Version
 
 
@@ -46,4 +46,4 @@ def decode(part: LabelsPart, draft: Draft) -> None:
     draft.facts.append(LabelsLog(**msgspec.structs.asdict(part)))
 
 
-PART: Final = Part(LabelsPart, encode, decode)
+PART: Final = MessagePart(LabelsPart, encode, decode)

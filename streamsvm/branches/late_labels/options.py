@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from streamsvm.choices import AbsentLabel, LabelKey
 from streamsvm.option_texts import Duration
-from streamsvm.sections import Options, Section
+from streamsvm.sections import Section, SectionOptions
 from streamsvm.supports import require
 
 if TYPE_CHECKING:
@@ -84,4 +84,4 @@ class JoinedModel(Section):
         return self
 
 
-OPTIONS: Final = Options(section="", mixin=JoinedModel, after="")
+OPTIONS: Final = SectionOptions(section="", mixin=JoinedModel, after="")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from streamsvm.branches.late_labels.joining import joining_of
 from streamsvm.checkpoint.snapshot import Snapshot
-from streamsvm.delivery.decision import Beside, Present
+from streamsvm.delivery.decision import Present, SideLog
 
 
 @dataclass(frozen=True, slots=True)
-class LabelsPresent(Beside):
+class LabelsPresent(SideLog):
     """A log of labels.
 
     Attributes

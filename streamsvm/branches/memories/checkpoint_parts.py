@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from streamsvm.branches.memories.shares import Shares
 from streamsvm.branches.memories.voting import Expert, Voting
-from streamsvm.checkpoint.forms import Form, Pairs, Part, PlacedArray, PlacedLearned, describes
+from streamsvm.checkpoint.forms import Form, OptionalPart, Pairs, PlacedArray, PlacedLearned, describes
 from streamsvm.checkpoint.parts import PartOf
 from streamsvm.coreset.structure import Learned
 from streamsvm.errors import CorruptCheckpoint
-from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition
+from streamsvm.learning.cutting import Cut, CutCoverage, PartitionCoverage
 from streamsvm.learning.memories import Horizon
 from streamsvm.points import Position
 
@@ -57,8 +57,8 @@ class PlacedVoting(Form):
     end: int
 
 
-@describes(HeldOfPartition)
-class PlacedHeldOfPartition(Form):
+@describes(PartitionCoverage)
+class PlacedCoverage(Form):
     """Describes what a cut is of, in one partition."""
 
     oldest: Position
@@ -70,7 +70,7 @@ class CutForgetful(Form, tag_field="part", tag="forgetful"):
     """Of a cut: what it is of."""
 
     learned: PlacedLearned
-    partitions: Pairs[PlacedHeldOfPartition]
+    partitions: Pairs[PlacedCoverage]
 
 
 def _of_cut(cut: Cut) -> dict[str, Any]:
@@ -78,9 +78,9 @@ def _of_cut(cut: Cut) -> dict[str, Any]:
     return {"learned": cut.held.learned, "partitions": cut.held.partitions}
 
 
-def _with_cut(cut: Cut, learned: Learned, partitions: Pairs[HeldOfPartition]) -> Cut:
-    return replace(cut, held=HeldOfCut(learned, dict(partitions)))
+def _with_cut(cut: Cut, learned: Learned, partitions: Pairs[PartitionCoverage]) -> Cut:
+    return replace(cut, held=CutCoverage(learned, dict(partitions)))
 
 
-CUT: Final = Part(form=CutForgetful, has=lambda cut: cut.held is not None, of=_of_cut, joined=_with_cut)
+CUT: Final = OptionalPart(form=CutForgetful, has=lambda cut: cut.held is not None, of=_of_cut, joined=_with_cut)
 PLUGGED: Final = PartOf("cut", CUT)

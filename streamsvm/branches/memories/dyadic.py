@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from streamsvm.branches.memories.forgetting import Forgetting, Stretch
+from streamsvm.branches.memories.forgetting import ForgettingRule, Stretch
 from streamsvm.coreset.reducers.base import Reducer
 from streamsvm.coreset.spans import SPAN, Spans
 from streamsvm.coreset.structure import Bucket, PilotOf
@@ -39,7 +39,7 @@ class Dyadic(Spans):
         As in `Spans`.
     most : int
         Buckets, at least 2.
-    forgetting : Forgetting
+    forgetting : ForgettingRule
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Dyadic(Spans):
         open_points: int,
         audit_points: Sequence[int],
         most: int,
-        forgetting: Forgetting,
+        forgetting: ForgettingRule,
         classes: int = 2,
     ) -> None:
         super().__init__(

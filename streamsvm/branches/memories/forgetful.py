@@ -15,7 +15,7 @@ from streamsvm.branches.memories.dyadic import Dyadic, stretch_of
 from streamsvm.branches.memories.forgetting import (
     Decay,
     Everything,
-    Forgetting,
+    ForgettingRule,
     Stretch,
     TimeDecay,
     TimeWindow,
@@ -28,7 +28,7 @@ from streamsvm.config import CoresetConfig, ModelConfig
 from streamsvm.coreset.accounting import Account
 from streamsvm.coreset.audit_sample import Held
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.shift import HeldWatch
+from streamsvm.coreset.shift import KeptPointsWatch
 from streamsvm.coreset.spans import OPEN
 from streamsvm.coreset.structure import NO_TIMES, Bucket, Extent, Learned, PilotOf
 from streamsvm.learning.auditing import audit_shares
@@ -44,7 +44,7 @@ LEAST_TIMES: Final = 5
 """Rows of a known time that an open span must have before it has one: of fewer, a strange one may be the median."""
 
 
-def forgetting_of(config: CoresetConfig) -> Forgetting:
+def forgetting_of(config: CoresetConfig) -> ForgettingRule:
     """Return the rule of a configuration that forgets."""
     length = section(config, ForgettingOptions)
     if length.window_points is not None:
@@ -62,7 +62,7 @@ class ForgetfulWeighing:
 
     Attributes
     ----------
-    rule : Forgetting
+    rule : ForgettingRule
     voting : Voting or None
         Experts and shares of horizons, if they say what counts.
     learned : Learned
@@ -74,7 +74,7 @@ class ForgetfulWeighing:
     leaf : Extent
     """
 
-    rule: Forgetting
+    rule: ForgettingRule
     voting: Voting | None
     learned: Learned
     times: tuple[int, int]
@@ -87,7 +87,7 @@ class ForgetfulWeighing:
         return latest(self._stretches())[-1]
 
     def _stretches(self) -> list[Stretch]:
-        """Return what is held as a rule of forgetting sees it, the open span as one."""
+        """Return the buckets as a rule of forgetting sees them, the open span as one."""
         full = [bucket for bucket in self.buckets if bucket.level != OPEN]
         rows = self.leaf.rows + sum(bucket.extent.rows for bucket in self.buckets[len(full) :])
         return [*map(stretch_of, full), Stretch(rows, self.times)]
@@ -125,7 +125,7 @@ class ForgetfulMemory(SpanMemory):
 
     def __init__(self, partition: int, config: ModelConfig, task: Task) -> None:
         super().__init__(partition, config, task)
-        self._held_watch = HeldWatch()
+        self._kept_watch = KeptPointsWatch()
         self._voting = Voting(self._span_rows) if config.coreset.memory == "adaptive" else None
 
     def _empty(self) -> Dyadic:
@@ -174,7 +174,7 @@ class ForgetfulMemory(SpanMemory):
             return None
         buckets = self.structure.buckets
         before = self.structure.extent_of(buckets).moments if buckets else leaf
-        return self._held_watch.shifted(buckets, before, leaf, points)
+        return self._kept_watch.shifted(buckets, before, leaf, points)
 
     def weighing(self, leaf: Extent) -> ForgetfulWeighing:
         """See `PartitionMemory`."""

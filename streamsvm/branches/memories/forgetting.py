@@ -26,7 +26,7 @@ class Stretch(NamedTuple):
     times: tuple[int, int]
 
 
-class Forgetting(ABC):
+class ForgettingRule(ABC):
     """A rule; this one forgets nothing.
 
     Parameters
@@ -59,7 +59,7 @@ class Forgetting(ABC):
 
     @abstractmethod
     def joinable(self, older: Stretch, newer: Stretch) -> bool:
-        """Tell whether two stretches may be held as one."""
+        """Return whether two stretches may become one."""
 
     def ageing(self, older: Stretch, newer: Stretch) -> float:  # noqa: ARG002
         """Return by what the older of two stretches that become one is multiplied."""
@@ -85,50 +85,50 @@ def _newest_stays(expired: Sequence[bool]) -> int:
     return count
 
 
-class Everything(Forgetting):
+class Everything(ForgettingRule):
     """Nothing is forgotten here: shares of horizons say what counts."""
 
     def __init__(self) -> None:
         super().__init__(float("inf"))
 
     def factors(self, stretches: Sequence[Stretch], now_ms: int) -> list[float]:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return [1.0] * len(stretches)
 
     def expired(self, stretches: Sequence[Stretch]) -> int:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return 0
 
     def joinable(self, older: Stretch, newer: Stretch) -> bool:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return True
 
 
-class Window(Forgetting):
+class Window(ForgettingRule):
     """The newest rows count, the others do not; a stretch that is partly inside counts by its share inside."""
 
     def factors(self, stretches: Sequence[Stretch], now_ms: int) -> list[float]:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         inside = (self.length - after for after in _rows_after(stretches))
         pairs = zip(stretches, inside, strict=True)
         return [min(1.0, max(0.0, rest / stretch.rows)) if stretch.rows else 1.0 for stretch, rest in pairs]
 
     def expired(self, stretches: Sequence[Stretch]) -> int:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return _newest_stays([after >= self.length for after in _rows_after(stretches)])
 
     def joinable(self, older: Stretch, newer: Stretch) -> bool:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return older.rows + newer.rows <= self.length / GRAIN
 
 
-class TimeWindow(Forgetting):
+class TimeWindow(ForgettingRule):
     """The same by time: a stretch that is partly inside counts by its share of time inside, as if rows came evenly."""
 
     by_time = True
 
     def factors(self, stretches: Sequence[Stretch], now_ms: int) -> list[float]:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         begin, found, before = now_ms - self.length, list[float](), -1
         for stretch, end in zip(stretches, latest(stretches), strict=True):
             first = max(before, stretch.times[0])
@@ -138,56 +138,56 @@ class TimeWindow(Forgetting):
         return found
 
     def expired(self, stretches: Sequence[Stretch]) -> int:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         ends = latest(stretches)
         return _newest_stays([0 <= end <= ends[-1] - self.length for end in ends])
 
     def joinable(self, older: Stretch, newer: Stretch) -> bool:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         times = [time for stretch in (older, newer) for time in stretch.times if time >= 0]
         return not times or max(times) - min(times) <= self.length / GRAIN
 
 
-class Decay(Forgetting):
+class Decay(ForgettingRule):
     """Every row counts half as much after each half-life."""
 
     def factors(self, stretches: Sequence[Stretch], now_ms: int) -> list[float]:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return [_half(after / self.length) for after in _rows_after(stretches)]
 
     def expired(self, stretches: Sequence[Stretch]) -> int:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return _newest_stays([after >= MOST_HALF_LIVES * self.length for after in _rows_after(stretches)])
 
     def joinable(self, older: Stretch, newer: Stretch) -> bool:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return True
 
     def ageing(self, older: Stretch, newer: Stretch) -> float:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return _half(newer.rows / self.length)
 
 
-class TimeDecay(Forgetting):
+class TimeDecay(ForgettingRule):
     """The same by time."""
 
     by_time = True
 
     def factors(self, stretches: Sequence[Stretch], now_ms: int) -> list[float]:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return [_half(max(0, now_ms - end) / self.length) if end >= 0 else 1.0 for end in latest(stretches)]
 
     def expired(self, stretches: Sequence[Stretch]) -> int:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         ends = latest(stretches)
         return _newest_stays([0 <= end <= ends[-1] - MOST_HALF_LIVES * self.length for end in ends])
 
     def joinable(self, older: Stretch, newer: Stretch) -> bool:  # noqa: ARG002
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         return True
 
     def ageing(self, older: Stretch, newer: Stretch) -> float:
-        """See `Forgetting`."""
+        """See `ForgettingRule`."""
         if min(older.times[1], newer.times[1]) < 0:
             return 1.0
         return _half(max(0, newer.times[1] - older.times[1]) / self.length)

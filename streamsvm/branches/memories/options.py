@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from streamsvm import memory
-from streamsvm.sections import MemoryLength, Options
+from streamsvm.sections import MemoryLength, SectionOptions
 from streamsvm.supports import HALF_LIFE_LENGTH, WINDOW_LENGTH
 
 
@@ -65,4 +65,4 @@ class ForgettingOptions(MemoryLength):
         return self.TIMED_BUCKETS if self.window_s is not None else None
 
 
-OPTIONS: Final = Options(section="coreset", mixin=ForgettingOptions, after="memory")
+OPTIONS: Final = SectionOptions(section="coreset", mixin=ForgettingOptions, after="memory")

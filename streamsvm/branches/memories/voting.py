@@ -113,7 +113,7 @@ class Voting:
         return replace(self, shares=shares)
 
     def moved(self, buckets: Sequence[Bucket], partition: int, config: ModelConfig, task: Task) -> Voting:
-        """Return experts and shares over the borders of these buckets, the oldest first; something must be held."""
+        """Return experts and shares over the borders of these buckets, the oldest first; there must be one."""
         known = {expert.border: expert for expert in self.experts}
         borders = [_border(bucket) for bucket in buckets]
         end = borders[-1] + buckets[-1].extent.rows
@@ -154,7 +154,7 @@ def _border(bucket: Bucket) -> int:
 
 
 def _rate(rows: int) -> float:
-    """Return by what an error counts: a longer leaf has as many more, and tells more, but not in proportion."""
+    """Return by what an error counts: a longer leaf has as many more, and is better evidence, but not in proportion."""
     return min(1.0, math.sqrt(USUAL_LEAF / rows))
 
 

@@ -23,7 +23,7 @@ from streamsvm.points import Position, Positions, Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class WorkerReport:
     """What somebody who learns says besides states: for people, it decides nothing.
 
     Attributes
@@ -46,8 +46,8 @@ class Combiner(Partitions):
 
     def __init__(self, config: ModelConfig, base: Positions, every_leaves: int, task: Task | None = None) -> None:
         super().__init__(config, base, every_leaves, task)
-        self._told: dict[int, Told] = {}
-        self._rows_told: dict[int, int] = {}
+        self._reports: dict[int, WorkerReport] = {}
+        self._rows_reported: dict[int, int] = {}
 
     def learn(self, rows: Rows, until: Position | None = None) -> int:  # noqa: ARG002 - no row is learned
         """Refuse rows: they are offered where they are learned."""
@@ -69,37 +69,37 @@ class Combiner(Partitions):
         if self._anything_sealed():
             self._cutter.leaves += leaves
 
-    def tell(self, source: int, told: Told) -> None:
-        """Note what one of those who learn has met so far; it replaces what the same one told before."""
-        self._told[source] = told
+    def report(self, source: int, report: WorkerReport) -> None:
+        """Note what one of those who learn has met so far; it replaces the report before."""
+        self._reports[source] = report
 
-    def tell_rows(self, source: int, rows: int) -> None:
+    def report_rows(self, source: int, rows: int) -> None:
         """Note how many rows one of those who learn has learned by now."""
-        self._rows_told[source] = rows
+        self._rows_reported[source] = rows
 
     @property
     def rows_elsewhere(self) -> int:
-        """Rows learned, as far as was told, and not adopted yet."""
-        return max(0, sum(self._rows_told.values()) - self.rows)
+        """Rows learned, by the newest reports, and not adopted yet."""
+        return max(0, sum(self._rows_reported.values()) - self.rows)
 
     def observed(self) -> Observed:
-        """Return what reductions met, those of cuts and those that were told of."""
+        """Return what reductions met, those of cuts and those that were reported."""
         whole = super().observed()
-        for told in self._told.values():
-            whole.add(told.observed)
+        for report in self._reports.values():
+            whole.add(report.observed)
         return whole
 
     def outliers(self) -> Tally:
-        """Return what was told of outliers, and what cuts of open first leaves met."""
+        """Return the reported outliers, and what cuts of open first leaves met."""
         whole = super().outliers()
-        for told in self._told.values():
-            whole.add(told.outliers)
+        for report in self._reports.values():
+            whole.add(report.outliers)
         return whole
 
     @property
     def rows_clipped(self) -> int:
-        """Rows that clipping changed, as far as was told."""
-        return self.outliers().rows + sum(told.clipped for told in self._told.values())
+        """Rows that clipping changed, by the newest reports."""
+        return self.outliers().rows + sum(report.clipped for report in self._reports.values())
 
 
 def combiner_of(pipeline: Pipeline) -> Combiner:

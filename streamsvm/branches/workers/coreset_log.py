@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
-from streamsvm.branches.workers.coreset_held import PIECE_COST, HeldIncarnation, Stored
 from streamsvm.branches.workers.coreset_records import (
     FORMAT,
     KEY,
@@ -21,10 +20,11 @@ from streamsvm.branches.workers.coreset_records import (
     Complete,
     Manifest,
     Opening,
-    Part,
+    PartEntry,
     decode_rows,
     placed,
 )
+from streamsvm.branches.workers.coreset_stored import PIECE_COST, StoredIncarnation, StoredManifest
 from streamsvm.checkpoint.framing import CHECKSUM_BYTES
 from streamsvm.checkpoint.records import BucketName, decode_bucket, decode_partition
 from streamsvm.coreset.structure import Bucket
@@ -45,7 +45,7 @@ MOST_INCARNATIONS: Final = 100_000_000
 Kind = TypeVar("Kind")
 
 
-class Fault(NamedTuple):
+class SkippedRecord(NamedTuple):
     """A record that was passed over, and why."""
 
     offset: int
@@ -70,11 +70,11 @@ class PartitionLog:
 
     Attributes
     ----------
-    faults : list of Fault
+    faults : list of SkippedRecord
         What was passed over since somebody took it; at most `MOST_FAULTS`.
     more_faults : int
         How many there were beyond these.
-    told_again : mapping of str to bytes
+    rewritten_headers : mapping of str to bytes
         Headers of the adopted manifest, where it was written again since.
     """
 
@@ -87,7 +87,7 @@ class PartitionLog:
 
     def __init__(self, name: str, partition: int, dimension: int) -> None:
         self._name, self._partition, self._dimension = name, partition, dimension
-        self._newest: HeldIncarnation | None = None
+        self._newest: StoredIncarnation | None = None
         self._early: list[tuple[int, str, bytes | None, Mapping[str, bytes]]] = []
         self._early_bytes = 0
         self._early_lost = self._parts_lost = self._pinned = self._lacks = False
@@ -96,9 +96,9 @@ class PartitionLog:
         self._adopted = Position(-1)
         self._alive: tuple[tuple[Position, Position], ...] = ()
         self._live: dict[str, None] = {}
-        self.faults: list[Fault] = []
+        self.faults: list[SkippedRecord] = []
         self.more_faults = 0
-        self.told_again: Mapping[str, bytes] = {}
+        self.rewritten_headers: Mapping[str, bytes] = {}
 
     @property
     def partition(self) -> int:
@@ -129,7 +129,7 @@ class PartitionLog:
         found._live, found._pinned, own = self._live, self._pinned, self._newest
         found._ignored = found._ignored | self._closed
         if own is not None and (self._pinned or own.opening.incarnation not in self._closed):
-            found._newest = HeldIncarnation(own.opening)
+            found._newest = StoredIncarnation(own.opening)
             found._adopted, found._alive = self._adopted, self._alive
             found._newest.decoded = own.decoded
             for stored in own.manifests.values():
@@ -141,7 +141,7 @@ class PartitionLog:
         self._begin(opening)
         self._pinned, self._lacks, self._early = True, False, []
 
-    def feed(self, offset: int, key: bytes | None, value: bytes | None, told: Mapping[str, bytes]) -> None:
+    def feed(self, offset: int, key: bytes | None, value: bytes | None, headers: Mapping[str, bytes]) -> None:
         """Take in a record; a value of None is a tombstone."""
         text = "" if key is None else key.decode("utf-8", "replace")
         if not text.startswith(f"{self._name}/"):
@@ -156,18 +156,18 @@ class PartitionLog:
         if self._newest is None or not text.startswith(self._newest.opening.prefix):
             # Of an incarnation that is over, or whose opening was written anew behind it: compaction keeps the last.
             if not self._pinned and (self._newest is None or text > self._newest.opening.prefix):
-                self._hold_early(offset, text, value, told)
+                self._hold_early(offset, text, value, headers)
             return
-        self._take(self._newest, offset, text, value, told)
+        self._take(self._newest, offset, text, value, headers)
 
-    def _hold_early(self, offset: int, key: str, value: bytes | None, told: Mapping[str, bytes]) -> None:
+    def _hold_early(self, offset: int, key: str, value: bytes | None, headers: Mapping[str, bytes]) -> None:
         self._early_bytes += PIECE_COST + len(key) + len(value or b"")
         if self._early_bytes > self.MOST_EARLY_BYTES:
             if not self._early_lost:
                 self._fault(offset, key, "there is no opening yet for more bytes of records than are held")
             self._early, self._early_lost = [], True
             return
-        self._early.append((offset, key, value, told))
+        self._early.append((offset, key, value, headers))
 
     def _open(self, offset: int, key: str, value: bytes | None) -> None:
         number = whole_number(key.removeprefix(f"{self._name}/o/"), MOST_INCARNATIONS)
@@ -197,7 +197,7 @@ class PartitionLog:
     def _begin(self, opening: Opening) -> None:
         if self._newest is not None and self._newest.opening.prefix == opening.prefix:
             return
-        own = self._newest = HeldIncarnation(opening)
+        own = self._newest = StoredIncarnation(opening)
         self._adopted, self._alive = Position(-1), ()
         early, self._early = self._early, []
         self._lacks, self._early_lost, self._early_bytes = self._early_lost, False, 0
@@ -208,14 +208,14 @@ class PartitionLog:
                 self._hold_early(*one)
 
     def _take(
-        self, own: HeldIncarnation, offset: int, key: str, value: bytes | None, told: Mapping[str, bytes]
+        self, own: StoredIncarnation, offset: int, key: str, value: bytes | None, headers: Mapping[str, bytes]
     ) -> None:
         found = KEY.fullmatch(key.removeprefix(own.opening.prefix))
         if found is None:
             self._fault(offset, key, "the key is of no kind that this build knows")
             return
         if found["manifest"] is not None:
-            self._take_manifest(own, offset, key, placed(found["manifest"]), value, told)
+            self._take_manifest(own, offset, key, placed(found["manifest"]), value, headers)
             return
         part, piece = found["part"], int(found["piece"])
         if value is None:
@@ -234,12 +234,12 @@ class PartitionLog:
 
     def _take_manifest(
         self,
-        own: HeldIncarnation,
+        own: StoredIncarnation,
         offset: int,
         key: str,
         position: Position,
         value: bytes | None,
-        told: Mapping[str, bytes],
+        headers: Mapping[str, bytes],
     ) -> None:
         if value is None:
             own.drop(position)
@@ -255,13 +255,13 @@ class PartitionLog:
             self._fault(offset, key, error.what)
             return
         if position > self._adopted:
-            own.put(Stored(manifest, told, offset, MANIFEST_COST + 3 * len(value)))
+            own.put(StoredManifest(manifest, headers, offset, MANIFEST_COST + 3 * len(value)))
             if own.manifest_bytes > self.MOST_MANIFEST_BYTES:
                 self._shed(own)
         elif position == self._adopted:
-            self.told_again = told
+            self.rewritten_headers = headers
 
-    def _shed(self, own: HeldIncarnation) -> None:
+    def _shed(self, own: StoredIncarnation) -> None:
         """Hold half as many manifests: give up those that are not complete, the oldest first."""
         half, offset = self.MOST_MANIFEST_BYTES // 2, -1
         for stored in sorted(own.manifests.values(), key=lambda one: one.offset):
@@ -329,7 +329,7 @@ class PartitionLog:
         """Forget what lies below a complete manifest; its buckets are kept as they were decoded."""
         own, manifest = self._newest, complete.manifest
         assert own is not None
-        self.told_again = {}
+        self.rewritten_headers = {}
         self._adopted = manifest.at
         self._alive = tuple((bucket.extent.start, bucket.extent.end) for bucket in complete.state.buckets)
         own.decoded = {part.name: bucket for part, bucket in zip(manifest.buckets, complete.state.buckets, strict=True)}
@@ -362,13 +362,13 @@ class PartitionLog:
                 found.append(key)
         return [key.encode() for key in found]
 
-    def take_faults(self) -> list[Fault]:
+    def take_faults(self) -> list[SkippedRecord]:
         """Return what was passed over since the last call."""
         faults, self.faults, self.more_faults = self.faults, [], 0
         return faults
 
     def _is_dead(self, key: re.Match[str]) -> bool:
-        """Tell whether a part lies below what was adopted, and is certain to be named by no higher manifest."""
+        """Return whether a part lies below what was adopted, and is certain to be named by no higher manifest."""
         if key["at"] is not None:
             return placed(key["at"]) < self._adopted
         start, end = placed(key["start"]), placed(key["end"])
@@ -380,7 +380,7 @@ class PartitionLog:
         )
 
     def _is_over(self, key: str, opening: Opening) -> bool:
-        """Tell whether a key that is not of this incarnation is of one before it."""
+        """Return whether a key that is not of this incarnation is of one before it."""
         plain = key.removeprefix(f"{self._name}/o/")
         number = whole_number(plain.removeprefix(f"{self._name}/")[:8])
         if number is None:
@@ -388,7 +388,7 @@ class PartitionLog:
         # One of the same number, but another base or configuration, was begun before this one under the same key.
         return number < opening.incarnation or (plain == key and number == opening.incarnation)
 
-    def _completed(self, own: HeldIncarnation, stored: Stored) -> Complete:
+    def _completed(self, own: StoredIncarnation, stored: StoredManifest) -> Complete:
         manifest = stored.manifest
         missing = self._missing(own, manifest)
         if missing:
@@ -410,18 +410,18 @@ class PartitionLog:
         newest = None if manifest.newest is None else decode_rows(self._value(own, manifest.newest))
         if newest is not None and (newest.partition != self._partition or newest.points.dimension != self._dimension):
             raise CorruptCheckpoint(f"the newest rows of the manifest at {(*manifest.at,)} are of another partition")
-        return Complete(manifest, state, newest, stored.told)
+        return Complete(manifest, state, newest, stored.headers)
 
-    def _missing(self, own: HeldIncarnation, manifest: Manifest) -> list[str]:
+    def _missing(self, own: StoredIncarnation, manifest: Manifest) -> list[str]:
         return [part.name for part in manifest.parts if not self._is_there(own, part)]
 
-    def _is_there(self, own: HeldIncarnation, part: Part) -> bool:
+    def _is_there(self, own: StoredIncarnation, part: PartEntry) -> bool:
         if part.name in own.decoded:
             return True
         pieces = own.pieces.get(part.name, {})
         return len(pieces) >= part.pieces and sum(len(pieces.get(at, b"")) for at in range(part.pieces)) == part.size
 
-    def _bucket(self, own: HeldIncarnation, part: Part) -> tuple[BucketName, Bucket]:
+    def _bucket(self, own: StoredIncarnation, part: PartEntry) -> tuple[BucketName, Bucket]:
         sha256 = part.name.rpartition("#")[2]
         if part.name in own.decoded:
             bucket = own.decoded[part.name]
@@ -429,7 +429,7 @@ class PartitionLog:
         name, bucket = decode_bucket(self._value(own, part))
         return name, bucket
 
-    def _value(self, own: HeldIncarnation, part: Part) -> bytes:
+    def _value(self, own: StoredIncarnation, part: PartEntry) -> bytes:
         pieces = own.pieces[part.name]
         value = b"".join(pieces[at] for at in range(part.pieces))
         if value[-CHECKSUM_BYTES:].hex() != part.name.rpartition("#")[2]:
@@ -438,7 +438,7 @@ class PartitionLog:
 
     def _fault(self, offset: int, key: str, why: str) -> None:
         if len(self.faults) < self.MOST_FAULTS:
-            self.faults.append(Fault(offset, key[:LONGEST_KEY], why))
+            self.faults.append(SkippedRecord(offset, key[:LONGEST_KEY], why))
         else:
             self.more_faults += 1
 

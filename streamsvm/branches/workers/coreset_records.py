@@ -22,8 +22,8 @@ import msgspec
 import numpy as np
 
 from streamsvm.checkpoint.forms import Form, Parts, PlacedArray, PlacedParts, PlacedPoints, StateWriter, describes
-from streamsvm.checkpoint.forms import Part as NamedPart
-from streamsvm.checkpoint.framing import Frame
+from streamsvm.checkpoint.forms import OptionalPart as NamedPart
+from streamsvm.checkpoint.framing import RecordFormat
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
@@ -37,7 +37,7 @@ PIECE_BYTES: Final = 768 * 1024
 NEWEST_ROWS: Final = 1_000
 """Newest rows that manifests of all `coreset.max_partitions` partitions carry together: a gate's window."""
 LEAST_NEWEST_ROWS: Final = 16
-ROWS: Final = Frame(b"SSVMROWS")
+ROWS: Final = RecordFormat(b"SSVMROWS")
 
 POSITION: Final = r"(\d{20})\.(\d{10})"
 KEY: Final = re.compile(
@@ -107,7 +107,7 @@ class Opening(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return msgspec.json.encode(self, order="deterministic")
 
 
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PartEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A part as a manifest names it: its key without prefix and piece, and its length in bytes."""
 
     name: str
@@ -128,22 +128,22 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         The next row to learn.
     rows : int
         Learned since the base.
-    buckets : tuple of Part
+    buckets : tuple of PartEntry
         The oldest first.
-    rest : Part
+    rest : PartEntry
         The partition record of `streamsvm.checkpoint.records`.
-    newest : Part or None
+    newest : PartEntry or None
         The newest rows before the position; None where there are none.
     """
 
     position: tuple[Offset, Row]
     rows: Count
-    buckets: tuple[Part, ...]
-    rest: Part
-    newest: Part | None
+    buckets: tuple[PartEntry, ...]
+    rest: PartEntry
+    newest: PartEntry | None
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PartEntry, ...]:
         """All of its parts."""
         return (*self.buckets, self.rest, *(() if self.newest is None else (self.newest,)))
 
@@ -226,7 +226,7 @@ def decode_rows(value: bytes) -> Rows:
     return replace(rows, last=rows.last.astype(np.bool_), accepted=rows.accepted.astype(np.bool_))
 
 
-def keys_of(parts: Iterable[Part]) -> Iterator[str]:
+def keys_of(parts: Iterable[PartEntry]) -> Iterator[str]:
     """Yield the keys of all pieces of parts, without prefix."""
     for part in parts:
         yield from (f"{part.name}/{piece}" for piece in range(part.pieces))
@@ -241,11 +241,11 @@ class Complete:
     manifest : Manifest
     state : PartitionState
     newest : Rows or None
-    told : mapping of str to bytes
+    headers : mapping of str to bytes
         Headers of its record: what is not a function of the input.
     """
 
     manifest: Manifest
     state: PartitionState
     newest: Rows | None
-    told: Mapping[str, bytes]
+    headers: Mapping[str, bytes]

@@ -18,7 +18,7 @@ from streamsvm.branches.workers.coreset_records import (
     Complete,
     Manifest,
     Opening,
-    Part,
+    PartEntry,
     encode_rows,
     keys_of,
     place,
@@ -31,7 +31,7 @@ from streamsvm.points import Position, Rows
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class CoresetWrite:
     """What to write for one state of a partition, in this order, each kind once the one before it is stored.
 
     Attributes
@@ -62,26 +62,26 @@ class PartitionWriter:
     Parameters
     ----------
     opening : Opening
-    held : Complete, optional
+    stored : Complete, optional
         What the log holds already, where this goes on from that.
     """
 
-    def __init__(self, opening: Opening, held: Complete | None = None) -> None:
+    def __init__(self, opening: Opening, stored: Complete | None = None) -> None:
         self._prefix, self._partition = opening.prefix, opening.partition
-        self._names: dict[int, tuple[Bucket, Part, BucketName]] = {}
+        self._names: dict[int, tuple[Bucket, PartEntry, BucketName]] = {}
         self._live: set[str] = set()
         self._written: set[str] = set()
-        if held is None:
+        if stored is None:
             return
-        self._live = {held.manifest.key, *keys_of(held.manifest.parts)}
-        self._written = {part.name for part in held.manifest.parts}
-        for bucket, part in zip(held.state.buckets, held.manifest.buckets, strict=True):
+        self._live = {stored.manifest.key, *keys_of(stored.manifest.parts)}
+        self._written = {part.name for part in stored.manifest.parts}
+        for bucket, part in zip(stored.state.buckets, stored.manifest.buckets, strict=True):
             name = BucketName(bucket.level, bucket.index, part.name.rpartition("#")[2])
             self._names[id(bucket)] = (bucket, part, name)
 
-    def write(self, state: PartitionState, newest: Rows | None) -> Publication:
+    def write(self, state: PartitionState, newest: Rows | None) -> CoresetWrite:
         """Return what to write for a state; the caller writes all of it, or ends."""
-        values: list[tuple[Part, bytes]] = []
+        values: list[tuple[PartEntry, bytes]] = []
         known, self._names = self._names, {}
         for bucket in state.buckets:
             # By identity: a bucket never changes, and one that was merged is another object.
@@ -91,7 +91,7 @@ class PartitionWriter:
                 record = encode_bucket(bucket)
                 extent = bucket.extent
                 where = f"{place(extent.start)}-{place(extent.end)}/{bucket.level}.{bucket.index}"
-                part = Part(f"b/{where}#{record.name.sha256}", len(record.value))
+                part = PartEntry(f"b/{where}#{record.name.sha256}", len(record.value))
                 values.append((part, record.value))
                 self._names[id(bucket)] = (bucket, part, record.name)
         named = [self._names[id(bucket)] for bucket in state.buckets]
@@ -110,10 +110,10 @@ class PartitionWriter:
         )
         return self._publication(manifest, values)
 
-    def _made(self, kind: str, position: Position, value: bytes) -> tuple[Part, bytes]:
-        return Part(f"{kind}/{place(position)}#{value[-CHECKSUM_BYTES:].hex()}", len(value)), value
+    def _made(self, kind: str, position: Position, value: bytes) -> tuple[PartEntry, bytes]:
+        return PartEntry(f"{kind}/{place(position)}#{value[-CHECKSUM_BYTES:].hex()}", len(value)), value
 
-    def _publication(self, manifest: Manifest, values: list[tuple[Part, bytes]]) -> Publication:
+    def _publication(self, manifest: Manifest, values: list[tuple[PartEntry, bytes]]) -> CoresetWrite:
         pieces = [
             (self._key(f"{part.name}/{piece}"), value[piece * PIECE_BYTES : (piece + 1) * PIECE_BYTES])
             for part, value in values
@@ -124,7 +124,7 @@ class PartitionWriter:
         # Only what this writer held itself at a lower position: what others wrote may not have come to life yet.
         dead, self._live = sorted(self._live - live), live
         self._written = {part.name for part in manifest.parts}
-        return Publication(
+        return CoresetWrite(
             manifest.at, pieces, (self._key(manifest.key), manifest.encode()), list(map(self._key, dead))
         )
 

@@ -1,4 +1,4 @@
-"""States of partitions between two processes: each bucket is sent once, and kept by whoever receives it."""
+"""States of partitions between two processes: each bucket is sent once, and kept by its receiver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this branch has for the sockets of the library: whoever learns elsewhere changes no model."""
+"""What this branch has for the sockets of the library: learning in another process changes no model."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from streamsvm.checkpoint.forms import Part, Parts
+from streamsvm.checkpoint.forms import OptionalPart, Parts
 from streamsvm.sockets import plugged
 
 Whole = Literal["bucket", "screen", "partition", "cut", "snapshot"]
@@ -20,10 +20,10 @@ class PartOf:
     """A part at the socket, and of what it is one."""
 
     whole: Whole
-    part: Part
+    part: OptionalPart
 
 
-def parts_of(whole: Whole, *own: Part) -> Parts:
+def parts_of(whole: Whole, *own: OptionalPart) -> Parts:
     """Return the trunk's own parts of something, and those of branches."""
     others = (one.part for one in plugged("checkpoint_parts", PartOf) if one.whole == whole)
     return Parts(*own, *others)

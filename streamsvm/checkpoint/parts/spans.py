@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Union
 
 import numpy as np
 
-from streamsvm.checkpoint.forms import Form, Part, PlacedArray, PlacedHeld, PlacedLearned
+from streamsvm.checkpoint.forms import Form, OptionalPart, PlacedArray, PlacedLearned, PlacedReservoir
 from streamsvm.coreset.structure import Bucket
 from streamsvm.errors import CorruptCheckpoint
 from streamsvm.learning.partition_state import PartitionState
@@ -26,7 +26,7 @@ else:
 class BucketSpan(Form, tag_field="part", tag="forgetful"):
     """Of a bucket: its own audit sample, its times, and what was learned before it."""
 
-    audit: tuple[PlacedHeld, ...]
+    audit: tuple[PlacedReservoir, ...]
     times: tuple[int, int]
     before: PlacedLearned
 
@@ -57,8 +57,8 @@ def _with_partition(state: PartitionState, **fields: Any) -> PartitionState:
     return replace(state, memory=SpansState(**fields))
 
 
-BUCKET: Final = Part(form=BucketSpan, has=_is_of_spans)
-PARTITION: Final = Part(
+BUCKET: Final = OptionalPart(form=BucketSpan, has=_is_of_spans)
+PARTITION: Final = OptionalPart(
     form=PartitionSpans,
     has=lambda state: isinstance(state.memory, SpansState),
     of=_of_partition,

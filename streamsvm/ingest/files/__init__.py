@@ -1,7 +1,7 @@
 """Points from files, batch by batch: CSV, LIBSVM/svmlight, JSON lines, Parquet and npz. Not from Kafka.
 
-Opening a `Source` reads its schema; afterwards it can be read any number of times. Reading takes memory for one batch,
-not for the file; the exceptions, `shuffled` and files of arrays (npz), say so.
+Opening a `PointSource` reads its schema; afterwards it can be read any number of times. Reading takes memory for one
+batch, not for the file; the exceptions, `shuffled` and files of arrays (npz), say so.
 
 Invariants: every batch holds finite float64 features of one dimension; labels that are whole numbers, text or booleans;
 and weights that a record may have. A file that violates this raises one error, which names the file, the row and the
@@ -17,6 +17,16 @@ Numbers and labels are read in the same way everywhere in a file:
 
 from streamsvm.ingest.files.array_files import from_arrays, shuffled
 from streamsvm.ingest.files.opening import open_source
-from streamsvm.ingest.files.source import Column, Format, Id, OnIncomplete, Source, SourceBatch
+from streamsvm.ingest.files.source import Column, Format, Id, OnIncomplete, PointSource, SourceBatch
 
-__all__ = ["Column", "Format", "Id", "OnIncomplete", "Source", "SourceBatch", "from_arrays", "open_source", "shuffled"]
+__all__ = [
+    "Column",
+    "Format",
+    "Id",
+    "OnIncomplete",
+    "PointSource",
+    "SourceBatch",
+    "from_arrays",
+    "open_source",
+    "shuffled",
+]

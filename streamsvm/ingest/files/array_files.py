@@ -16,8 +16,8 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import checked_features, checked_weights, labels_of
 from streamsvm.ingest.files.faults import listed
 from streamsvm.ingest.files.reading import batch_rows
-from streamsvm.ingest.files.roles import Options
-from streamsvm.ingest.files.source import Id, Source, SourceBatch
+from streamsvm.ingest.files.roles import ReadOptions
+from streamsvm.ingest.files.source import Id, PointSource, SourceBatch
 
 
 def from_arrays(
@@ -28,7 +28,7 @@ def from_arrays(
     weight: ArrayLike | None = None,
     ids: Sequence[Id | None] | None = None,
     feature_names: Sequence[str] = (),
-) -> Source:
+) -> PointSource:
     """Make a source of points in memory.
 
     Parameters
@@ -73,7 +73,7 @@ def from_arrays(
                 start,
             )
 
-    return Source(
+    return PointSource(
         name=name,
         dimension=features.shape[1],
         feature_names=names,
@@ -83,7 +83,7 @@ def from_arrays(
     )
 
 
-def shuffled(source: Source, seed: int) -> Source:
+def shuffled(source: PointSource, seed: int) -> PointSource:
     """Return the same points in a random order, which the seed decides.
 
     Holds the whole source in memory, at most three times 8 bytes per feature. A file that is sorted by class should be
@@ -104,7 +104,7 @@ def shuffled(source: Source, seed: int) -> Source:
     )
 
 
-def open_npz(path: Path, options: Options) -> Source:
+def open_npz(path: Path, options: ReadOptions) -> PointSource:
     """Load the arrays; nothing in them is unpickled."""
     wanted = ("X", "y") if options.labeled else ("X",)
     try:

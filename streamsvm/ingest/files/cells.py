@@ -42,7 +42,7 @@ _PADDED: Final = re.compile(r"[+-]?0\d.*", re.ASCII)
 
 
 def is_missing(cell: str) -> bool:
-    """Tell whether a cell of a CSV, without blanks around it, says that its value is missing."""
+    """Return whether a cell of a CSV, without blanks around it, says that its value is missing."""
     return cell.lower() in MISSING_CELLS
 
 
@@ -204,7 +204,7 @@ def _refuse_unusable(
 
 
 def _counts_rows(values: Any) -> bool:
-    """Tell whether each cell is one more than the one before: such a column is rarely a feature."""
+    """Return whether each cell is one more than the one before: such a column is rarely a feature."""
     try:
         numbers = pc.cast(values, pa.int64()).to_numpy(zero_copy_only=False)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

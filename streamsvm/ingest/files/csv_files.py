@@ -17,8 +17,8 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import NUMBER, table_batch
 from streamsvm.ingest.files.faults import bad_row, reading
 from streamsvm.ingest.files.reading import empty, lines_of, open_bytes
-from streamsvm.ingest.files.roles import Options, Roles, roles_of
-from streamsvm.ingest.files.source import OnIncomplete, Source, SourceBatch
+from streamsvm.ingest.files.roles import ReadOptions, Roles, roles_of
+from streamsvm.ingest.files.source import OnIncomplete, PointSource, SourceBatch
 
 CSV_BLOCK_BYTES: Final = 1 << 20
 """Number of bytes of a CSV that are parsed at once. The reader reads ahead, and holds some thirty such blocks."""
@@ -27,7 +27,7 @@ CSV_CELL_BYTES: Final = 32
 """A block has room for this many bytes per cell of a row, more than a float64 takes."""
 
 
-def open_csv(path: Path, options: Options) -> Source:
+def open_csv(path: Path, options: ReadOptions) -> PointSource:
     """Open a CSV file; its dialect is a delimiter, and quotes."""
     delimiter = options.delimiter or ("\t" if ".tsv" in (ending.lower() for ending in path.suffixes) else ",")
     if len(delimiter) != 1:
@@ -46,7 +46,7 @@ def open_csv(path: Path, options: Options) -> Source:
     roles = roles_of(path, names, options, last_is_label=True)
     read = partial(_read_csv, path, delimiter, names, roles, header=bool(header), on_incomplete=options.on_incomplete)
     known = tuple(names[index] for index in roles.features) if header else ()
-    return Source(
+    return PointSource(
         name=str(path),
         dimension=len(roles.features),
         feature_names=known,
@@ -57,7 +57,7 @@ def open_csv(path: Path, options: Options) -> Source:
 
 
 def _has_header(path: Path, rows: Sequence[Sequence[str]]) -> bool:
-    """Tell whether the first line is a header: it has text where the second has numbers, and no number there."""
+    """Return whether the first line is a header: it has text where the second has numbers, and no number there."""
     if len(rows) == 1:
         return not any(map(_is_number, rows[0]))
     over_numbers = [_is_number(above) for above, below in zip(*rows, strict=False) if _is_number(below)]

@@ -15,8 +15,8 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import checked_weights, ids_of, labels_of
 from streamsvm.ingest.files.faults import CORRECT, NO_FEATURE, bad_cell, bad_row, reading, shown
 from streamsvm.ingest.files.reading import batch_rows, chunks, decoded, empty, open_bytes
-from streamsvm.ingest.files.roles import Options, Roles, roles_of
-from streamsvm.ingest.files.source import Source, SourceBatch
+from streamsvm.ingest.files.roles import ReadOptions, Roles, roles_of
+from streamsvm.ingest.files.source import PointSource, SourceBatch
 
 
 class _PointRow(msgspec.Struct):
@@ -34,7 +34,7 @@ _point_decoder = msgspec.json.Decoder(_PointRow)
 _object_decoder = msgspec.json.Decoder(dict[str, Any])
 
 
-def open_jsonl(path: Path, options: Options) -> Source:
+def open_jsonl(path: Path, options: ReadOptions) -> PointSource:
     """Open a file of points as records have them, or of objects with a field for each column."""
     with open_bytes(path) as file:
         first = next(decoded(path, file, _object_decoder), None)
@@ -45,7 +45,7 @@ def open_jsonl(path: Path, options: Options) -> Source:
     names = list(first)
     roles = roles_of(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
-    return Source(
+    return PointSource(
         name=str(path),
         dimension=len(known),
         feature_names=known,
@@ -55,7 +55,7 @@ def open_jsonl(path: Path, options: Options) -> Source:
     )
 
 
-def _open_point_lines(path: Path, options: Options, first: Mapping[str, Any]) -> Source:
+def _open_point_lines(path: Path, options: ReadOptions, first: Mapping[str, Any]) -> PointSource:
     for option in ("label_column", "weight_column", "id_column", "columns"):
         if getattr(options, option) is not None:
             raise ConfigurationError(
@@ -65,7 +65,7 @@ def _open_point_lines(path: Path, options: Options, first: Mapping[str, Any]) ->
     if not first["x"]:
         raise bad_row(path, 0, "x has no entries")
     read = partial(_read_point_lines, path, len(first["x"]), labeled=options.labeled)
-    return Source(
+    return PointSource(
         name=str(path), dimension=len(first["x"]), feature_names=(), labeled=options.labeled, rows=None, batches=read
     )
 

@@ -13,8 +13,8 @@ from streamsvm.ingest.files.faults import reading
 from streamsvm.ingest.files.json_lines import open_jsonl
 from streamsvm.ingest.files.parquet_files import open_parquet
 from streamsvm.ingest.files.reading import COMPRESSED
-from streamsvm.ingest.files.roles import Options
-from streamsvm.ingest.files.source import Column, Format, OnIncomplete, Source
+from streamsvm.ingest.files.roles import ReadOptions
+from streamsvm.ingest.files.source import Column, Format, OnIncomplete, PointSource
 from streamsvm.ingest.files.svmlight_files import open_svm
 
 FORMATS: Final[Mapping[str, Format]] = {
@@ -62,7 +62,7 @@ def open_source(
     delimiter: str | None = None,
     dimension: int | None = None,
     on_incomplete: OnIncomplete | None = None,
-) -> Source:
+) -> PointSource:
     """Open a file of points and read its schema.
 
     Parameters
@@ -102,7 +102,7 @@ def open_source(
     path = Path(path)
     known = format_of(path, format)
     features = None if columns is None else tuple(columns)
-    options = Options(
+    options = ReadOptions(
         labeled=labeled,
         label_column=label_column,
         weight_column=weight_column,
@@ -157,7 +157,7 @@ def _format_of(path: Path) -> Format:
     return known
 
 
-def _refuse_foreign(path: Path, known: Format, options: Options) -> None:
+def _refuse_foreign(path: Path, known: Format, options: ReadOptions) -> None:
     for option in _FOREIGN[known]:
         if getattr(options, option) is not None:
             raise ConfigurationError(

@@ -12,11 +12,11 @@ import pyarrow.parquet
 from streamsvm.ingest.files.cells import table_batch
 from streamsvm.ingest.files.faults import reading
 from streamsvm.ingest.files.reading import batch_rows, empty
-from streamsvm.ingest.files.roles import Options, Roles, roles_of
-from streamsvm.ingest.files.source import OnIncomplete, Source, SourceBatch
+from streamsvm.ingest.files.roles import ReadOptions, Roles, roles_of
+from streamsvm.ingest.files.source import OnIncomplete, PointSource, SourceBatch
 
 
-def open_parquet(path: Path, options: Options) -> Source:
+def open_parquet(path: Path, options: ReadOptions) -> PointSource:
     """Open a Parquet file."""
     with pa.parquet.ParquetFile(path) as file:
         names, rows = file.schema_arrow.names, file.metadata.num_rows
@@ -25,7 +25,7 @@ def open_parquet(path: Path, options: Options) -> Source:
     roles = roles_of(path, names, options, last_is_label=False)
     known = tuple(names[index] for index in roles.features)
     read = partial(_read_parquet, path, names, roles, options.on_incomplete)
-    return Source(
+    return PointSource(
         name=str(path),
         dimension=len(known),
         feature_names=known,

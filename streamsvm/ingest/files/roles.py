@@ -18,7 +18,7 @@ LABEL_NAMES: Final = frozenset({"y", "label", "class", "target"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ReadOptions:
     """How a file is to be read: those of `open_source`."""
 
     labeled: bool
@@ -47,7 +47,7 @@ class Roles:
         return [index for index in (*self.features, self.label, self.weight, self.id) if index is not None]
 
 
-def roles_of(path: Path, names: Sequence[str], options: Options, *, last_is_label: bool) -> Roles:
+def roles_of(path: Path, names: Sequence[str], options: ReadOptions, *, last_is_label: bool) -> Roles:
     """Find the columns that the options name, and the label where they name none."""
 
     def find(column: Column | None) -> int | None:

@@ -54,7 +54,7 @@ class SourceBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class PointSource:
     """Points that can be read any number of times, always in the same order.
 
     Attributes

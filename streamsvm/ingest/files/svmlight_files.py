@@ -12,8 +12,8 @@ from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.cells import checked_features, labels_of
 from streamsvm.ingest.files.faults import bad_row, reading, shown
 from streamsvm.ingest.files.reading import batch_rows, chunks, empty, lines_of, open_bytes
-from streamsvm.ingest.files.roles import Options
-from streamsvm.ingest.files.source import Source, SourceBatch
+from streamsvm.ingest.files.roles import ReadOptions
+from streamsvm.ingest.files.source import PointSource, SourceBatch
 
 SPARSE_ROWS: Final = 4096
 """Number of rows of a sparse file that are parsed at once while its dimension is not known."""
@@ -22,7 +22,7 @@ LARGEST_DIMENSION: Final = 100_000
 """The limit of `points.dimension`. An index in a sparse file decides how much memory is allocated, so it is checked."""
 
 
-def open_svm(path: Path, options: Options) -> Source:
+def open_svm(path: Path, options: ReadOptions) -> PointSource:
     """Read ahead for the number of rows, the largest index, and whether indices begin at 0 or at 1."""
     if options.dimension is not None and not 1 <= options.dimension <= LARGEST_DIMENSION:
         raise ConfigurationError(f"dimension is {options.dimension}", f"dimension must be 1 to {LARGEST_DIMENSION}.")
@@ -43,7 +43,7 @@ def open_svm(path: Path, options: Options) -> Source:
             f"{path} has {found} features, dimension is {dimension}", f"Set dimension to {max(found, 1)} or more."
         )
     read = partial(_read_svm, path, dimension, first_index, labeled=options.labeled)
-    return Source(
+    return PointSource(
         name=str(path), dimension=dimension, feature_names=(), labeled=options.labeled, rows=rows, batches=read
     )
 

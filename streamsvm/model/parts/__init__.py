@@ -35,16 +35,16 @@ from streamsvm.model.parts import (
     threshold,
 )
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 from streamsvm.named_parts import PASSED_OVER, UnknownPart, named_parts, sorted_parts
 from streamsvm.sockets import plugged
 
-FIRST: Final[tuple[Part, ...]] = (
+FIRST: Final[tuple[MessagePart, ...]] = (
     classes.PART,  # the number of machines follows from it
     half_precision.PART,
 )
-OWN: Final[tuple[Part, ...]] = (
+OWN: Final[tuple[MessagePart, ...]] = (
     audit.PART,
     memory.PART,
     probability.PART,
@@ -54,9 +54,9 @@ OWN: Final[tuple[Part, ...]] = (
 
 
 @cache
-def every_part() -> tuple[Part, ...]:
+def every_part() -> tuple[MessagePart, ...]:
     """Return every part, in the order in which they are decoded."""
-    others = (*OWN, *plugged("message_parts", Part))
+    others = (*OWN, *plugged("message_parts", MessagePart))
     return (*FIRST, *sorted(others, key=lambda part: part.name.removeprefix(PASSED_OVER)))
 
 

@@ -9,7 +9,7 @@ import msgspec
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.fit import Audit
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 
 
@@ -66,4 +66,4 @@ def _decoded(part: Estimate | None) -> Audit | None:
     return Audit(part.objective, part.low, part.high, part.points)
 
 
-PART: Final = Part(AuditPart, encode, decode)
+PART: Final = MessagePart(AuditPart, encode, decode)

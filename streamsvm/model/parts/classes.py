@@ -1,4 +1,4 @@
-"""The part `classes`: of more than two labels, what each machine tells apart and how each was fitted.
+"""The part `classes`: of more than two labels, what each machine separates and how each was fitted.
 
 Invariant: there are as many fits as the labels have machines under the scheme, in their order.
 """
@@ -14,7 +14,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model.classes import ClassModel, machines_of
 from streamsvm.model.fit import MachineFit
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 
 
@@ -66,4 +66,4 @@ def decode(part: ClassesPart, draft: Draft) -> None:
     draft.fits = tuple(MachineFit(**msgspec.structs.asdict(fit)) for fit in part.machines)
 
 
-PART: Final = Part(ClassesPart, encode, decode)
+PART: Final = MessagePart(ClassesPart, encode, decode)

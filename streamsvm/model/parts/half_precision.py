@@ -9,7 +9,7 @@ import msgspec
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.machine import KernelMachine
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 
 
@@ -38,4 +38,4 @@ def decode(_part: HalfPrecisionPart, draft: Draft) -> None:
     draft.precision = "half"
 
 
-PART: Final = Part(HalfPrecisionPart, encode, decode)
+PART: Final = MessagePart(HalfPrecisionPart, encode, decode)

@@ -8,7 +8,7 @@ import msgspec
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Memory, Version
 
 
@@ -24,12 +24,12 @@ def encode(version: Version) -> MemoryPart | None:
 
 def decode(part: MemoryPart, draft: Draft) -> None:
     """Add the memory; raises `InvalidMessage` if it has weights of another number of labels."""
-    for held in part.partitions:
-        if len(held.before.class_weight) != len(draft.labels):
+    for coverage in part.partitions:
+        if len(coverage.before.class_weight) != len(draft.labels):
             raise InvalidMessage(
-                f"info_memory has {len(held.before.class_weight)} class weights for {len(draft.labels)} labels"
+                f"info_memory has {len(coverage.before.class_weight)} class weights for {len(draft.labels)} labels"
             )
     draft.more["memory"] = Memory(**msgspec.structs.asdict(part))
 
 
-PART: Final = Part(MemoryPart, encode, decode)
+PART: Final = MessagePart(MemoryPart, encode, decode)

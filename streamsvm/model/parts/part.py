@@ -13,7 +13,7 @@ from streamsvm.model.version import Version
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MessagePart:
     """One named part of a version.
 
     Attributes

@@ -19,7 +19,7 @@ from streamsvm.errors import InvalidMessage
 from streamsvm.model.arrays import table
 from streamsvm.model.classes import ClassModel
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
 from streamsvm.model.probes import probes_of
 from streamsvm.model.version import Version
@@ -118,4 +118,4 @@ def largest_bytes(method: str | None) -> int:
     return 64 + (2 * MOST_KNOTS if method == "isotonic" else 2) * NUMBER_BYTES
 
 
-PART: Final = Part(ProbabilityPart, encode, decode)
+PART: Final = MessagePart(ProbabilityPart, encode, decode)

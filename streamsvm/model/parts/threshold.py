@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.parts.draft import Draft
-from streamsvm.model.parts.part import Part
+from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.threshold import Threshold, check
 from streamsvm.model.version import Version
 
@@ -40,4 +40,4 @@ def _fields_of(threshold: Threshold) -> dict[str, Any]:
     return {name: getattr(threshold, name) for name in Threshold.__struct_fields__}
 
 
-PART: Final = Part(ThresholdPart, encode, decode)
+PART: Final = MessagePart(ThresholdPart, encode, decode)

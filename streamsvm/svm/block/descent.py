@@ -56,7 +56,7 @@ from streamsvm.svm.block import rbf_tiles as blocks
 from streamsvm.svm.block.linear_kernel import LinearBlocks
 from streamsvm.svm.block.product_kernels import MatrixBlocks, PolynomialKernel, ProductBlocks
 from streamsvm.svm.block.rbf_tiles import RbfBlocks, Values
-from streamsvm.svm.block.workers import ALONE, Workers
+from streamsvm.svm.block.workers import ALONE, WorkerPool
 from streamsvm.svm.block.working_set import amount, choose, extremes, solve_block
 
 BLOCK: Final = 256
@@ -136,7 +136,7 @@ class BlockDescent:
         For `seconds` and `max_seconds`; without it no time is taken.
     max_seconds : float, optional
         The run ends with the first block that ends after this time, and counts as ended by `progress`.
-    workers : Workers, optional
+    workers : WorkerPool, optional
         For kernel values and gradients, but for the linear kernel's.
 
     Attributes
@@ -178,7 +178,7 @@ class BlockDescent:
         progress: Progress | None = None,
         clock: Clock | None = None,
         max_seconds: float | None = None,
-        workers: Workers = ALONE,
+        workers: WorkerPool = ALONE,
     ) -> None:
         n = len(y)
         self._workers = workers

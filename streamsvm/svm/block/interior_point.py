@@ -282,19 +282,19 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
     if not labels:
         for i in range(n):
             slack[i] = height[i]
-    v, dv, held, right = np.zeros(order), np.empty(order), np.empty(order), np.empty(order)
+    v, dv, kept, right = np.zeros(order), np.empty(order), np.empty(order), np.empty(order)
     # The Newton system is reduced to d + 1 unknowns, whatever n is; that is why the method is for linear kernels.
     matrix = np.empty((order, order))
     primal, near, enough, steps = np.inf, max(gap, NEAR * (tolerance > 0.0) * labels), False, limit
     for step in range(limit + 1):
-        combine(rows, a, held)
+        combine(rows, a, kept)
         loss, total, products = _sums(upper, a, c, zeta, xi, slack)
-        value, square = loss + 0.5 * dot(v[:-1], v[:-1]), dot(held[:-1], held[:-1])
+        value, square = loss + 0.5 * dot(v[:-1], v[:-1]), dot(kept[:-1], kept[:-1])
         if not labels:
             total = dot(height, a)
         if penalised:
             value += 0.5 * v[-1] * v[-1]
-            square += held[-1] * held[-1]
+            square += kept[-1] * kept[-1]
         # The primal value may rise in a step, the dual gap counts from the best one, and that is the machine that is
         # returned.
         if value < primal:
@@ -307,7 +307,7 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
             if penalised:
                 enough = primal - _scaled_dual(total, square) <= gap * primal
             elif not labels:
-                enough = abs(held[-1]) <= gap * a.sum()
+                enough = abs(kept[-1]) <= gap * a.sum()
             elif tolerance > 0.0:
                 enough = _snap(rows, upper, state, SNAP * tolerance, right, along, point) <= CONFIDENT * tolerance
             else:
@@ -322,10 +322,10 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         for j in range(order - 1):
             # The penalty |w|^2 / 2; the bias, the last row, has none.
             matrix[j, j] += 1.0
-            held[j] -= v[j]
+            kept[j] -= v[j]
         if penalised:
             matrix[-1, -1] += 1.0
-            held[-1] -= v[-1]
+            kept[-1] -= v[-1]
         # Rounding can make the matrix indefinite near the optimum. What was reached by then is returned, unconverged.
         if not factorise(matrix):
             steps = step
@@ -342,7 +342,7 @@ def _follow(rows, upper, height, free_bias, gap, tolerance, limit, best, point):
         centring = mean * min(1.0, (_predict(state, slack, work) / products) ** CAUTION)
         _aim(state, slack, work, centring, point)
         combine(rows, point, right)
-        right += held
+        right += kept
         substitute(matrix, right, dv)
         multiply(rows, dv, along)
         v += _move(state, slack, work) * dv

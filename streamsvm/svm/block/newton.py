@@ -64,7 +64,7 @@ LEAST_RIDGE: Final = 1e-9
 """Smallest ridge; it keeps the inverse accurate to many digits."""
 REPEATS: Final = 8
 """Largest number of proximal steps with one inverse."""
-MOST_HELD, HELD_SHARE = 512, 0.25
+MOST_FIXED, FIXED_SHARE = 512, 0.25
 """Most points that one descent fixes at bounds: the larger of this number and this share of the free points."""
 AT_ONCE: Final = 8
 """In one step, one in this many of the points whose bound is in the way meets it."""
@@ -161,7 +161,7 @@ def solve_block(
 
 
 def leaving(F: Float, b: Float, low: Float, high: Float, tolerance: float) -> NDArray[np.bool_]:
-    """Tell which points at a bound would leave it, because their F differs from the free points' by half the tolerance.
+    """Return the points at a bound that would leave it: their F differs from the free points' by half the tolerance.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def _face(free: Index, inverse: Float) -> Face:
     """Return the arrays of a descent. At least one point is never fixed, so that the sum can still be met."""
     f = len(free)
     # A bound on the factor of the conditions, which has a row and a column for each point that is fixed.
-    most = min(f - 1, max(MOST_HELD, int(HELD_SHARE * f)))
+    most = min(f - 1, max(MOST_FIXED, int(FIXED_SHARE * f)))
     gradient, answer, ones, x, ahead, down, up, meets = np.empty((8, f))
     solved, multiplier = np.empty((2, most + 1))
     fixed, held = np.zeros(f, np.bool_), np.empty(most, np.int64)

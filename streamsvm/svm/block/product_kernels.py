@@ -16,7 +16,7 @@ import numpy as np
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float, RbfKernel
 from streamsvm.svm.block.rbf_tiles import powers
-from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, Workers, divided
+from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, WorkerPool, divided
 
 VALUES: Final = 1 << 20
 """Kernel values that are made at a time: 8 MB."""
@@ -96,7 +96,7 @@ class ProductBlocks:
     ----------
     Z : ndarray or CSR array of shape (n, d), float64
     kernel : RbfKernel or PolynomialKernel
-    workers : Workers, optional
+    workers : WorkerPool, optional
         They divide the points that values are asked for.
 
     Attributes
@@ -110,7 +110,7 @@ class ProductBlocks:
         Largest value on the diagonal after the division.
     """
 
-    def __init__(self, Z: Any, kernel: RbfKernel | PolynomialKernel, workers: Workers = ALONE) -> None:
+    def __init__(self, Z: Any, kernel: RbfKernel | PolynomialKernel, workers: WorkerPool = ALONE) -> None:
         self._Z, self._kernel, self._squares, self._workers = Z, kernel, squares(Z), workers
         self._sparse = not isinstance(Z, np.ndarray)
         self.computed = 0

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from streamsvm.compiling import njit
 from streamsvm.linalg import Index
 from streamsvm.model.kernels import Float
-from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, SHARES, Workers, divided
+from streamsvm.svm.block.workers import ALONE, FEWEST_VALUES, SHARES, WorkerPool, divided
 from streamsvm.vector_math import fused, least, power_of_two, widest_vectors
 
 Values = NDArray[np.float32 | np.float64]
@@ -126,7 +126,7 @@ class RbfBlocks:
     gamma : float
     precision : type
         float32 or float64, of the kernel values.
-    workers : Workers, optional
+    workers : WorkerPool, optional
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class RbfBlocks:
     largest = 1.0
 
     def __init__(
-        self, Z: Float, gamma: float, precision: type[np.float32 | np.float64], workers: Workers = ALONE
+        self, Z: Float, gamma: float, precision: type[np.float32 | np.float64], workers: WorkerPool = ALONE
     ) -> None:
         self._Z, self._precision, self._workers = Z, precision, workers
         self.layout = layout_of(Z, gamma)
@@ -199,7 +199,7 @@ class RbfBlocks:
 
 
 def rbf_sums(
-    Z: Float, members: Index, weights: Float, targets: Index, layout: Layout, workers: Workers = ALONE
+    Z: Float, members: Index, weights: Float, targets: Index, layout: Layout, workers: WorkerPool = ALONE
 ) -> Float:
     """Return sum_i weights_i k_ij over the members i, for every target j; float64.
 
@@ -212,7 +212,7 @@ def rbf_sums(
     targets : ndarray of shape (k,), int64
         Distinct.
     layout : Layout
-    workers : Workers, optional
+    workers : WorkerPool, optional
 
     Returns
     -------
@@ -222,12 +222,12 @@ def rbf_sums(
         return np.zeros(len(targets))
     sums = np.zeros(len(Z))
     rows = _rows_of(Z, members, layout, np.float64)
-    asked = np.zeros(len(Z), np.bool_)
-    asked[targets] = True
-    if asked[members].all():
+    wanted = np.zeros(len(Z), np.bool_)
+    wanted[targets] = True
+    if wanted[members].all():
         sums[members] = _sums_within(workers, _tiles_of(Z, members, layout, np.float64), rows, layout.sparse, weights)
-        asked[members] = False
-    others = np.flatnonzero(asked)
+        wanted[members] = False
+    others = np.flatnonzero(wanted)
     if len(others):
         outside = np.zeros(len(others))
         _add_by(workers, _tiles_of(Z, others, layout, np.float64), rows, layout.sparse, weights, outside)
@@ -235,7 +235,7 @@ def rbf_sums(
     return np.asarray(sums[targets], dtype=np.float64)
 
 
-def _add_by(workers: Workers, tiles: Tiles, rows: TileRows, sparse: bool, change: Float, F: Float) -> None:
+def _add_by(workers: WorkerPool, tiles: Tiles, rows: TileRows, sparse: bool, change: Float, F: Float) -> None:
     """Add change' K to F; every worker has some of the tiles, so no bit depends on their number."""
     width = tiles.half.shape[1]
     parts = divided(len(tiles.half), workers, -(-_fewest(len(change)) // width), SHARES)
@@ -254,7 +254,7 @@ def _add_by(workers: Workers, tiles: Tiles, rows: TileRows, sparse: bool, change
     )
 
 
-def _sums_within(workers: Workers, tiles: Tiles, rows: TileRows, sparse: bool, weights: Float) -> Float:
+def _sums_within(workers: WorkerPool, tiles: Tiles, rows: TileRows, sparse: bool, weights: Float) -> Float:
     """Return weights' K of the rows themselves; every worker has every so many-th tile, and sums of its own."""
     count = len(divided(len(tiles.half), workers, -(-_fewest(len(weights)) // tiles.half.shape[1])))
     sums = np.zeros((count, len(weights)))

@@ -1,7 +1,7 @@
 """Who does work that divides into independent parts: the caller alone, or the caller and others with it.
 
-The solver starts no thread. Whoever wants more than one brings `Workers`; how work is divided follows from their number
-and from sizes only, so the same number gives the same bits.
+The solver starts no thread. A caller that wants more than one passes a `WorkerPool`; how work is divided follows from
+the number of its threads and from sizes only, so the same number gives the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHARES: Final = 4
 """Parts for each worker where their number changes no result: none waits long for one whose processor was taken."""
 
 
-class Workers(Protocol):
+class WorkerPool(Protocol):
     """Run parts of work, which release the GIL, at the same time."""
 
     @property
@@ -26,7 +26,7 @@ class Workers(Protocol):
         ...
 
     def run(self, parts: Sequence[Callable[[], object]]) -> None:
-        """Run every part, and return when all have ended; whoever is free takes the next."""
+        """Run every part, and return when all have ended; a thread that is free takes the next."""
         ...
 
 
@@ -38,16 +38,16 @@ class _Alone:
             part()
 
 
-ALONE: Final[Workers] = _Alone()
+ALONE: Final[WorkerPool] = _Alone()
 
 
-def divided(size: int, workers: Workers, least: int = 1, each: int = 1) -> list[slice]:
+def divided(size: int, workers: WorkerPool, least: int = 1, each: int = 1) -> list[slice]:
     """Divide places 0 to size - 1 into as many runs as there are workers, each of at least `least` places.
 
     Parameters
     ----------
     size : int
-    workers : Workers
+    workers : WorkerPool
     least : int
         Fewer are not worth another worker's start.
     each : int, default 1

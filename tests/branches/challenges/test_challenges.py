@@ -561,7 +561,7 @@ class Alone:
         self.cluster.log_range.return_value = (0, 4)
         self.cluster.topic_id.return_value = "an-id"
         self.follower.full, self.follower.read.return_value = False, 0
-        self.follower.unreadable = self.follower.nowhere = 0
+        self.follower.unreadable = self.follower.nowhere = self.follower.grown = 0
         self.follower.spans.return_value = ({0: (0, 4)}, {})
         self.follower.reached.return_value = True
         self.gate = Mock(waiting=RIVAL, time_ms=100, present=Mock(alias=CHAMPION, number=1))

@@ -245,13 +245,13 @@ def test_a_renamed_field_is_said_once_and_since_when() -> None:
     metrics, clock = Metrics(SCORER), Clock()
     with structlog.testing.capture_logs() as logs:
         watch = AbsentWatch("events", metrics, clock)
-        watch.tell(Absences(50, {"amount": 50, "risk": 20}))
-        watch.tell(Absences())
+        watch.note(Absences(50, {"amount": 50, "risk": 20}))
+        watch.note(Absences())
         assert not logs
-        watch.tell(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS, "risk": LEAST_EVENTS - 1}))
-        watch.tell(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS}))
+        watch.note(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS, "risk": LEAST_EVENTS - 1}))
+        watch.note(Absences(LEAST_EVENTS, {"amount": LEAST_EVENTS}))
         assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 1
-        watch.tell(Absences(10, {"amount": 9}))
+        watch.note(Absences(10, {"amount": 9}))
     assert metrics.registry.get_sample_value("streamsvm_absent_fields") == 0
     absent, back = logs
     assert (absent["event"], absent["field"], absent["events"]) == ("field_absent", "amount", 150)

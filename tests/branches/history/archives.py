@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from consumers.branches.history.erased_rows import ErasedRows
-from consumers.branches.history.forgetting import Report, opened
+from consumers.branches.history.forgetting import ForgettingReport, opened
 from streamsvm.kafka import Cluster
 from streamsvm.points import Position
 
@@ -15,7 +15,7 @@ def forget(
     cluster: Cluster,
     directory: Path,
     positions: Mapping[int, Sequence[Position]],
-    report: Report,
+    report: ForgettingReport,
     erased: ErasedRows,
 ) -> None:
     """Take rows out of an archive whose trainer is stopped; rows that were erased of its model go, too."""

@@ -19,7 +19,7 @@ from confluent_kafka import Producer
 from sklearn.svm import SVC
 
 from consumers.branches.history.archivist import outdated
-from consumers.branches.history.building import Builder, Found, Stretch, archive_store, publish_built
+from consumers.branches.history.building import Builder, BuiltRange, RangeRequest, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.forgetting import report_of
 from consumers.branches.history.rebuilding import rebuild, summaries
@@ -114,7 +114,9 @@ class Past:
         cluster = Cluster(self.connection)
         return Builder(cluster, archive_store(directory or self.directory), loaded, say, self.erased)
 
-    def build(self, asked: Stretch, name: str, builder: Builder | None = None) -> tuple[Found, Made, Publication]:
+    def build(
+        self, asked: RangeRequest, name: str, builder: Builder | None = None
+    ) -> tuple[BuiltRange, Made, Publication]:
         builder = builder or self.builder()
         found = builder.take(asked)
         made, target = builder.made(found), self.settings.model_copy(update={"name": name})
@@ -182,7 +184,7 @@ def test_a_restart_leaves_the_archive_as_it_would_be(past: Past, tmp_path: Path)
 def test_a_model_of_a_stretch_is_of_exactly_its_rows(past: Past, first: int, last: int) -> None:
     """On borders of spans and off them, within one span, and of everything; made again from the log by `verify`."""
     name = f"of-{first}-{last}"
-    found, made, sent = past.build(Stretch(since=at(first), until=at(last)), name)
+    found, made, sent = past.build(RangeRequest(since=at(first), until=at(last)), name)
     assert found.exact
     of_exactly(made, rows_between(first, last))
     assert found.rows_read <= 2 * 2 * SPAN
@@ -198,7 +200,7 @@ def test_a_model_of_a_stretch_is_of_exactly_its_rows(past: Past, first: int, las
 
 def test_everything_but_a_stretch_is_as_if_that_had_never_been(past: Past) -> None:
     """Not one of its rows counts; a partition may be left out, too."""
-    asked = Stretch(since=None, until=None, holes=[(at(200), at(206)), (at(300), at(300 + SPAN))])
+    asked = RangeRequest(since=None, until=None, holes=[(at(200), at(206)), (at(300), at(300 + SPAN))])
     found, made, _ = past.build(asked, "clean")
     parts = [rows_between(0, 200), rows_between(206, 300), rows_between(300 + SPAN, ROWS)]
     of_exactly(made, Points.union(parts))
@@ -226,7 +228,7 @@ def test_a_lost_or_damaged_bucket_is_named_and_made_of_others(past: Past, tmp_pa
         (directory / node.name).unlink()
     said: list[str] = []
     builder = past.builder(said, directory)
-    found = builder.take(Stretch(since=at(0), until=at(ROWS)))
+    found = builder.take(RangeRequest(since=at(0), until=at(ROWS)))
     of_exactly(builder.made(found), rows_between(0, ROWS))
     assert found.exact
     assert found.rows_read == SPAN
@@ -248,17 +250,17 @@ def test_what_the_log_has_lost_is_left_out_and_said(real_broker: TestBroker, pas
     gone = object.__new__(Past)
     gone.connection, gone.settings, said = past.connection, own, list[str]()
     builder = gone.builder(said)
-    whole = builder.take(Stretch(since=at(SPAN), until=at(4 * SPAN)))
+    whole = builder.take(RangeRequest(since=at(SPAN), until=at(4 * SPAN)))
     assert whole.exact
     of_exactly(builder.made(whole), rows_between(SPAN, 4 * SPAN, [0]))
-    found, made, sent = gone.build(Stretch(since=at(SPAN + 3), until=at(6 * SPAN + 3)), "edges", builder)
+    found, made, sent = gone.build(RangeRequest(since=at(SPAN + 3), until=at(6 * SPAN + 3)), "edges", builder)
     assert not found.exact
     of_exactly(made, rows_between(2 * SPAN, 6 * SPAN + 3, [0]))
     assert any("64" in line and "all of them are left out" in line for line in said)
     built = model_codec.decode(sent.value).lineage.fact(Built)
     assert isinstance(built, Built)
     assert not built.exact
-    clean = builder.take(Stretch(since=None, until=None, holes=[(at(SPAN + 3), at(SPAN + 5))]))
+    clean = builder.take(RangeRequest(since=None, until=None, holes=[(at(SPAN + 3), at(SPAN + 5))]))
     of_exactly(builder.made(clean), Points.union([rows_between(0, SPAN, [0]), rows_between(2 * SPAN, ROWS, [0])]))
     report = verify(Cluster(past.connection), own.model_copy(update={"name": "edges"}))
     assert report.rows[0].outcome is Outcome.UNAVAILABLE
@@ -310,7 +312,7 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     assert names(own.archive.directory) == names(clean.archive.directory)
     gone = object.__new__(Past)
     gone.connection, gone.settings = past.connection, own
-    found, made, sent = gone.build(Stretch(since=at(1), until=at(ROWS)), "forgot")
+    found, made, sent = gone.build(RangeRequest(since=at(1), until=at(ROWS)), "forgot")
     of_exactly(made, rows.take(np.setdiff1d(np.arange(1, ROWS), places)))
     built = model_codec.decode(sent.value).lineage.fact(Built)
     assert isinstance(built, Built)
@@ -330,7 +332,7 @@ def test_a_forged_bucket_is_found_by_verify_alone(past: Past, tmp_path: Path) ->
         (tmp_path / "forged" / node.name).unlink()
         forged = Node.of(node.partition, node.base, bucket, record)
         (tmp_path / "forged" / forged.name).write_bytes(record.value)
-    past.build(Stretch(since=at(0), until=at(ROWS)), "forged", past.builder(directory=tmp_path / "forged"))
+    past.build(RangeRequest(since=at(0), until=at(ROWS)), "forged", past.builder(directory=tmp_path / "forged"))
     found = verify(Cluster(past.connection), past.settings.model_copy(update={"name": "forged"}))
     assert [row.outcome for row in found.rows] == [Outcome.DIFFERS]
     assert found.exit_status == 1
@@ -370,11 +372,11 @@ def test_what_cannot_be_built_is_refused(past: Past, tmp_path: Path) -> None:
         past.builder(directory=tmp_path)
     builder = past.builder()
     with pytest.raises(ConfigurationError, match="has no partition 7"):
-        builder.take(Stretch(since=None, until=None, partitions=frozenset({0, 7})))
+        builder.take(RangeRequest(since=None, until=None, partitions=frozenset({0, 7})))
     with pytest.raises(StateError, match="the stretch holds no valid point"):
-        builder.made(builder.take(Stretch(since=at(-9), until=at(-1))))
+        builder.made(builder.take(RangeRequest(since=at(-9), until=at(-1))))
     with pytest.raises(ConfigurationError, match="m is the model of a trainer"):
-        past.build(Stretch(since=at(0), until=at(100)), "m")
+        past.build(RangeRequest(since=at(0), until=at(100)), "m")
 
 
 def test_the_commands(past: Past) -> None:

@@ -16,10 +16,10 @@ from confluent_kafka import Producer
 
 from consumers.branches.history import attached
 from consumers.branches.history.attached import History
-from consumers.branches.history.building import Builder, Stretch, archive_store, publish_built
+from consumers.branches.history.building import Builder, RangeRequest, archive_store, publish_built
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.erasing import Cost, erase
-from consumers.branches.history.forgetting import Report, report_of
+from consumers.branches.history.forgetting import ForgettingReport, report_of
 from consumers.branches.history.rebuilding import rebuild
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
@@ -102,7 +102,7 @@ def agreed(_: Cost) -> bool:
     return True
 
 
-def forgotten(connection: Connection, settings: Settings, *places: int) -> Report:
+def forgotten(connection: Connection, settings: Settings, *places: int) -> ForgettingReport:
     """Erase rows of partition 0."""
     positions = {0: [Position(place) for place in places]}
     report = report_of(positions, "tester")
@@ -344,7 +344,7 @@ def build(connection: Connection, settings: Settings, name: str) -> Version:
     loaded, _ = load_record(connection, settings.name, models_topic=settings.output.models_topic)
     cluster = Cluster(connection)
     builder = Builder(cluster, archive_store(archive_of(settings)), loaded, print, erased_of(connection, settings))
-    asked = Stretch(since=None, until=None)
+    asked = RangeRequest(since=None, until=None)
     found = builder.take(asked)
     target = settings.model_copy(update={"name": name})
     sent = publish_built(connection, target, builder, asked, found, builder.made(found), "tester")

@@ -9,7 +9,7 @@ from shutil import copytree
 
 import pytest
 
-from consumers.branches.history.forgetting import Forgetting, Report, report_of
+from consumers.branches.history.forgetting import Forgetting, ForgettingReport, report_of
 from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.branches.history.recorder import Recorder
 from streamsvm.branches.history.store import Identity, Store
@@ -76,7 +76,7 @@ def recorded(directory: Path, rows: Rows) -> None:
     store.save(buckets, {0: (BASE, state)})
 
 
-def forget(directory: Path, left: int = -1, log: dict[int, tuple[int, int]] | None = None) -> Report:
+def forget(directory: Path, left: int = -1, log: dict[int, tuple[int, int]] | None = None) -> ForgettingReport:
     disk = Refusing(directory)
     disk.left = left
     report = report_of({0: PLACES}, "tester")

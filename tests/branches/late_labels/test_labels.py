@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
 from consumers.branches.history.refining import Request, gap, refine
-from consumers.branches.late_labels import joined_intake, joined_source
+from consumers.branches.late_labels import join_watch, joined_source
 from consumers.branches.late_labels.settings import LabelsConfig
 from consumers.settings import Settings
 from consumers.verify.verify import verify
@@ -406,7 +406,7 @@ def test_a_trainer_is_not_ready_only_while_a_join_waits_for_the_future(
     real_broker: TestBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of now that wait for labels are no reason; a time that five records have moved past the present is one."""
-    monkeypatch.setattr(joined_intake, "WAITS_BEFORE_TOLD_S", 0.0)
+    monkeypatch.setattr(join_watch, "WAITS_BEFORE_WARNING_S", 0.0)
     connection = real_broker.connection
     settings = joined_settings(real_broker.name("labels"), tmp_path / "one")
     topics(connection, settings)

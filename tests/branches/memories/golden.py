@@ -12,7 +12,7 @@ from streamsvm.branches.memories.shares import Shares
 from streamsvm.branches.memories.voting import Expert, Voting
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.structure import Learned
-from streamsvm.learning.cutting import Cut, HeldOfCut, HeldOfPartition
+from streamsvm.learning.cutting import Cut, CutCoverage, PartitionCoverage
 from streamsvm.learning.memories import Horizon
 from streamsvm.learning.span_memory import SpansState
 from streamsvm.points import Position
@@ -39,16 +39,18 @@ def handmade_forgetful() -> Snapshot:
         0: replace(filled, buckets=(own,), memory=memory),
         3: replace(empty, memory=SpansState(learned=Learned.nothing(2), times=np.empty(0, np.int64), voting=None)),
     }
-    held = HeldOfCut(
+    held = CutCoverage(
         before,
         {
-            0: HeldOfPartition(Position(2), before, (Horizon(13, 0.625), Horizon(1, 0.375))),
-            3: HeldOfPartition(Position(5), Learned.nothing(2), ()),
+            0: PartitionCoverage(Position(2), before, (Horizon(13, 0.625), Horizon(1, 0.375))),
+            3: PartitionCoverage(Position(5), Learned.nothing(2), ()),
         },
     )
     assert isinstance(snapshot.pending, Cut)
     return replace(
-        snapshot, learner=replace(snapshot.learner, partitions=partitions), pending=replace(snapshot.pending, held=held)
+        snapshot,
+        learner=replace(snapshot.learner, partitions=partitions),
+        pending=replace(snapshot.pending, held=held),
     )
 
 

@@ -13,7 +13,7 @@ from streamsvm.branches.memories.dyadic import FOLDED, Dyadic
 from streamsvm.branches.memories.forgetting import (
     Decay,
     Everything,
-    Forgetting,
+    ForgettingRule,
     Stretch,
     TimeDecay,
     TimeWindow,
@@ -32,7 +32,13 @@ SPAN = 6
 
 
 def grown(
-    spans: int, forgetting: Forgetting, *, most: int = 40, first: int = 0, seed: int = 3, times: tuple[int, ...] = ()
+    spans: int,
+    forgetting: ForgettingRule,
+    *,
+    most: int = 40,
+    first: int = 0,
+    seed: int = 3,
+    times: tuple[int, ...] = (),
 ) -> Dyadic:
     """Return what holds the spans from `first` on, of a stream of so many."""
     structure = Dyadic(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, number_of, told_of
+from consumers.branches.workers.coresets_topic import READ_TO, WATERMARK, manifest_headers, number_of
 from streamsvm.branches.workers.coreset_log import PartitionLog
-from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, Part, place
+from streamsvm.branches.workers.coreset_records import FORMAT, Manifest, Opening, PartEntry, place
 from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.kafka import Record
 from streamsvm.points import Position
@@ -20,10 +20,10 @@ def _coresets(case: bytes) -> str:
     for one in case.split(b"\n---\n"):
         headers, rest = headers_of(one)
         key, gone, value = rest.partition(b"\n")
-        told = told_of(Record("c", 0, 1, key, value, headers, None, None))
-        numbers = (number_of(told, READ_TO), number_of(told, WATERMARK))
+        known = manifest_headers(Record("c", 0, 1, key, value, headers, None, None))
+        numbers = (number_of(known, READ_TO), number_of(known, WATERMARK))
         assert all(number is None or 0 <= number < INT64 - 1 for number in numbers)
-        records.append((key, value if gone else None, told))
+        records.append((key, value if gone else None, known))
     words = set()
     for order in (records, records[::-1]):
         found = PartitionLog("m", 1, 2)
@@ -45,7 +45,7 @@ def coresets() -> list[bytes]:
         configuration={"of": "a test"}, configuration_sha256=config.sha256(),
     )  # fmt: skip
     where = place(Position(7, 2))
-    rest = Part(f"l/{where}#{'ab' * 32}", 3)
+    rest = PartEntry(f"l/{where}#{'ab' * 32}", 3)
     manifest = Manifest(position=(7, 2), rows=9, buckets=(), rest=rest, newest=None)
     records = [
         (b"", opening.key, opening.encode()),

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from consumers.branches.workers.backfill import backfill
-from consumers.branches.workers.backfill_process import told_from, until
+from consumers.branches.workers.backfill_process import progress_of, until
 from consumers.branches.workers.coresets_topic import CoresetsWriter, coresets_of, read_partition
 from consumers.branches.workers.metrics import WORKER
 from consumers.branches.workers.settings import coresets_topic
@@ -141,4 +141,4 @@ def test_a_process_ends_at_its_marks_and_tells_so() -> None:
     assert not enough({2: 9})
     assert not enough({0: 0, 2: 4})
     assert enough({0: 3, 2: 5})
-    assert told_from(lines.getvalue().splitlines()[-1]) == {0: 3, 2: 5}
+    assert progress_of(lines.getvalue().splitlines()[-1]) == {0: 3, 2: 5}

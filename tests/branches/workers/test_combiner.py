@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.branches.workers.combiner import Combiner, Told
+from streamsvm.branches.workers.combiner import Combiner, WorkerReport
 from streamsvm.branches.workers.handing import Receiver, Sender
 from streamsvm.checkpoint import records
 from streamsvm.checkpoint.records import BUCKET, PARTITION
@@ -212,7 +212,7 @@ def test_what_was_told_replaces_what_the_same_one_told_before() -> None:
     """Counts are since that learner was made, so they are not added up over time."""
     combiner = Combiner(config_of(), base_of([0]), 1)
     for reductions in (3, 5):
-        combiner.tell(0, Told(observed=Observed(reductions=reductions), outliers=Tally(rows=1), clipped=2))
-    combiner.tell(1, Told(observed=Observed(reductions=10)))
+        combiner.report(0, WorkerReport(observed=Observed(reductions=reductions), outliers=Tally(rows=1), clipped=2))
+    combiner.report(1, WorkerReport(observed=Observed(reductions=10)))
     assert combiner.observed().reductions == 15
     assert combiner.rows_clipped == 3

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streamsvm.branches.workers import coreset_log, coreset_records, coreset_writer
 from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import FORMAT, Opening, decode_rows, encode_rows, newest_rows
-from streamsvm.branches.workers.coreset_writer import PartitionWriter, Publication
+from streamsvm.branches.workers.coreset_writer import CoresetWrite, PartitionWriter
 from streamsvm.checkpoint.records import encode_bucket, encode_partition
 from streamsvm.config import ModelConfig
 from streamsvm.errors import CorruptCheckpoint
@@ -59,7 +59,7 @@ def append(log: Log, key: bytes, value: bytes | None) -> None:
     log.append((len(log), key, value))
 
 
-def put(log: Log, publication: Publication) -> None:
+def put(log: Log, publication: CoresetWrite) -> None:
     for key, value in (*publication.parts, publication.manifest):
         append(log, key, value)
     for key in publication.tombstones:
@@ -213,7 +213,7 @@ def written(config: ModelConfig, steps: tuple[int, ...] = (200, 400)) -> Log:
     for step in steps:
         learner.learn(rows, until=Position(step))
         publication = writer.write(learner.state().partitions[1], rows.slice(0, 5))
-        put(log, Publication(publication.position, publication.parts, publication.manifest, []))
+        put(log, CoresetWrite(publication.position, publication.parts, publication.manifest, []))
     return log
 
 
@@ -381,7 +381,7 @@ def forged_manifests(prefix: str, n: int) -> Log:
     made: Log = []
     for row in range(n):
         where = coreset_records.place(Position(399, row))
-        rest = coreset_records.Part(f"l/{where}#{'ab' * 32}", 40)
+        rest = coreset_records.PartEntry(f"l/{where}#{'ab' * 32}", 40)
         one = coreset_records.Manifest(position=(399, row), rows=10**15, buckets=(), rest=rest, newest=None)
         made.append((9, f"{prefix}{one.key}".encode(), one.encode()))
     return made

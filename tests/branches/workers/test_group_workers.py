@@ -18,7 +18,7 @@ from consumers.branches.workers.coresets_topic import check_topic as check_fit
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig
-from streamsvm.branches.workers.coreset_records import Manifest, Part, place
+from streamsvm.branches.workers.coreset_records import Manifest, PartEntry, place
 from streamsvm.config import CoresetConfig
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.kafka import Cluster, Connection, Message, TopicInfo, TopicSpec
@@ -329,7 +329,7 @@ def forge(connection: Connection, settings: Settings, records: list[tuple[int, b
 def manifest_of(prefix: str, at: tuple[int, int], rows: int) -> tuple[bytes, bytes]:
     """Return key and value of a manifest, well-formed but for its part, which nobody has written."""
     where = place(Position(*at))
-    made = Manifest(position=at, rows=rows, buckets=(), rest=Part(f"l/{where}#{'ab' * 32}", 40), newest=None)
+    made = Manifest(position=at, rows=rows, buckets=(), rest=PartEntry(f"l/{where}#{'ab' * 32}", 40), newest=None)
     return f"{prefix}{made.key}".encode(), made.encode()
 
 
@@ -338,7 +338,7 @@ def test_manifests_of_nothing_neither_stop_versions_nor_hide_a_worker_that_is_go
 ) -> None:
     """The cut is due, and the worker is late, by what was checked, between checkpoints too."""
     monkeypatch.setattr(adopting, "LATE_AFTER_S", 0.3)
-    monkeypatch.setattr(adopting, "TELL_EVERY_S", 0.0, raising=False)
+    monkeypatch.setattr(adopting, "REPORT_EVERY_S", 0.0, raising=False)
     seldom = settings.model_copy(
         update={
             "checkpoint": settings.checkpoint.model_copy(update={"interval_s": 600.0}),

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from consumers.branches.workers.crew import owner, plain
 from consumers.branches.workers.messages import newest_of, rows_of
-from consumers.branches.workers.process import NEWEST_ROWS, NewestRows
+from consumers.branches.workers.process import NEWEST_ROWS, NewestRowsByPartition
 from consumers.cli.app import app
 from consumers.settings import Settings, TrainingConfig
 from consumers.streams.dead_letters import HANDFUL
@@ -284,7 +284,7 @@ def test_each_partition_has_one_owner() -> None:
 
 def test_the_newest_rows_travel_whole() -> None:
     """The newest of each partition, in their order, byte for byte."""
-    newest, streams_ = NewestRows(), {p: streams.rows_of(gaussian(2_000, seed=p), p) for p in (0, 1)}
+    newest, streams_ = NewestRowsByPartition(), {p: streams.rows_of(gaussian(2_000, seed=p), p) for p in (0, 1)}
     for start in range(0, 2_000, 90):
         for rows in streams_.values():
             newest.note(rows.slice(start, min(start + 90, 2_000)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from consumers.page.board import History
+from consumers.page.board import MomentSeries
 from consumers.page.past import MOST_CHARACTERS, MOST_VERSIONS, letter_of, past_of
 from consumers.page.site import Site
 from consumers.page.status import Figures, Moment, TrainerStatus
@@ -159,7 +159,7 @@ def test_a_letter_is_short_and_steers_nothing() -> None:
 
 def test_yesterday_is_the_moment_a_day_ago() -> None:
     """However long a process lives: the moment within an hour of a day ago, or none."""
-    history: History[Moment] = History()
+    history: MomentSeries[Moment] = MomentSeries()
     for minute in range(5 * 24 * 60):
         if history.due(60.0 * minute):
             history.add(Moment(NOW + timedelta(minutes=minute), Figures(), minute, None), 60.0 * minute)
@@ -167,7 +167,7 @@ def test_yesterday_is_the_moment_a_day_ago() -> None:
     found = history.day_before(end)
     assert found is not None
     assert abs(found.time - (end - timedelta(days=1))) <= timedelta(hours=1)
-    young: History[Moment] = History()
+    young: MomentSeries[Moment] = MomentSeries()
     young.add(Moment(NOW, Figures(), 0, None), 0.0)
     assert young.day_before(NOW + timedelta(hours=20)) is None
 

@@ -20,7 +20,7 @@ import pytest
 from consumers.host.runtime import Health
 from consumers.host.web.server import HttpServer
 from consumers.metrics import SCORER, TRAINER, Metrics
-from consumers.page.board import MOST_MOMENTS, History, ScorerBoard, Subject
+from consumers.page.board import MOST_MOMENTS, MomentSeries, ScorerBoard, Subject
 from consumers.page.drawings import lines
 from consumers.page.site import Site, etag, site_of
 from consumers.page.status import FORMAT, Figures, Moment, ScorerStatus, Status, TrainerStatus, encode, schema
@@ -286,7 +286,7 @@ def test_the_tag_ignores_only_when_it_was_taken() -> None:
 
 def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
     """However long a process lives: a bounded number of moments at even steps, over nearly all of its life."""
-    history: History[Moment] = History()
+    history: MomentSeries[Moment] = MomentSeries()
     n = 20 * MOST_MOMENTS
     for second in range(n):
         if history.due(float(second)):
@@ -300,7 +300,7 @@ def test_a_history_stays_short_and_keeps_its_beginning_in_reach() -> None:
 
 def test_a_quiet_stream_does_not_thin_out_a_busy_one() -> None:
     """After a file was learned, hours of nothing are two moments, and every one of the busy seconds is still there."""
-    history: History[Moment] = History()
+    history: MomentSeries[Moment] = MomentSeries()
     busy = 60
     for second in range(20 * MOST_MOMENTS):
         if history.due(float(second)):

@@ -144,7 +144,7 @@ class Certifier:
 
     @property
     def _others_that_fit(self) -> int:
-        """How many machines tell strata apart: each doubles the sums of every partition."""
+        """How many machines separate strata: each doubles the sums of every partition."""
         floats = 2 * STRATA * self._objective.scaler.mean.size * len(self._partitions) * len(STEPS)
         most = max(1, SUMS_BYTES // (8 * floats)).bit_length() - 1
         return min(len(self._others), MOST_OTHERS, most)

@@ -1,4 +1,4 @@
-"""Features of raw events: declared once, compiled into columns, and the same for whoever learns or scores.
+"""Features of raw events: declared once, compiled into columns, and the same in training and in scoring.
 
 A `Recipe` says which field of an event becomes which columns (`recipe.py`); `declaring.py` reads it from a
 configuration, and refuses what cannot be meant; `columns.py` evaluates it. Each version carries its recipe, so that a

@@ -37,7 +37,16 @@ from streamsvm.branches.events.features.recipe import (
     Time,
     widths_of,
 )
-from streamsvm.branches.events.features.values import MICROSECONDS, Fault, Faults, numbers, parsed, texts, times, truths
+from streamsvm.branches.events.features.values import (
+    MICROSECONDS,
+    EventFault,
+    Faults,
+    numbers,
+    parsed,
+    texts,
+    times,
+    truths,
+)
 from streamsvm.branches.events.features.zones import UTC_NAME, UTC_TABLE, ZoneTable
 from streamsvm.field_paths import Path, picked
 
@@ -60,14 +69,14 @@ class Evaluated:
     ----------
     X : ndarray of shape (n, d), float64
         Meaningless in rows that have a fault.
-    faults : mapping of int to Fault
+    faults : mapping of int to EventFault
         Why a row is rejected, by its index.
     absent : mapping of Path to int
         In how many rows each declared field was absent or null; fields that no row lacked are left out.
     """
 
     X: Float
-    faults: Mapping[int, Fault]
+    faults: Mapping[int, EventFault]
     absent: Mapping[Path, int]
 
 
@@ -175,21 +184,21 @@ def _names_of(feature: Feature, before: Mapping[str, tuple[str, ...]]) -> tuple[
         return tuple(f"{one} & {other}" for one in before[first] for other in before[second])
     own: tuple[str, ...] = (name,)
     if isinstance(feature, Number) and feature.buckets:
-        own = tuple(f"{name}{told}" for told in _intervals(feature.buckets))
+        own = tuple(f"{name}{text}" for text in _intervals(feature.buckets))
     elif isinstance(feature, Category):
         own = tuple(f"{name}={value}" for value in (*feature.values, OTHER))
     elif isinstance(feature, Hash):
         own = tuple(f"{name}#{index}" for index in range(1 << feature.bits))
     elif isinstance(feature, Time):
         waves = {part: (f"{name}.{part}.sin", f"{name}.{part}.cos") for part in feature.parts}
-        own = tuple(told for part in feature.parts for told in ((f"{name}.age",) if part == "age" else waves[part]))
+        own = tuple(text for part in feature.parts for text in ((f"{name}.age",) if part == "age" else waves[part]))
     return (*own, f"{name}={MISSING}") if feature.missing == "indicator" else own
 
 
 def _intervals(borders: Sequence[float]) -> list[str]:
-    told = [repr(border).removesuffix(".0") for border in borders]
-    between = [f"[{low},{high})" for low, high in pairwise(told)]
-    return [f"<{told[0]}", *between, f">={told[-1]}"]
+    texts = [repr(border).removesuffix(".0") for border in borders]
+    between = [f"[{low},{high})" for low, high in pairwise(texts)]
+    return [f"<{texts[0]}", *between, f">={texts[-1]}"]
 
 
 # ---------------------------------------------------------------------- filling
@@ -237,7 +246,7 @@ class _Compiled:
             self._fill_missing(out, values, missing, faults)
 
     def _takes_instants(self, found: Sequence[FieldValues]) -> bool:
-        """Tell whether all fields are times that were read already, none of which gets a constant."""
+        """Return whether all fields are times that were read already, none of which gets a constant."""
         if not (self._of_texts_of_times and all(isinstance(one, Instants) for one in found)):
             return False
         return self._constant is None or all(count_missing(one) == 0 for one in found)

@@ -17,7 +17,7 @@ from streamsvm.field_paths import UNAVAILABLE
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """Values of which each distinct one is held once.
+    """Values of which each distinct one is kept once.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ def events_of(X: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _is_plain(row: Mapping[str, Any]) -> bool:
-    """Tell whether an event is of JSON's plain types, and no number is missing."""
+    """Return whether an event is of JSON's plain types, and no number is missing."""
     return all(type(value) in _PLAIN and value == value for value in row.values())
 
 

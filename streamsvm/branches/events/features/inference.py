@@ -162,16 +162,16 @@ def proposal(
         if one.options is None and one.why.startswith(_IDENTIFIER) and identifier is None:
             identifier = path
         found.append(_with_markers(one, (markers or {}).get(str(path[0]), {}) if len(path) == 1 else {}))
-    told = None if label is None or answers is None else (label, answers.negative, answers.positive)
+    labels = None if label is None or answers is None else (label, answers.negative, answers.positive)
     rare = None if answers is None else answers.rare()
-    return Proposal(tuple(found), told, rare, identifier, len(events))
+    return Proposal(tuple(found), labels, rare, identifier, len(events))
 
 
 _IDENTIFIER: Final = "identifier"
 
 
 @dataclass(frozen=True, slots=True)
-class _Answers:
+class _BinaryLabels:
     """The labels of the events: which is positive, and which events have it (1), have the other (0) or none (-1)."""
 
     negative: Any
@@ -185,17 +185,17 @@ class _Answers:
         return (value, less) if less < RARE else None
 
 
-def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _Answers:
+def _label(values: Sequence[Any], path: Path, markers: Mapping[str, int]) -> _BinaryLabels:
     values = [_hashable(value) for value in values]
     kinds = sorted({(type(v).__name__, v) for v in values if v is not None})
     if len(kinds) != 2 or kinds[0][0] != kinds[1][0]:
         some = ", ".join(repr(value) for _, value in kinds[:5]) or "none"
-        told = f" ({_told_markers(markers)})" if markers else ""
+        taken = f" ({_markers_text(markers)})" if markers else ""
         raise ValueError(
-            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{told}"
+            f"the label {shown(path)} must have exactly two values of one type, but the sample has {some}{taken}"
         )
     negative, positive = kinds[0][1], kinds[1][1]
-    return _Answers(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
+    return _BinaryLabels(negative, positive, np.array([{negative: 0, positive: 1}.get(v, -1) for v in values]))
 
 
 def _hashable(value: Any) -> Any:
@@ -228,7 +228,7 @@ def _counter(path: Path, values: Sequence[Any], places: Sequence[int]) -> FieldP
     return FieldProposal(path, None, f"{_IDENTIFIER}: it counts the events")
 
 
-def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> FieldProposal:
+def _field(path: Path, values: Sequence[Any], answers: _BinaryLabels | None) -> FieldProposal:
     present = [value for value in values if value is not None]
     kinds = {"number" if isinstance(v, int | float) and not isinstance(v, bool) else type(v).__name__ for v in present}
     if not present:
@@ -239,11 +239,11 @@ def _field(path: Path, values: Sequence[Any], answers: _Answers | None) -> Field
     if kinds & {"list", "dict"}:
         return FieldProposal(path, None, "not a single value: declare the element that counts, such as items[0]")
     if len(kinds) > 1:
-        told = ", ".join(sorted(kinds))
-        return FieldProposal(path, None, f"mixed types ({told}): fix the producer, or choose one kind")
+        types = ", ".join(sorted(kinds))
+        return FieldProposal(path, None, f"mixed types ({types}): fix the producer, or choose one kind")
     distinct = Counter(present)
     if len(distinct) == 1 and len(present) == len(values):
-        return FieldProposal(path, None, f"constant: every event has {_told(present[0])}")
+        return FieldProposal(path, None, f"constant: every event has {_value_text(present[0])}")
     (kind,) = kinds
     made = {"number": _number, "str": _text, "bool": _flag}[kind](path, present, distinct)
     if answers is not None and (known := _leak(made, values, answers)) is not None:
@@ -264,7 +264,7 @@ def _notation(present: Sequence[Any], kinds: set[str]) -> Written | None:
     return as_base64(texts, many=many) if kinds == {"str"} and len(texts) > 1 else None
 
 
-def _written(path: Path, values: Sequence[Any], written: Written, answers: _Answers | None) -> FieldProposal:
+def _written(path: Path, values: Sequence[Any], written: Written, answers: _BinaryLabels | None) -> FieldProposal:
     """Return what is proposed for numbers in another notation than JSON's."""
     if written.options is None or written.parse is None:
         distinct = len({value for value in values if isinstance(value, str)})
@@ -306,7 +306,7 @@ def _number(path: Path, present: Sequence[Any], distinct: Counter[Any]) -> Field
 
 
 def _is_time(path: Path) -> bool:
-    """Tell whether a field is a time by its name."""
+    """Return whether a field is a time by its name."""
     return any(word in str(path[-1]).lower() for word in _TIME_WORDS)
 
 
@@ -365,14 +365,14 @@ def _with_markers(made: FieldProposal, markers: Mapping[str, int]) -> FieldPropo
         return made
     is_text = made.options is not None and made.options["as"] in ("category", "hash")
     hint = "; what is a value must be among the values of a category" if is_text else ""
-    return FieldProposal(made.path, made.options, f"{made.why}; {_told_markers(markers)}{hint}")
+    return FieldProposal(made.path, made.options, f"{made.why}; {_markers_text(markers)}{hint}")
 
 
-def _told_markers(markers: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {_told(text)}" for text, count in sorted(markers.items())) + " taken as missing"
+def _markers_text(markers: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {_value_text(text)}" for text, count in sorted(markers.items())) + " taken as missing"
 
 
-def _leak(made: FieldProposal, values: Sequence[Any], answers: _Answers) -> str | None:
+def _leak(made: FieldProposal, values: Sequence[Any], answers: _BinaryLabels) -> str | None:
     """Say how a field knows the label: by being there for one label only, or by its values; None if it does not."""
     there = np.array([value is not None for value in values])
     if (one := _one_sided(there, answers)) is not None:
@@ -393,7 +393,7 @@ def _micros(text: str) -> int:
     return 0 if found is None else found[0]
 
 
-def _one_sided(there: NDArray[np.bool_], answers: _Answers) -> str | None:
+def _one_sided(there: NDArray[np.bool_], answers: _BinaryLabels) -> str | None:
     """Say that a field is present, or missing, for one label only, or that its presence separates the labels.
 
     "For one label only" needs `LEAST_COUNTED` events of the other label that would have it by chance.
@@ -404,7 +404,7 @@ def _one_sided(there: NDArray[np.bool_], answers: _Answers) -> str | None:
         for label, value in ((0, answers.negative), (1, answers.positive)):
             others = labels != label
             if not has[others].any() and has.sum() * others.mean() >= LEAST_COUNTED:
-                return f"it is {what} for {_told(value)} only"
+                return f"it is {what} for {_value_text(value)} only"
     area = _separation(presence.tolist(), labels)
     return f"whether it is present separates the labels (AUC {area:.3f})" if area >= SEPARATES else None
 
@@ -452,6 +452,6 @@ def _area(scores: NDArray[np.float64], labels: NDArray[Any]) -> float:
     return float((ranks[positive].sum() - n * (n + 1) / 2.0) / (n * m))
 
 
-def _told(value: object) -> str:
+def _value_text(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

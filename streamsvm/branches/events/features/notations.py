@@ -44,7 +44,7 @@ _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z
 
 
 def is_currency(text: str) -> bool:
-    """Tell whether a text can stand beside a number and be no part of it, in every language alike."""
+    """Return whether a text can stand beside a number and be no part of it, in every language alike."""
     no_part = re.search("[\u0000-\u0020\u00a0\u2009\u202f0-9+\\-\u2212%.,'\u2019_\U00010000-\U0010ffff]", text) is None
     return 1 <= len(text) <= LONGEST_CURRENCY and text.isprintable() and no_part and text not in ("e", "E")
 

@@ -167,7 +167,7 @@ def as_base64(values: Collection[str], *, many: bool) -> Written | None:
 
 
 def has_own_scale(value: object) -> bool:
-    """Tell whether an object is a decimal with its own scale."""
+    """Return whether an object is a decimal with its own scale."""
     return isinstance(value, Mapping) and value.keys() == {"scale", "value"} and _of_own_scale(value) is not None
 
 

@@ -1,8 +1,8 @@
 """Values of one field, a batch at a time, as numbers, texts, truths or times; and what is wrong with the others.
 
 Every function takes a list of what stood in the events, without missing ones, and gives an array or a list of the same
-length. Where a value has the wrong type or range, it notes a `Fault` and gives something harmless. Batches in which all
-is well, the usual ones, are converted without a look at each value.
+length. Where a value has the wrong type or range, it notes an `EventFault` and gives something harmless. Batches
+in which all is well, the usual ones, are converted without a look at each value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SHOWN: Final = 60
 _MOST_BITS: Final = 4_096
 
 
-class Fault(NamedTuple):
+class EventFault(NamedTuple):
     """Why an event is rejected: a reason of `streamsvm.ingest.decoder.REASONS`, and the particulars."""
 
     reason: str
@@ -39,11 +39,11 @@ class Fault(NamedTuple):
 class Faults:
     """The first fault of each event, by its index in the batch."""
 
-    by_row: dict[int, Fault] = field(default_factory=dict)
+    by_row: dict[int, EventFault] = field(default_factory=dict)
 
     def missing(self, rows: Iterable[int], path: Path) -> None:
         """Note that a field is absent or null."""
-        fault = Fault("missing_field", f"{shown(path)} is missing")
+        fault = EventFault("missing_field", f"{shown(path)} is missing")
         for row in rows:
             self.by_row.setdefault(row, fault)
 
@@ -52,15 +52,17 @@ class Faults:
         if isinstance(value, Unreachable):
             what = f"{shown(path)} cannot be read: {value.why}"
         else:
-            what = f"{shown(path)} is {told(value)}, not {wanted}"
-        self.by_row.setdefault(row, Fault("wrong_type", what))
+            what = f"{shown(path)} is {value_text(value)}, not {wanted}"
+        self.by_row.setdefault(row, EventFault("wrong_type", what))
 
     def not_finite(self, row: int, path: Path, value: object) -> None:
         """Note a number that is too large, infinite, or not a number."""
-        self.by_row.setdefault(row, Fault("not_finite", f"{shown(path)} is {told(value)}, beyond what can be learned"))
+        self.by_row.setdefault(
+            row, EventFault("not_finite", f"{shown(path)} is {value_text(value)}, beyond what can be learned")
+        )
 
 
-def told(value: object) -> str:
+def value_text(value: object) -> str:
     """Show a value as it stands in JSON, shortened."""
     if isinstance(value, bool):
         return "true" if value else "false"

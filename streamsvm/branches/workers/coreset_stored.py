@@ -16,11 +16,11 @@ that it takes to look at it at each adoption."""
 
 
 @dataclass(slots=True)
-class Stored:
-    """A manifest that is held."""
+class StoredManifest:
+    """A manifest, and what is known of its parts."""
 
     manifest: Manifest
-    told: Mapping[str, bytes]
+    headers: Mapping[str, bytes]
     offset: int
     size: int
     fault: str = ""
@@ -32,12 +32,12 @@ class Stored:
 
 
 @dataclass(slots=True)
-class HeldIncarnation:
-    """What is held of one; whoever reads bounds the bytes of parts that nobody names yet, and of manifests."""
+class StoredIncarnation:
+    """What was read of one incarnation; the reader bounds the bytes of manifests, and of parts that none names."""
 
     opening: Opening
     pieces: dict[str, dict[int, bytes]] = field(default_factory=dict)
-    manifests: dict[Position, Stored] = field(default_factory=dict)
+    manifests: dict[Position, StoredManifest] = field(default_factory=dict)
     decoded: dict[str, Bucket] = field(default_factory=dict)
     named: dict[str, set[Position]] = field(default_factory=dict)
     """Parts that manifests name, and where these stand."""
@@ -46,7 +46,7 @@ class HeldIncarnation:
     unnamed_bytes: int = 0
     manifest_bytes: int = 0
 
-    def put(self, stored: Stored) -> None:
+    def put(self, stored: StoredManifest) -> None:
         """Hold a manifest."""
         self.drop(stored.manifest.at)
         self.manifests[stored.manifest.at] = stored

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -34,7 +34,7 @@ def _escaped(parts: Iterable[Any]) -> Iterator[None]:
 
 @contextmanager
 def _hidden(parts: Iterable[Any]) -> Iterator[None]:
-    """Hide parameters for as long as the help is printed: shell completion knows them."""
+    """Hide parameters or commands for as long as the help is printed: shell completion knows them."""
     shown = [part for part in parts if not part.hidden]
     for part in shown:
         part.hidden = True
@@ -52,9 +52,12 @@ class PlainCommand(TyperCommand):
     ----------
     seldom : frozenset of str
         Parameters that `--help` leaves to `--help-all`.
+    rare : bool
+        Of the class: whether its group's `--help` leaves the command to `--help-all`.
     """
 
     seldom: frozenset[str] = frozenset()
+    rare: ClassVar[bool] = False
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
@@ -65,11 +68,21 @@ class PlainCommand(TyperCommand):
 
 
 def show_all(context: typer.Context, wanted: bool) -> None:
-    """Print the help of a command with every option, and exit."""
+    """Print the help of a command with every option, or of a group with every command, and exit."""
     if wanted:
         context.meta[ALL_FLAG] = True
         typer.echo(context.get_help(), color=context.color)
         raise typer.Exit
+
+
+AllCommands = Annotated[
+    bool, typer.Option(ALL_FLAG, is_eager=True, callback=show_all, help="Show every command and exit.")
+]
+"""The option of a group that has rare commands, for its callback."""
+
+
+def _further(group: str, commands: int) -> str:
+    return f"{commands} more command{'s' * (commands > 1)}: see {group} {ALL_FLAG}."
 
 
 def _rest(command: str, options: int) -> str:
@@ -80,12 +93,29 @@ def _rest(command: str, options: int) -> str:
 
 
 class PlainGroup(TyperGroup):
-    """Commands whose help is printed as it is written."""
+    """Commands whose help is printed as it is written.
+
+    Attributes
+    ----------
+    rare : bool
+        Of the class: whether the help of the group above leaves this group to `--help-all`.
+    """
+
+    rare: ClassVar[bool] = False
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help, with that of each command in the list."""
-        with _escaped([self, *self.params, *self.commands.values()]):
+        rare = [command for command in self.commands.values() if getattr(command, "rare", False)]
+        left_out = [] if ALL_FLAG in ctx.meta else rare
+        self.epilog = _further(ctx.command_path, len(left_out)) if left_out else None
+        with _escaped([self, *self.params, *self.commands.values()]), _hidden(left_out):
             super().format_help(ctx, formatter)
+
+
+class RareGroup(PlainGroup):
+    """A group that few people need."""
+
+    rare = True
 
 
 class Commands(typer.Typer):
@@ -112,7 +142,7 @@ class Command:
     cls : type of TyperCommand
         Of the command; nothing of a group.
     group : str
-        Name of the trunk's group in which it stands; empty: in none.
+        Name of the trunk's group in which it stands; empty: in none. A group without a command is not listed.
     after : str
         Of a branch: name of the command behind which it is listed; empty: behind them all.
     """

@@ -60,7 +60,15 @@ class OptionsOnDemand(PlainCommand):
         return super().make_context(*given, **extra)
 
 
-def on_demand(name: str, where: str, summary: str, *, group: str = "") -> Command:
+class RareOnDemand(OptionsOnDemand):
+    """The class of such a command that few people need: the help of its group leaves it to `--help-all`."""
+
+    rare = True
+
+
+def on_demand(
+    name: str, where: str, summary: str, *, group: str = "", cls: type[OptionsOnDemand] = OptionsOnDemand
+) -> Command:
     """Return a command whose module is loaded once it is asked for.
 
     Parameters
@@ -70,7 +78,7 @@ def on_demand(name: str, where: str, summary: str, *, group: str = "") -> Comman
         Where the function is, `module:name`.
     summary : str
         The first paragraph of its docstring, for lists of commands.
-    group : str
+    group, cls : str, type of OptionsOnDemand
         As of `Command`.
     """
 
@@ -81,11 +89,11 @@ def on_demand(name: str, where: str, summary: str, *, group: str = "") -> Comman
         return command if further is None else further()
 
     def listed() -> None:
-        raise TypeError(f"the command {name} is registered without cls=OptionsOnDemand")
+        raise TypeError(f"the command {name} is registered without cls={cls.__name__}")
 
     listed.__doc__ = summary
     listed.complete = complete  # type: ignore[attr-defined]
-    return Command(name=name, run=listed, cls=OptionsOnDemand, group=group)
+    return Command(name=name, run=listed, cls=cls, group=group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

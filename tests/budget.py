@@ -36,6 +36,7 @@ LIMITS: Final[Mapping[str, int]] = {
     "modules that a linear trainer loads": 420,  # codecs and options of branches, each in a module of its own
     "modules that a linear trainer loads, others' included": 1_560,
     "options that `streamsvm train --help` shows": 13,
+    "commands that `streamsvm --help` and its groups show": 20,
     "metrics of a plain trainer": 58,
     "threads of a plain trainer": 5,
     "calls of a seal, 1 partition": 1_400,
@@ -65,6 +66,14 @@ OPTIONS: Final = (
     "with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
     "    app(['train', '--help'])\n"
     "print(json.dumps(sorted(set(re.findall(r'^│ +(?:[*] +)?(--[a-z-]+)', shown.getvalue(), re.M)))))"
+)
+COMMANDS: Final = (
+    "import json\nfrom typer.main import get_command\nfrom consumers.cli.app import app\n"
+    "def shown(command, *words):\n"
+    "    below = getattr(command, 'commands', None)\n"
+    "    if getattr(command, 'rare', False): return []\n"
+    "    return [one for name in below for one in shown(below[name], *words, name)] if below else [' '.join(words)]\n"
+    "print(json.dumps(sorted(shown(get_command(app)))))"
 )
 TRAINER: Final = ("-m", "tests.plain_trainer")
 WORK: Final = ("-m", "tests.counted_work")
@@ -104,11 +113,12 @@ def reader(tree: Path) -> tuple[list[Counted], list[str]]:
 
 
 def asked_for_help(tree: Path) -> list[Counted]:
-    """Count what `--help` loads, and the options that `train --help` shows."""
-    loaded, options = _own(_run(tree, "-c", HELP)), _run(tree, "-c", OPTIONS)
+    """Count what `--help` loads, and the options and commands that help texts show."""
+    loaded, options, commands = _own(_run(tree, "-c", HELP)), _run(tree, "-c", OPTIONS), _run(tree, "-c", COMMANDS)
     return [
         Counted("modules that `streamsvm --help` loads", len(loaded), loaded),
         Counted("options that `streamsvm train --help` shows", len(options), options),
+        Counted("commands that `streamsvm --help` and its groups show", len(commands), commands),
     ]
 
 

@@ -501,7 +501,7 @@ def test_every_command_withstands_the_forgery(
     assert out.read_bytes() == genuine
     assert json.loads(model("show", "--version", "11", "--json").stdout) == json.loads(genuine)
     assert json.loads(model("diff", "11", "12", "--json").stdout)["lineage"]["follows directly"] is True
-    for words in (("pin", "11"), ("alias", "stable", "11"), ("rollback",)):
+    for words in (("pin", "11"), ("pin", "11", "--alias", "stable"), ("rollback",)):
         refused = model(*words)
         assert refused.returncode == 78
         assert sha256 in error_of(refused)

@@ -324,8 +324,8 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--keep` / no `--certificate`": command("verify", "--keep", "100"),
     "`--reads` / no `--certificate`": command("verify", "--reads", "2"),
     "`--mended` / no `--resend`": command("dead-letters", "--mended", "letters.jsonl"),
-    "`--as` / `--every`": command("model", "build", "--as", "past", "--every", "month"),
-    "no `--as` / no `--every`": command("model", "build"),
+    "`--as` / `--every`": command("history", "build", "--as", "past", "--every", "month"),
+    "no `--as` / no `--every`": command("history", "build"),
     "`--events` / `--label`, `--weight`, `--id`, `--columns`, `--dimension` or `--header`": replayed(
         "--label", "fraud"
     ),
@@ -334,7 +334,7 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--record-format` = `avro` / no `registry.url`": lambda: replay(source(2), None, "t", format="avro"),  # type: ignore[arg-type]
     "key / rows_per_record above 1": lambda: replay(source(2), None, "t", key="id", rows_per_record=2),  # type: ignore[arg-type]
     "`--format` = `protobuf` / `--envelope` other than `none`": command(
-        "features", "infer-topic", "t", "--format", "protobuf", "--envelope", "connect"
+        "features", "infer", "--topic", "t", "--format", "protobuf", "--envelope", "connect"
     ),
 }
 REFUSED: Final[Mapping[str, Callable[[], object]]] = {

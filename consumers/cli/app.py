@@ -9,23 +9,27 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Final
 
 import typer
 
-from consumers.help_texts import Command, Commands, PlainGroup
+from consumers.help_texts import AllCommands, Command, Commands, PlainGroup, RareGroup
 from consumers.host import last_words
 from consumers.host.exit_codes import EXIT_UNFORESEEN, exit_code
 from consumers.host.untrusted_text import printable
 from consumers.models import commands as models
-from consumers.on_demand import on_demand
+from consumers.on_demand import RareOnDemand, on_demand
 from streamsvm import __version__
 from streamsvm.crashpoints import arm
 from streamsvm.errors import StreamsvmError
 from streamsvm.sockets import DAEMONS, plugged
 
 topics_app = Commands(help="Create and check the topics.")
+scale_app = Commands(cls=RareGroup, help="Learn by several processes, or from all rows of the log again.")
+GROUPS: Final[Mapping[str, Commands]] = {"model": models.app, "topics": topics_app, "scale": scale_app}
+"""The trunk's groups, in which a branch's commands may stand, too."""
 
 COMMANDS: Final = (
     on_demand(
@@ -80,7 +84,9 @@ COMMANDS: Final = (
         "compile",
         "consumers.cli.compile:compile_command",
         "Compile what `train` with the same options runs, so that its first start does not wait; asks no broker.",
+        cls=RareOnDemand,
     ),
+    Command(name="scale", run=scale_app),
 )
 """The trunk's commands as one meets them, each with the first paragraph of its help, which lists show."""
 
@@ -92,7 +98,8 @@ def commands() -> tuple[Command, ...]:
     for command in plugged("commands", Command, DAEMONS):
         names = [one.name for one in found]
         found.insert(names.index(command.after) + 1 if command.after in names else len(found), command)
-    return tuple(found)
+    filled = {"model", *(command.group for command in found)}
+    return tuple(command for command in found if command.name not in GROUPS or command.name in filled)
 
 
 class _AsOneMeetsThem(PlainGroup):
@@ -108,7 +115,7 @@ app = Commands(
     help="An always current margin classifier: labeled points in from a Kafka topic, model versions out.",
 )
 for command in commands():
-    command.register({"": app, "model": models.app, "topics": topics_app})
+    command.register({"": app, **GROUPS})
 
 
 def main() -> None:
@@ -141,5 +148,6 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    help_all: AllCommands = False,
 ) -> None:
     pass

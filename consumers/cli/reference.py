@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pydantic.fields import FieldInfo
 
 from consumers.options import fields, section_class, sections, shown_default, shown_type
 from consumers.settings_sockets import PAGES, SectionPage
+from streamsvm.algorithms import OWN, described, names
 from streamsvm.config import ModelConfig
 from streamsvm.sockets import DAEMONS, plugged
 
-HEAD = """\
+HEAD: Final = """\
 # Configuration
 
 Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
@@ -29,6 +31,18 @@ counts. `streamsvm config --effective` shows what is in force, secrets masked. O
 An option without a default shows its type instead. Sections marked *decides the model* are hashed into every version's
 lineage: a trainer refuses to go on under another value and prints the way out. All others may change between two
 starts.
+
+Algorithms of the papers and of other libraries stand at the end, under [experimental](#experimental).
+"""
+
+
+EXPERIMENTAL: Final = """\
+## Experimental
+
+Algorithms of the papers and of other libraries, which are here to compare with. They decide the model.
+
+| option | default | meaning |
+|---|---|---|
 """
 
 
@@ -36,7 +50,9 @@ def markdown() -> str:
     """Return the text of the reference."""
     pages = plugged(PAGES, SectionPage, DAEMONS)
     lines = [line for section in sections() for line in _section(section, pages)]
-    return "\n".join([HEAD, *lines]).rstrip() + "\n"
+    rows = [_experimental(section, name, info) for section in sections() for name, info in fields(section).items()]
+    last = EXPERIMENTAL + "\n".join(filter(None, rows)) if any(rows) else ""
+    return "\n".join([HEAD, *lines, last]).rstrip() + "\n"
 
 
 def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
@@ -49,17 +65,34 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
     yield "| option | default | meaning |"
     yield "|---|---|---|"
     for name, info in fields(section).items():
-        cells = (f"`{name}`", _value(info), info.description or "")
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+        option = f"{section}.{name}"
+        if not described(option) or option in OWN:
+            yield _row(name, _value(info, option), (info.description or "").removesuffix(described(option)))
     yield ""
 
 
-def _value(info: FieldInfo) -> str:
+def _value(info: FieldInfo, option: str) -> str:
     """Return an option's default, with the choices if there are any; its type where it has no default."""
-    default, type_ = shown_default(info), shown_type(info)
+    default, type_ = shown_default(info), "|".join(OWN.get(option, ())) or shown_type(info)
     if not default:
         return type_
     return f"{default} ({type_})" if "|" in type_ else default
+
+
+def _experimental(section: str, name: str, info: FieldInfo) -> str:
+    """Return the row of what rooms add to an option, or of an option that only they use; empty: of neither."""
+    option = f"{section}.{name}"
+    if not (added := described(option).strip()):
+        return ""
+    if option not in OWN:
+        return _row(option, _value(info, option), info.description or "")
+    others = [choice for choice in names(option) if choice not in OWN[option]]
+    return _row(option, "|".join(others), added)
+
+
+def _row(*cells: str) -> str:
+    name, *others = (cell.replace("|", "\\|") or "-" for cell in cells)
+    return f"| `{name}` | {' | '.join(others)} |"
 
 
 if __name__ == "__main__":

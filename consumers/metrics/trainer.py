@@ -251,7 +251,7 @@ OWN: Final = (
         "How far the newest version's objective over all rows can be from that of the best possible model, as a share "
         "of it; NaN where nothing is proven.",
         "Wide or widening: rows change sides, or the stream drifts; give more memory, or read the log with "
-        "`streamsvm model refine`. Whether it is proven, or by the audit, `streamsvm model show` says. See "
+        "`streamsvm scale refine`. Whether it is proven, or by the audit, `streamsvm model show` says. See "
         "StreamsvmBoundsWiden in the runbook.",
         panel="Quality: certified gap to the best model",
     ),
@@ -319,7 +319,7 @@ OWN: Final = (
         "streamsvm_prequential_accuracy",
         "gauge",
         "Share of the weight of the newest quality.window scored points that is classified correctly: by the current "
-        "version (`model`), by plain SGD on every k-th point, k = quality.baseline_every, at the best of several "
+        "version (`model`), by plain SGD on every 64th point, at the best of several "
         "rates (`sgd`), by always predicting the more frequent label (`majority`).",
         "model falling: the stream changes, or its labels became wrong. model below sgd: the baseline forgets, the "
         "coreset does not, so the stream drifts, or the coreset is too small. model below majority: see "

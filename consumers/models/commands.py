@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from consumers.help_texts import Commands
+from consumers.help_texts import AllCommands, Commands
 from consumers.host.untrusted_text import json_for, printable
-from consumers.on_demand import CLIENT, OptionsOnDemand, with_settings
+from consumers.on_demand import CLIENT, OptionsOnDemand, RareOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -30,6 +30,11 @@ NAMED: Final = "The version's number, or its SHA-256: the first 12 or more hexad
 Version = Annotated[str, typer.Argument(help=NAMED)]
 Reason = Annotated[str, typer.Option(help="The reason, for the audit trail.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.callback()
+def _group(help_all: AllCommands = False) -> None:
+    pass
 
 
 @app.command("show", cls=OptionsOnDemand)
@@ -113,7 +118,7 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
     Console().print(diff_table(found))
 
 
-@app.command("export", cls=OptionsOnDemand)
+@app.command("export", cls=RareOnDemand)
 @with_settings("output", common=CLIENT)
 def export(
     settings: Settings,
@@ -147,45 +152,39 @@ def export(
     typer.echo(printable(f"{loaded.version.key}: {len(value):,} bytes to {out}"))
 
 
-@app.command("alias", cls=OptionsOnDemand)
+@app.command("pin", cls=OptionsOnDemand)
 @with_settings("output", common=CLIENT)
-def alias_command(
+def pin_command(
     settings: Settings,
-    alias: Annotated[str, typer.Argument(help="The alias: any name you choose, such as stable.")],
     version: Annotated[str | None, typer.Argument(help=NAMED)] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias instead.")] = False,
+    alias: Annotated[
+        str | None,
+        typer.Option(help="Name the version by this alias, any name you choose, such as stable; pin nothing."),
+    ] = None,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove the pin, or the alias: readers of `current` follow the trainer.")
+    ] = False,
     reason: Reason = "",
 ) -> None:
-    """Let your own alias name a version; readers follow the alias with alias="..."."""
-    from consumers.models.moving import perform, remove_alias, set_alias
+    """Hold the readers of `current` at a version until the pin is removed, even if newer versions are published.
+
+    With --alias an alias of your own names the version instead; readers follow it with alias="...".
+    """
+    from consumers.models.moving import perform, pin, remove_alias, set_alias, unpin
     from streamsvm.registry.anchoring import reference
 
     if remove == (version is not None):
-        raise ConfigurationError("an alias needs a version, or --remove", "For example: streamsvm model alias stable 7")
+        raise ConfigurationError(
+            "a pin needs a version, or --remove", "For example: streamsvm model pin 7, or streamsvm model pin --remove"
+        )
     records = _records(settings, reason)
-    decide = remove_alias(records, alias) if version is None else set_alias(records, alias, reference(version))
+    if version is None:
+        decide = unpin(records) if alias is None else remove_alias(records, alias)
+    elif alias is None:
+        decide = pin(records, reference(version))
+    else:
+        decide = set_alias(records, alias, reference(version))
     typer.echo(printable(perform(records.cluster, settings, decide)))
-
-
-@app.command("pin", cls=OptionsOnDemand)
-@with_settings("output", common=CLIENT)
-def pin_command(settings: Settings, version: Version, reason: Reason = "") -> None:
-    """Hold the readers of `current` at a version until unpinned, even if newer versions are published."""
-    from consumers.models.moving import perform, pin
-    from streamsvm.registry.anchoring import reference
-
-    records = _records(settings, reason)
-    typer.echo(printable(perform(records.cluster, settings, pin(records, reference(version)))))
-
-
-@app.command("unpin", cls=OptionsOnDemand)
-@with_settings("output", common=CLIENT)
-def unpin_command(settings: Settings, reason: Reason = "") -> None:
-    """Let the readers of `current` follow the trainer again."""
-    from consumers.models.moving import perform, unpin
-
-    records = _records(settings, reason)
-    typer.echo(printable(perform(records.cluster, settings, unpin(records))))
 
 
 @app.command("rollback", cls=OptionsOnDemand)
@@ -212,7 +211,7 @@ def retire_command(
     typer.echo(printable(perform(records.cluster, settings, retire(records, versions))))
 
 
-@app.command("follow", cls=OptionsOnDemand)
+@app.command("follow", cls=RareOnDemand)
 @with_settings("output", common=CLIENT)
 def follow_command(
     settings: Settings,

@@ -295,7 +295,7 @@ class RollBack:
     def _said(self, number: int) -> str:
         return (
             f"rolled back from {self.records.version_key(self._from)}: readers of current are pinned to "
-            f"{self.records.version_key(number)} until `streamsvm model unpin`"
+            f"{self.records.version_key(number)} until `streamsvm model pin --remove`"
         )
 
 

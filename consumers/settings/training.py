@@ -84,8 +84,3 @@ class QualityConfig(Section):
     window: Annotated[int, Field(ge=100, le=1 << 22)] = Field(
         default=10_000, description="Number of newest scored points that the figures cover."
     )
-    baseline_every: Annotated[int, Field(ge=0, le=1 << 20)] = Field(
-        default=64,
-        description="The baseline, plain SGD on standardised features, learns every k-th point, k being this "
-        "number, and is scored on the others. 0: no baseline.",
-    )

@@ -67,7 +67,7 @@ class QualityWatch:
         self._weighted = settings.svm.class_weight != "none"
         self._labels = tuple(map(spelt, config.points.labels))
         self._dimension, self._classes = config.points.dimension, config.points.classes
-        self.prequential = prequential_of(config, quality.window, quality.baseline_every) if quality.enabled else None
+        self.prequential = prequential_of(config, quality.window) if quality.enabled else None
         if current is not None and self.prequential is not None:
             present = gate.present or present_of(settings, cluster, current)
             self._serve(present.version)
@@ -178,13 +178,13 @@ class QualityWatch:
             self.prequential.serve(model)
 
 
-def prequential_of(config: ModelConfig, window: int, baseline_every: int) -> Prequential | ClassPrequential:
+def prequential_of(config: ModelConfig, window: int) -> Prequential | ClassPrequential:
     """Return what scores the points of a configuration before they are learned."""
     dimension, classes, weights = config.points.dimension, config.points.classes, config.svm.class_weight
     if classes > 2:
-        return ClassPrequential(dimension, classes, window, baseline_every, weights)
+        return ClassPrequential(dimension, classes, window, class_weight=weights)
     of_two = (weights[0], weights[1]) if isinstance(weights, tuple) else weights
-    return Prequential(dimension, window, baseline_every, of_two)
+    return Prequential(dimension, window, class_weight=of_two)
 
 
 def _answered(points: Points | None, model: Model) -> Answered | None:

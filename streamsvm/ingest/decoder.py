@@ -138,11 +138,11 @@ REMEDIES: Final[Mapping[str, str]] = {
     "doubled_key": "Give each row a key of its own. A producer that sends again after a failure needs "
     "enable.idempotence.",
     "absent_label": "Raise labels.horizon if labels come later than that, or set labels.absent.",
-    "changed_label": "Send a label once it is final: a row is learned under its first label. `streamsvm forget` "
-    "erases a row that was learned under a wrong one.",
+    "changed_label": "Send a label once it is final: a row is learned under its first label. `streamsvm history "
+    "forget` erases a row that was learned under a wrong one.",
     "unmatched_label": "Raise labels.horizon if the label came after it, or labels.early if it came before its row. "
     "Check that both topics are partitioned by the same key.",
-    "unsupported_operation": "Send plain points. `streamsvm forget` erases rows that were learned.",
+    "unsupported_operation": "Send plain points. `streamsvm history forget` erases rows that were learned.",
     "undecodable": "Report the defect together with the record, which the dead letter holds, and find out who wrote "
     "it.",
     **{name: reason.remedy for name, reason in _PLUGGED.items()},

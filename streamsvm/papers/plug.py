@@ -17,13 +17,13 @@ PLUGS: Final[Mapping[str, Mapping[str, str] | tuple[str, ...]]] = {
     "coreset.structure": {"counter": "streamsvm.papers.counter:counter"},
     "sizes of coreset.structure": {"counter": "streamsvm.papers.counter_sizes:SIZES"},
     "descriptions": {
-        "svm.solver": "`stda-paper` follows the paper to the letter and is far slower; `libsvm` is scikit-learn's SVC. "
-        "`liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the linear kernel only, and give no bound on "
-        "the distance to the optimum.",
-        "coreset.reducer": "`sensitivity` is Alg. 1 of the paper on coresets.",
-        "coreset.clusters": "`sensitivity` is such a reducer.",
-        "coreset.structure": "`counter` is Alg. 2 of the paper on coresets, and what a `tree` without `buckets` is: "
-        "buckets merge like the digits of a counter of base `fan_in`.",
+        "svm.solver": "Experimental: `stda-paper` follows the paper to the letter and is far slower; `libsvm` is "
+        "scikit-learn's SVC. `liblinear` (LinearSVC) and `pegasos` (SGDClassifier) support the linear kernel only, and "
+        "give no bound on the distance to the optimum.",
+        "coreset.reducer": "Experimental: `sensitivity` is Alg. 1 of the paper on coresets.",
+        "coreset.clusters": "Experimental: only `sensitivity` is such a reducer.",
+        "coreset.structure": "Experimental: `counter` is Alg. 2 of the paper on coresets, and what a `tree` without "
+        "`buckets` is: buckets merge like the digits of a counter of base `fan_in`.",
     },
     "supports": ("streamsvm.papers.combinations:ROWS",),
 }

@@ -35,6 +35,8 @@ from streamsvm.quality.skill import Answered
 SCORERS: Final = ("model", "sgd", "majority")
 WINDOW_POINTS: Final = 10_000
 BASELINE_EVERY: Final = 64
+"""The baseline learns one point in so many: a few per cent of the learning time. One value for all trainers, so that
+their figures can be compared; a smaller one takes more time, a larger one makes the baseline a worse yardstick."""
 BASELINE_BATCH: Final = 16
 """Points that the baseline learns at a time, so that it is asked about many at a time."""
 BASELINE_RATES: Final = (0.001, 0.003, 0.01, 0.03, 0.1)

@@ -4,7 +4,7 @@ A row is one stream: a set, an order, a number of partitions, a memory. `gap` is
 best over all rows, which is solved to 1e-9, and `chain_gap` how far it is without a band (`coreset.band = 0`).
 `certified_gap` is what its certificate proves from one read of the rows, and `after` what it proves after the second
 and later ones. `reached_gap` is how near the best machine that was met on the way is proven to be, which is what
-`streamsvm model refine` publishes. `violated` counts bounds that the optimum, or the model's plain objective,
+`streamsvm scale refine` publishes. `violated` counts bounds that the optimum, or the model's plain objective,
 contradicts. `rate` is rows a second of one
 read, and `sgd_rate` those of `SGDClassifier.partial_fit` in batches of 1,000, measured in turn.
 

@@ -6,7 +6,7 @@ nearest the margin of the model of everything, which are the ones that matter. A
 
 - `gap_before`: of the model that still has them, over the rows that are left;
 - `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again;
-- `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm forget` makes them;
+- `gap_rebuilt`: of the model of buckets that were made again without them, as `streamsvm history forget` makes them;
 - `identical`: whether these are byte for byte the buckets of a stream in which the rows were rejected when they came;
 - `seconds`, `retrain_seconds`: making those buckets again, and recording everything again;
 - `bound`, `distance`: how far the coefficients of the model without its tombstoned points can be from those of the

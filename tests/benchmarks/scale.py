@@ -8,10 +8,10 @@ broker's is not in it.
 `bytes_equal` says whether everything that was learned, each partition's record and each bucket's, and the model that is
 trained on the union of them, has the bytes of what one process learned of the same topic.
 
-With `--group-workers` there are rows of workers of their own, too (`streamsvm worker --ordinal K --of N`), beside a
-trainer that adopts what they leave in the coresets topic: the time of each process from when it was prepared until the
-trainer has adopted every point, and `published_share`, the bytes that were left over those of the input. The wall ends
-when the trainer has the last manifest, which comes up to a second after the last point was learned.
+With `--group-workers` there are rows of workers of their own, too (`streamsvm scale worker --ordinal K --of N`), beside
+a trainer that adopts what they leave in the coresets topic: the time of each process from when it was prepared until
+the trainer has adopted every point, and `published_share`, the bytes that were left over those of the input. The wall
+ends when the trainer has the last manifest, which comes up to a second after the last point was learned.
 
 Where each worker has no core of its own, the wall says little of how workers share the work. So there are also the
 processor time of each worker over its own points, and what the slowest one would do with a core for itself:
@@ -257,7 +257,7 @@ def _worker(stack: ExitStack, settings: Settings, ordinal: int, of: int) -> subp
         "log-format": "json",
     }
     given = [part for name, value in options.items() for part in (f"--{name}", str(value))]
-    command = [sys.executable, "-m", "consumers", "worker", *given]
+    command = [sys.executable, "-m", "consumers", "scale", "worker", *given]
     process = stack.enter_context(
         subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     )

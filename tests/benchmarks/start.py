@@ -124,8 +124,8 @@ class Starts:
             options |= {"input-topic": "start", "points-dimension": DIMENSION}
         if kind == "trainer":
             options["checkpoint-directory"] = self._directory / f"checkpoint-{self._number}"
-        verb = {"trainer": "train", "scorer": "score", "worker": "worker"}[kind]
-        return [verb, *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
+        verb = {"trainer": ["train"], "scorer": ["score"], "worker": ["scale", "worker"]}[kind]
+        return [*verb, *(part for name, value in options.items() for part in (f"--{name}", str(value)))]
 
     def bare(self, modules: Sequence[str]) -> dict[str, Any]:
         """Return what importing modules takes."""

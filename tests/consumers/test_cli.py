@@ -60,7 +60,7 @@ def test_the_last_line_is_json_where_the_log_is() -> None:
     "command",
     [
         ["train", "--points-dimension", "2", "--checkpoint-directory", "DIRECTORY"],
-        ["worker", "--points-dimension", "2"],
+        ["scale", "worker", "--points-dimension", "2"],
         ["score", "--scoring-topic", "t"],
     ],
     ids=lambda command: command[0],
@@ -203,7 +203,34 @@ def test_commands_are_listed_as_one_meets_them() -> None:
     assert listed == [command.name for command in commands() if not command.group]
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one.cls is OptionsOnDemand], ids=lambda one: one.name)
+def listed_by(*words: str) -> list[str]:
+    """Return the commands that a help text lists."""
+    _, found, text = CliRunner().invoke(app, [*words]).stdout.partition(" Commands ")
+    return re.findall(r"^│ ([a-z][a-z-]*) ", text, re.MULTILINE) if found else []
+
+
+def test_lists_show_twenty_commands_and_say_how_to_see_the_rest() -> None:
+    """Those of groups count; what few people need stands in --help-all of its group."""
+    shown = [(name, below) for name in listed_by("--help") for below in listed_by(name, "--help") or [""]]
+    assert len(shown) <= 20, shown
+    every = [words for words in commands_of(get_command(app)) if not getattr(command_of(words), "commands", None)]
+    groups = {words[:-1] for words in every}
+    by_all = {(*group, name) for group in groups for name in listed_by(*group, "--help")}
+    for group in groups:
+        left_out = len(listed_by(*group, "--help-all")) - len(listed_by(*group, "--help"))
+        if left_out > 0:
+            text = CliRunner().invoke(app, [*group, "--help"]).stdout
+            assert (
+                f"{left_out} more command{'s' * (left_out > 1)}: see {' '.join(('streamsvm', *group))} --help-all."
+                in text
+            )
+            by_all |= {(*group, name) for name in listed_by(*group, "--help-all")}
+    assert set(every) <= by_all
+
+
+@pytest.mark.parametrize(
+    "command", [one for one in COMMANDS if issubclass(one.cls, OptionsOnDemand)], ids=lambda one: one.name
+)
 def test_the_list_says_what_a_command_says_itself(command: Command) -> None:
     """The table has the first paragraph of each command's help, as lists do not load the command."""
     whole = inspect.getdoc(command.run.complete())  # type: ignore[union-attr]
@@ -274,6 +301,12 @@ def test_effective_configuration_masks_secrets() -> None:
         (["replay", "absent.csv", "--topic", "t"], 78, "absent.csv"),
         (["replay", "--dataset", "nothing", "--topic", "t"], 78, "htru2"),
         (["evaluate"], 78, "either a file or --dataset"),
+        (["features", "infer"], 78, "a file or a topic"),
+        (["features", "infer", "a.csv", "--topic", "t"], 78, "a file or a topic"),
+        (["features", "infer", "a.csv", "--format", "avro"], 78, "avro is not a format of a file"),
+        (["features", "infer", "--topic", "t", "--format", "csv"], 78, "csv is not a format of a topic"),
+        (["features", "infer", "a.csv", "--envelope", "connect"], 78, "--envelope has no meaning with a file"),
+        (["features", "infer", "--topic", "t", "--delimiter", ";"], 78, "--delimiter has no meaning with a topic"),
         (["evaluate", "absent.npz"], 78, "absent.npz does not exist"),
     ],
 )

@@ -333,7 +333,18 @@ def test_the_proposal_of_a_topic_is_a_configuration(monkeypatch: pytest.MonkeyPa
 
     events = [payment(index) for index in range(50)]
     monkeypatch.setattr(sampling, "newest_events", lambda *_: (events, Counter()))
-    given = ["features", "infer-topic", "payments", "--label", "is_fraud", "--format", "avro", "--envelope", "debezium"]
+    given = [
+        "features",
+        "infer",
+        "--topic",
+        "payments",
+        "--label",
+        "is_fraud",
+        "--format",
+        "avro",
+        "--envelope",
+        "debezium",
+    ]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.output
     assert "# Train: streamsvm train --config THIS_FILE --input-topic payments" in done.stdout
@@ -341,6 +352,6 @@ def test_the_proposal_of_a_topic_is_a_configuration(monkeypatch: pytest.MonkeyPa
     assert made.features is not None
     assert (made.features.envelope, made.points.format) == ("debezium", "avro")
     monkeypatch.setattr(sampling, "newest_events", lambda *_: ([], Counter({"malformed_json": 7})))
-    done = CliRunner().invoke(app, ["features", "infer-topic", "payments"])
+    done = CliRunner().invoke(app, ["features", "infer", "--topic", "payments"])
     assert isinstance(done.exception, ConfigurationError)
     assert "malformed_json: 7" in str(done.exception)

@@ -372,7 +372,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert (rows[2]["points"], rows[2]["objective"]) == (270, 1.5)
     assert model("pin", "4", "--reason", "five is odd").strip() == f"readers of current are pinned to {NAME}@4"
     assert f"pinned to {NAME}@3" in model("rollback")
-    model("alias", "stable", "2")
+    model("pin", "2", "--alias", "stable")
     text = model("list", "--last", "4")
     assert "current#pin" in text
     assert "stable" in text
@@ -386,7 +386,7 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert out.read_bytes() == model_codec.encode(version_of(2)) == model("export", "--alias", "stable").encode()
     assert json.loads(model("show", "--alias", "stable", "--json"))["version"] == 2
     model("retire", "1")
-    assert "current is" in model("unpin")
+    assert "current is" in model("pin", "--remove")
     trail = [json.loads(record.value or b"") for record in topic(connection, settings.output.audit_topic)]
     assert [entry["event"] for entry in trail] == [
         "pinned",
@@ -398,10 +398,11 @@ def test_the_commands_do_and_show_it(connection: Connection, settings: Settings,
     assert trail[0]["reason"] == "five is odd"
     assert "@" in trail[0]["by"]
     for words, said in {
-        ("alias", "current", "2"): "only the trainer may move the alias current",
+        ("pin", "2", "--alias", "current"): "only the trainer may move the alias current",
         ("retire", "2"): f"{NAME}@stable names {NAME}@2",
+        ("pin", "2", "--remove"): "a pin needs a version, or --remove",
         ("pin", "1"): f"{NAME}@1 was retired",
-        ("alias", "new"): "an alias needs a version, or --remove",
+        ("pin", "--alias", "new"): "a pin needs a version, or --remove",
         (
             "show",
             "--name",

@@ -20,6 +20,11 @@ NAMED_WITH = re.compile(
     r"(?<![\w./@-])streamsvm((?: [a-z][a-z-]*)+)([^`|;&\n]*)|(trainer's)((?: (?:and )?--[^.;,`\n]*)+)"
 )
 """A command with what follows it on its line or in its sentence, or options that a text calls the trainer's."""
+COMMAND = re.compile(r"(?:`|^(?: {4,}|[$#] ))streamsvm\s+([a-z][a-z-]*)(?:\s+([a-z][a-z-]*))?", re.MULTILINE)
+"""A command as it is written in code, up to two words of it."""
+FENCES = re.MULTILINE | re.DOTALL
+GONE = {"streamsvm top", "streamsvm simulate-scale"}
+"""What the changelog says that there is no more."""
 OF_OTHERS = {
     "--add-config",
     "--alter",
@@ -85,6 +90,20 @@ def wrong_in(text: str) -> Iterator[str]:
             )
 
 
+def unknown_in(text: str) -> Iterator[str]:
+    """Yield the commands that a text names in code and that there are not."""
+    fenced = re.sub(
+        r"^```.*?^```",
+        lambda block: re.sub("^streamsvm", "$ streamsvm", block[0], flags=re.MULTILINE),
+        text,
+        flags=FENCES,
+    )
+    top, groups = {words[0] for words in options()}, {words[0] for words in options() if len(words) > 1}
+    for first, second in COMMAND.findall(fenced):
+        if first not in top or (first in groups and second and (first, second) not in options()):
+            yield f"streamsvm {first} {second}".rstrip()
+
+
 def strings_of(path: Path) -> Iterator[str]:
     """Yield the texts in a module, docstrings too; what a format string computes is a word."""
     inner = set[int]()
@@ -102,6 +121,26 @@ def test_pages_name_options_that_exist(page: Path) -> None:
     assert not list(wrong_in(re.sub(r"\\\n\s*", " ", page.read_text())))
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_name_commands_that_exist(page: Path) -> None:
+    """In code, be it within a sentence or in a block."""
+    assert set(unknown_in(page.read_text())) <= GONE
+
+
+def test_messages_and_help_texts_name_commands_that_exist() -> None:
+    """And so do docstrings."""
+    assert not {found for path in SOURCES for text in strings_of(path) for found in unknown_in(text)}
+
+
+def test_an_unknown_command_is_found() -> None:
+    """The test can fail: of a command that there never was, and of one that is in no group."""
+    assert list(unknown_in("Run `streamsvm learn` or\n\n```sh\nstreamsvm history show\nstreamsvm served\n```\n")) == [
+        "streamsvm learn",
+        "streamsvm served",
+    ]
+    assert list(unknown_in("$ streamsvm model unpin --name x")) == ["streamsvm model unpin"]
+
+
 def test_messages_and_help_texts_name_options_that_exist() -> None:
     """With a command: on that command. Without one: on some."""
     every = frozenset[str]().union(*options().values()) | OF_OTHERS
@@ -116,14 +155,14 @@ def test_messages_and_help_texts_name_options_that_exist() -> None:
 
 def test_a_wrong_option_is_found() -> None:
     """The test can fail: of an option of another command, and of one that a text calls the trainer's."""
-    assert list(wrong_in("run `streamsvm archive show --as x`")) == ["streamsvm archive show --as"]
+    assert list(wrong_in("run `streamsvm history show --as x`")) == ["streamsvm history show --as"]
     assert list(wrong_in("with the trainer's --no-such-thing x")) == ["streamsvm train --no-such-thing"]
     assert not list(wrong_in("streamsvm train --archive-directory x; then --as"))
 
 
 def test_what_a_trainer_is_given_forget_takes_too() -> None:
     """Its options can be given as they are, those of the archive among them."""
-    assert options()["train",] - options()["forget",] <= {"--reset", "--from-coresets"} | {
+    assert options()["train",] - options()["history", "forget"] <= {"--reset", "--from-coresets"} | {
         name for name in options()["train",] if name.startswith("--http-")
     }
     assert "--archive-directory" in options()["train",]

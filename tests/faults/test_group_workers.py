@@ -50,7 +50,7 @@ def command(settings: Settings, connection: Connection, options: dict[str, Any])
     """Return the command line of a worker of this trainer."""
     plain = arguments(settings, connection, **options)[1:]
     pairs = list(zip(plain[::2], plain[1::2], strict=True))
-    return ["worker", *(part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair)]
+    return ["scale", "worker", *(part for pair in pairs if pair[0] not in NOT_A_WORKERS for part in pair)]
 
 
 def start_worker(stage: Stage, environment: dict[str, str] | None = None, planted: str = "", **worker: Any) -> Daemon:

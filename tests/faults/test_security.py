@@ -63,15 +63,19 @@ ATTEMPTED = {
 FRESH = count(1_000)
 TASKS: Mapping[str, Sequence[str]] = {
     "reading versions": ("model show", "model list", "model diff 3 4", "model export --version 3"),
-    "moving readers": ("model alias stable 4", "model pin 4", "model rollback", "model unpin"),
+    "moving readers": ("model pin 4 --alias stable", "model pin 4", "model rollback", "model pin --remove"),
     "retiring versions": ("model retire 2",),
     "verifying": ("verify",),
     "reading letters": ("dead-letters {in.dlq}",),
     "resending letters": ("dead-letters {in.dlq} --resend {in} --yes",),
 }
 """What people do, by how the documentation calls those who do it."""
-UNDONE = {"model alias stable 4": "model alias {fresh} 4", "model retire 2": "model retire 3", "model unpin": ""}
-"""The same work where it is not done yet; to unpin what is not pinned changes nothing, and needs less."""
+UNDONE = {
+    "model pin 4 --alias stable": "model pin 4 --alias {fresh}",
+    "model retire 2": "model retire 3",
+    "model pin --remove": "",
+}
+"""The same work where it is not done yet; to remove a pin that is not there changes nothing, and needs less."""
 
 
 def documented(*who: str) -> list[tuple[str, Permission]]:

@@ -92,8 +92,14 @@ class Operator:
 
     def _words(self, command: str, newest: int) -> list[str]:
         number = str(self._chance.randint(max(1, newest - 20), newest))
-        words = {"pin": ["pin", number], "alias": ["alias", "good", number], "remove": ["alias", "good", "--remove"]}
-        words["retire"] = ["retire", str(self._chance.randint(1, newest))]
+        good = ["--alias", "good"]
+        words = {
+            "pin": ["pin", number],
+            "unpin": ["pin", "--remove"],
+            "alias": ["pin", number, *good],
+            "remove": ["pin", "--remove", *good],
+            "retire": ["retire", str(self._chance.randint(1, newest))],
+        }
         return words.get(command, [command])
 
     def _options(self, model: str, reason: str) -> list[str]:

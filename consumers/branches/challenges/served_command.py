@@ -1,4 +1,4 @@
-"""`streamsvm served`: how good the scores were that went out, by version."""
+"""`streamsvm model served`: how good the scores were that went out, by version."""
 
 from __future__ import annotations
 
@@ -71,4 +71,4 @@ def _skills(cluster: Cluster, settings: Settings, reading: JoinedScores) -> Skil
     return {number: entry.skill for number, entry in found.entries.items()}
 
 
-SERVED: Final = Command(name="served", run=served_command, cls=OptionsOnDemand, after="model")
+SERVED: Final = Command(name="served", run=served_command, cls=OptionsOnDemand, group="model")

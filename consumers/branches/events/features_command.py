@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast, get_args
 
 import typer
 
@@ -20,33 +20,71 @@ from streamsvm.supports import require
 if TYPE_CHECKING:
     from consumers.settings import Settings
     from streamsvm.branches.events.features.inference import Proposal
+    from streamsvm.branches.events.features.recipe import Envelope
 
+FileFormat = Literal["csv", "jsonl", "parquet"]
+TopicFormat = Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"]
 MOST_READ: Final = 1_000_000
 """Events of a file among which those are drawn that are looked at: some 20 seconds."""
 
 app = Commands(help="Declare what the fields of raw events become.")
 
 
-@app.command()
+@app.command(cls=OptionsOnDemand)
+@with_settings("registry", common=CLIENT)
 def infer(
-    file: Annotated[Path, typer.Argument(help="CSV, JSON lines or Parquet file of events.")],
+    settings: Settings,
+    file: Annotated[Path | None, typer.Argument(help="CSV, JSON lines or Parquet file of events.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(help="Instead of a file: topic whose newest events are read, without joining a consumer group."),
+    ] = None,
     label: Annotated[
         str | None, typer.Option(help="Field of the label. Default: the one called y, label, class or target.")
     ] = None,
     format_: Annotated[
-        Literal["csv", "jsonl", "parquet"] | None,
-        typer.Option("--format", help="Format of the file; default: by its file extension."),
+        Literal[FileFormat, TopicFormat] | None,
+        typer.Option(
+            "--format",
+            help="csv, jsonl or parquet: of the file; default: by its extension. The others: of the topic's records; "
+            "default: auto, by their header content-type, else JSON.",
+        ),
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="Character between the cells of a CSV.")] = None,
+    envelope: Annotated[
+        Literal["none", "connect", "debezium", "cloudevents"],
+        typer.Option(help="With --topic: what is around an event."),
+    ] = "none",
     rows: Annotated[
-        int, typer.Option(min=2, help="Most events to look at, drawn from the first million of the file.")
+        int, typer.Option(min=2, help="Most events to look at; of a file, drawn from its first million.")
     ] = 20_000,
 ) -> None:
     """Print a proposal of [features] and [events], as TOML, with a comment on each field.
 
-    Of a long file a sample is looked at. Read the proposal before you use it: a field that is not known yet when an
-    event happens must be removed.
+    Of a long file a sample is looked at; of a Protobuf array only the first entry, and no map. Read the proposal before
+    you use it: a field that is not known yet when an event happens must be removed.
     """
+    if (file is None) == (topic is None):
+        raise ConfigurationError("infer reads a file or a topic", "Give either FILE or --topic TOPIC.")
+    if topic is not None:
+        _require_of("a topic", format_, get_args(TopicFormat), {"--delimiter": delimiter})
+        _infer_topic(settings, topic, label, cast("TopicFormat", format_ or "auto"), envelope, rows)
+    elif file is not None:
+        _require_of("a file", format_, get_args(FileFormat), {"--envelope": envelope != "none"})
+        _infer_file(file, label, cast("FileFormat | None", format_), delimiter, rows)
+
+
+def _require_of(what: str, format_: str | None, formats: Sequence[str], others: Mapping[str, object]) -> None:
+    """Refuse a format, or another option, that is not one of a file, or of a topic."""
+    if format_ is not None and format_ not in formats:
+        raise ConfigurationError(
+            f"--format {format_} is not a format of {what}", f"Choose one of {', '.join(formats)}."
+        )
+    if given := [name for name, value in others.items() if value]:
+        raise ConfigurationError(f"{given[0]} has no meaning with {what}", f"Leave out {given[0]}.")
+
+
+def _infer_file(file: Path, label: str | None, format_: FileFormat | None, delimiter: str | None, rows: int) -> None:
     from streamsvm.branches.events.event_files import events_in
     from streamsvm.branches.events.features.inference import drawn
     from streamsvm.ingest.decoding import Markers
@@ -72,27 +110,9 @@ def infer(
     )
 
 
-@app.command(name="infer-topic", cls=OptionsOnDemand)
-@with_settings("registry", common=CLIENT)
-def infer_topic(
-    settings: Settings,
-    topic: Annotated[str, typer.Argument(help="Topic of events.")],
-    label: Annotated[
-        str | None, typer.Option(help="Field of the label. Default: the one called y, label, class or target.")
-    ] = None,
-    format_: Annotated[
-        Literal["auto", "json", "arrow", "avro", "json-schema", "protobuf"],
-        typer.Option("--format", help="Format of the records; auto: by their header content-type, else JSON."),
-    ] = "auto",
-    envelope: Annotated[
-        Literal["none", "connect", "debezium", "cloudevents"], typer.Option(help="What is around an event.")
-    ] = "none",
-    rows: Annotated[int, typer.Option(min=2, help="Most events to look at.")] = 20_000,
+def _infer_topic(
+    settings: Settings, topic: str, label: str | None, format_: TopicFormat, envelope: Envelope, rows: int
 ) -> None:
-    """Print the same from the newest records of a topic, which are read without joining a consumer group.
-
-    Of a Protobuf array only the first entry is looked at, and no map.
-    """
     from consumers.branches.events.sampling import newest_events
 
     require({"--format": format_, "--envelope": envelope})

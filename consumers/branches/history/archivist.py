@@ -1,7 +1,7 @@
 """The trainer's part of the archive: what is learned is recorded, and made durable before the checkpoint.
 
 Invariant: nothing here changes what is learned, and nothing here ends a trainer: where the archive cannot be written,
-that is logged and counted, and `streamsvm archive rebuild` makes what is missing from the log later.
+that is logged and counted, and `streamsvm history rebuild` makes what is missing from the log later.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ log = structlog.get_logger("streamsvm.trainer")
 MOST_WAITING: Final = 4_096
 """Buckets that wait for a disk that refuses; beyond it the oldest are let go, and a rebuild makes them again."""
 DAY_MS: Final = 86_400_000
-REBUILD: Final = "run streamsvm archive rebuild while the log still holds the rows"
+REBUILD: Final = "run streamsvm history rebuild while the log still holds the rows"
 
 
 def archive_config(config: ModelConfig, archive: ArchiveConfig) -> ModelConfig:

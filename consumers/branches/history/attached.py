@@ -156,7 +156,8 @@ def _refuse_without_record(snapshot: Snapshot, present: Present, erased: LeftOut
         f"the checkpoint{f' in {present.checkpoints}' if present.checkpoints else ''} was made under the record of "
         f"erased rows with the SHA-256 {own.sha256}, but the aliases topic holds no record "
         f"{left_out_key(present.name)}: rows that were erased would be learned",
-        "Restore the aliases topic; or give streamsvm forget the same rows once more, which writes the record anew.",
+        "Restore the aliases topic; or give streamsvm history forget the same rows once more, which writes the record "
+        "anew.",
     )
 
 

@@ -1,4 +1,4 @@
-"""`streamsvm model build`: a model of any stretch of the past, of archived buckets and the rows at its borders.
+"""`streamsvm history build`: a model of any stretch of the past, of archived buckets and the rows at its borders.
 
 A stretch is, of each partition, the rows from the first record of one time on up to the first record of another,
 without such stretches in between. Whole spans of it come from the archive, two buckets for each doubling of its length;
@@ -353,7 +353,7 @@ class Builder:
             If it has no point.
         """
         if not found.points:
-            raise StateError("the stretch holds no valid point", "Choose a longer one; see streamsvm archive show.")
+            raise StateError("the stretch holds no valid point", "Choose a longer one; see streamsvm history show.")
         return made_of(found.pieces, self.config, self.archive)
 
 

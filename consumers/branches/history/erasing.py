@@ -1,4 +1,4 @@
-"""`streamsvm forget`: rows taken out of what a trainer has learned, and of what it will learn.
+"""`streamsvm history forget`: rows taken out of what a trainer has learned, and of what it will learn.
 
 What was learned of a row cannot be told from what was learned of others. So the places of erased rows become a record
 of the aliases topic, which every start and every `verify` reads; what was learned goes; and the trainer's next start
@@ -269,8 +269,8 @@ class _Erasure:
                     f"{snapshot.base[partition].offset:,}: it cannot be learned again without the rows",
                     "Nothing was changed. Either begin anew with what the log still holds, with the trainer's "
                     f"--input-start earliest --reset {snapshot.name}/{snapshot.incarnation}, and remove the old "
-                    "checkpoints; or build a model of the archive: streamsvm forget --archive-only, then "
-                    "streamsvm model build.",
+                    "checkpoints; or build a model of the archive: streamsvm history forget --archive-only, then "
+                    "streamsvm history build.",
                 )
             rows += state.learned.rows
         return Cost(rows=rows, seconds=rows * self._seconds_a_row(schemas))

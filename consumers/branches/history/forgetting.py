@@ -1,4 +1,4 @@
-"""`streamsvm forget`: rows taken out of the archive, and a report of what was done and of what remains where.
+"""`streamsvm history forget`: rows taken out of the archive, and a report of what was done and of what remains where.
 
 A row is taken out of a bucket by making the bucket again, from the log and without the row; the buckets above it are
 made again of those. What comes out is byte for byte the archive of a stream in which the row was rejected when it came.

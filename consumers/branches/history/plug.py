@@ -10,9 +10,7 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
     "commands": (
         "consumers.branches.history.refine_command:REFINE",
-        "consumers.branches.history.archive_commands:BUILD",
-        "consumers.branches.history.archive_commands:ARCHIVE",
-        "consumers.branches.history.archive_commands:FORGET",
+        "consumers.branches.history.history_commands:HISTORY",
     ),
     "settings": ("consumers.branches.history.settings:ARCHIVE",),
     "trainer": ("consumers.branches.history.wanted:TRAINER",),

@@ -1,4 +1,4 @@
-"""`streamsvm archive`: what an archive holds, and what is missing in it made again from the log.
+"""`streamsvm history`: what an archive holds, and what is missing in it made again from the log.
 
 Invariant: what is made again is byte for byte what was lost. A damaged file is set aside, not removed.
 """

@@ -1,4 +1,4 @@
-"""`streamsvm model refine`."""
+"""`streamsvm scale refine`."""
 
 from __future__ import annotations
 
@@ -69,4 +69,4 @@ def refine_command(
     raise typer.Exit(0 if proven is not None and proven <= within else 1)
 
 
-REFINE: Final = Command(name="refine", run=refine_command, cls=OptionsOnDemand, group="model")
+REFINE: Final = Command(name="refine", run=refine_command, cls=OptionsOnDemand, group="scale")

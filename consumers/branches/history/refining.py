@@ -1,4 +1,4 @@
-"""`streamsvm model refine`: the best machine over all rows of a version, found by reading them again, and published.
+"""`streamsvm scale refine`: the best machine over all rows of a version, found by reading them again, and published.
 
 A version is near the best machine over its rows; how near, its certificate proves, and each read of the log that a
 certificate takes meets a better machine. Rows are looked at as they were learned, outliers within their bounds: what

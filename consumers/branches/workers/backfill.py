@@ -1,4 +1,4 @@
-"""`streamsvm backfill`: learn what the input holds at the start, by several processes, and end.
+"""`streamsvm scale backfill`: learn what the input holds at the start, by several processes, and end.
 
 Each process is a worker of its own (`consumers.branches.workers.group_worker`) with a fixed share of the partitions. It
 ends when each of them was learned up to the mark: the end of what was committed when the backfill began.

@@ -1,4 +1,4 @@
-"""`streamsvm worker`, `streamsvm backfill`, and the flag of `streamsvm train` that adopts what they learn."""
+"""`streamsvm scale worker`, `scale backfill`, and the flag of `streamsvm train` that adopts what they learn."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def _from_coresets(settings: Settings) -> Settings:
     return from_coresets(settings)
 
 
-WORKER: Final = Command(name="worker", run=worker_command, cls=OptionsOnDemand, after="config")
-BACKFILL: Final = Command(name="backfill", run=backfill_command, cls=OptionsOnDemand, after="worker")
+WORKER: Final = Command(name="worker", run=worker_command, cls=OptionsOnDemand, group="scale")
+BACKFILL: Final = Command(name="backfill", run=backfill_command, cls=OptionsOnDemand, group="scale")
 FROM_CORESETS: Final = SettingsFlag(
     name="from_coresets",
-    help="Train on what `streamsvm worker` learned: training.from_coresets.",
+    help="Train on what `streamsvm scale worker` learned: training.from_coresets.",
     settle=_from_coresets,
 )

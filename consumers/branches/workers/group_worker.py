@@ -1,4 +1,4 @@
-"""A worker of its own (`streamsvm worker`): learns the partitions that it owns, and leaves them in the coresets topic.
+"""A worker of its own (`streamsvm scale worker`): learns the partitions that it owns, into the coresets topic.
 
 It restores each partition from the highest complete manifest, reads the input from there, rejects and dead-letters as a
 trainer does, and publishes states: parts, manifest, tombstones, without a transaction. It keeps nothing on a disk.

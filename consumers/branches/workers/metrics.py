@@ -43,7 +43,7 @@ CORESETS: Final = (
     Definition(
         "streamsvm_worker_partitions",
         "gauge",
-        "Partitions that this worker (`streamsvm worker`) learns; 0 of a trainer.",
+        "Partitions that this worker (`streamsvm scale worker`) learns; 0 of a trainer.",
         "0 of a worker: others own them all, or no trainer has opened them yet; see its readiness.",
         panel="Workers: partitions and manifests",
     ),

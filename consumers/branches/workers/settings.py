@@ -27,7 +27,7 @@ class TrainingByWorkers(Section):
     )
     from_coresets: bool = Field(
         default=False,
-        description="Train on what `streamsvm worker` left in the coresets topic, and read no points. Does not "
+        description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points. Does not "
         "affect the models. Needs the policy `latest`, and labels that come with the points.",
     )
     coresets_topic: Annotated[str, Field(max_length=249)] = Field(

@@ -83,7 +83,7 @@ COMMAND_ROWS: Final = Combinations(
             axis=_COMMANDS,
             feature=equal("--format", "protobuf"),
             without=other("--envelope", "none"),
-            why="infer-topic reads Protobuf without an envelope only",
+            why="features infer --topic reads Protobuf without an envelope only",
             remedy="Leave out --envelope.",
             kind="not built",
         ),

@@ -1,4 +1,4 @@
-"""The part `info_built`: of which stretch of the past a version was built (`streamsvm model build`)."""
+"""The part `info_built`: of which stretch of the past a version was built (`streamsvm history build`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part `info_refined`: which version a version was refined from, and how (`streamsvm model refine`)."""
+"""The part `info_refined`: which version a version was refined from, and how (`streamsvm scale refine`)."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ class Store:
             options = f"--archive-only {row}" if begun.archive_only else f"{row} --yes"
             raise StateError(
                 f"in the archive {self} rows are half forgotten: {_few(rows)}",
-                f"Finish it, with the trainer's options: streamsvm forget {options}",
+                f"Finish it, with the trainer's options: streamsvm history forget {options}",
             )
 
     def obeying(self, erased: LeftOut | None) -> forgotten_rows.Listed:
@@ -302,7 +302,7 @@ class Store:
             rows = _shown({p: [at for other, at in remaining if other == p] for p, _ in remaining})
             raise StateError(
                 f"rows were erased of {self.identity_name()}, and the archive {self} may still hold them: {_few(rows)}",
-                f"Take them out: streamsvm forget --archive-only --position {rows[0]}",
+                f"Take them out: streamsvm history forget --archive-only --position {rows[0]}",
             )
         return forgotten_rows.Listed(forgotten_rows.union(listed.rows, places), erased.sha256)
 

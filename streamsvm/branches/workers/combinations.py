@@ -27,7 +27,7 @@ def _workers() -> Iterator[Row]:
         axis=_WORKERS,
         feature=given("training.from_coresets"),
         without=above("training.workers", 1),
-        why="either workers of this trainer learn, or those of `streamsvm worker`",
+        why="either workers of this trainer learn, or those of `streamsvm scale worker`",
         remedy="Give only one of the two.",
         kind="nature",
     )

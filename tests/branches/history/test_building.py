@@ -1,4 +1,4 @@
-"""`archive.directory` and `streamsvm model build`: what a trainer learned, and a model of any stretch of it."""
+"""`archive.directory` and `streamsvm history build`: what a trainer learned, and a model of any stretch of it."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     given += ["--archive-directory", str(own.archive.directory), "--input-topic", own.input.topic]
     given += ["--output-models-topic", own.output.models_topic]
     asked = [part for place in places for part in ("--position", f"0:{place}")]
-    done = run("forget", "--archive-only", "--json", *asked, *given)
+    done = run("history", "forget", "--archive-only", "--json", *asked, *given)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["found"] == [f"0:{place}" for place in places]
@@ -302,7 +302,7 @@ def test_forgotten_rows_are_gone_from_the_archive(real_broker: TestBroker, past:
     assert all(one["before"] != one["after"] for one in report["changed"])
     assert any(line.startswith("m@1, of 0:3") for line in report["versions"])
     assert any("Kafka's own log" in line for line in report["remains"])
-    again = run("forget", "--archive-only", *asked[:2], "--position", "0:99999", *given)
+    again = run("history", "forget", "--archive-only", *asked[:2], "--position", "0:99999", *given)
     assert again.returncode == 1, again.stderr
     assert "0:3, which was forgotten before" in again.stdout
     assert "0:99999: the log has not reached this offset" in again.stdout
@@ -386,24 +386,24 @@ def test_the_commands(past: Past) -> None:
     given += ["--archive-directory", str(past.directory)]
     models = ["--output-models-topic", past.settings.output.models_topic]
     stretch = ["--from", "2026-03-02", "--to", "2026-03-04", "--except", "2026-03-02T06:00:00Z/2026-03-02T07:00:00Z"]
-    done = run("model", "build", "--as", "two-days", "--json", *stretch, *given, *models)
+    done = run("history", "build", "--as", "two-days", "--json", *stretch, *given, *models)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["version"], told["points"], told["exact"]) == ("two-days@1", 2 * (2 * 144 - 6), True)
-    table = run("model", "build", "--every", "day", *given, *models)
+    table = run("history", "build", "--every", "day", *given, *models)
     assert table.returncode == 0, table.stderr
     rows = list(csv.DictReader(io.StringIO(table.stdout)))
     assert [row["from"] for row in rows] == [f"2026-03-0{day}T00:00:00Z" for day in range(1, 6)]
     assert [int(row["points"]) for row in rows] == [288, 288, 288, 288, 2 * (ROWS - 4 * 144)]
     assert all(float(row["x[0]"]) > 0.0 for row in rows)
-    shown = run("archive", "show", "--json", *given[4:])
+    shown = run("history", "show", "--json", *given[4:])
     assert shown.returncode == 0, shown.stderr
     assert [(row["partition"], row["rows"], row["missing_buckets"]) for row in json.loads(shown.stdout)] == [
         (0, ROWS, 0),
         (1, ROWS, 0),
     ]
     assert json.loads(shown.stdout) == summaries(past.directory)
-    wrong = run("model", "build", "--as", "x", "--from", "2026-03-02T00:00:00", *given, *models)
+    wrong = run("history", "build", "--as", "x", "--from", "2026-03-02T00:00:00", *given, *models)
     assert wrong.returncode == 78
     assert "--from 2026-03-02T00:00:00 has no time zone" in error_of(wrong)
 

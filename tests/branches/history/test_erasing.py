@@ -1,4 +1,4 @@
-"""`streamsvm forget`: rows that a trainer has learned, taken out as if they had been rejected when they came."""
+"""`streamsvm history forget`: rows that a trainer has learned, taken out as if they were rejected when they came."""
 
 from __future__ import annotations
 
@@ -167,13 +167,15 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     given += ["--checkpoint-directory", str(place), "--input-topic", own.input.topic]
     given += ["--output-models-topic", own.output.models_topic]
     asked = [part for at in ("0:7", "0:7", "0:5", "0:8.1", "1:0", "0:90") for part in ("--position", at)]
-    looked = run("forget", *asked, *given)
+    looked = run("history", "forget", *asked, *given)
     assert looked.returncode == 1, looked.stderr
     assert "reads 90 rows again" in looked.stderr
     assert "Nothing was changed" in looked.stdout
     assert {file.name for file in place.glob("*.ssvm")} == old
     report = tmp_path / "report.json"
-    done = run("forget", *asked, *given, "--yes", "--report", str(report), "--retire", "--reason", "asked by mail")
+    done = run(
+        "history", "forget", *asked, *given, "--yes", "--report", str(report), "--retire", "--reason", "asked by mail"
+    )
     assert done.returncode == 1, done.stderr  # some rows are not there
     told = json.loads(report.read_text())
     assert told["asked"] == ["0:5", "0:7", "0:8.1", "0:90", "1:0"]
@@ -191,7 +193,7 @@ def test_a_row_is_erased_once_and_others_are_named(real_broker: TestBroker, tmp_
     ]
     entry = json.loads(topic(connection, own.output.audit_topic)[-2].value or b"")
     assert (entry["event"], entry["rows"], entry["reason"]) == ("rows_erased", [[0, 7, 0]], "asked by mail")
-    again = run("forget", "--position", "0:7", *given, "--yes")
+    again = run("history", "forget", "--position", "0:7", *given, "--yes")
     assert again.returncode == 0, again.stderr
     assert "0:7, which was erased before" in again.stdout
     erased = ErasedRows(Cluster(connection), own.output.aliases_topic, 30.0).of("m")
@@ -369,7 +371,17 @@ def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_i
     built_before = own.model_copy(update={"name": "before"})
     assert verify(Cluster(connection), built_before).clean
     copytree(archive_of(own), tmp_path / "copy")
-    done = run("forget", "--position", "0:3", "--position", "0:95", "--yes", "--json", *given_to(connection, own, None))
+    done = run(
+        "history",
+        "forget",
+        "--position",
+        "0:3",
+        "--position",
+        "0:95",
+        "--yes",
+        "--json",
+        *given_to(connection, own, None),
+    )
     assert done.returncode == 0, done.stderr
     assert "no archive was looked at, because archive.directory is not given" in json.loads(done.stdout)["remains"][0]
     assert not [name for name in holding(own, 3) if name.endswith(".ssvm")]
@@ -384,7 +396,7 @@ def test_an_archive_that_nobody_looked_at_is_refused_until_the_rows_are_out_of_i
                 StateError, match=r"rows were erased of m, and the archive .* may still hold them"
             ) as no:
                 use()
-            assert "streamsvm forget --archive-only --position 0:3.0" in no.value.remedy
+            assert "streamsvm history forget --archive-only --position 0:3.0" in no.value.remedy
     # One of the rows is enough: what the record names goes, too.
     report = report_of({0: [Position(3)]}, "tester")
     forget(Cluster(connection), archive_of(own), {0: [Position(3)]}, report, erased_of(connection, own))
@@ -427,16 +439,16 @@ def test_a_command_that_is_killed_leaves_nothing_that_is_used(
     connection = real_broker.connection
     own = archived(connection, real_broker.name(f"killed-{point}"), tmp_path)
     given = ["--yes", *given_to(connection, own, archive_of(own))]
-    killed = run("forget", "--position", "0:3", *given, STREAMSVM_TEST_CRASH_AT=point)
+    killed = run("history", "forget", "--position", "0:3", *given, STREAMSVM_TEST_CRASH_AT=point)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert (erased_of(connection, own).of("m") is None) is (point == "erase.marked")
     for use in (lambda: run_until(own, connection, 1), lambda: build(connection, own, "after")):
         with pytest.raises(StateError, match=r"rows are half forgotten: 0:3\.0") as told:
             use()
-        assert "streamsvm forget --position 0:3.0 --yes" in told.value.remedy
-    alone = run("forget", "--archive-only", "--position", "0:60", *given)
+        assert "streamsvm history forget --position 0:3.0 --yes" in told.value.remedy
+    alone = run("history", "forget", "--archive-only", "--position", "0:60", *given)
     assert (alone.returncode == 78) is (point == "erase.marked"), alone.stderr
-    done = run("forget", "--position", "0:60", *given)
+    done = run("history", "forget", "--position", "0:60", *given)
     assert done.returncode == 0, done.stderr
     assert {at.offset for at in record_of(connection, own).places()[0]} == {3, 60}
     run_until(own, connection, 100)
@@ -495,7 +507,7 @@ def test_a_checkpoint_whose_record_is_gone_is_refused(real_broker: TestBroker, t
     assert not producer.flush(60.0)
     with pytest.raises(StateError, match="but the aliases topic holds no record m@erased") as refused:
         run_until(own, connection, 1)
-    assert "give streamsvm forget the same rows once more" in refused.value.remedy
+    assert "give streamsvm history forget the same rows once more" in refused.value.remedy
     forgotten(connection, own, 30)
     run_until(own, connection, 50)
     assert newest(own).learner.partitions[0].rows_accepted == 49
@@ -515,7 +527,7 @@ def test_damaged_files_of_the_rows_go_and_others_are_named(real_broker: TestBrok
     assert {name for name in holding(own, 3) if name.endswith(".damaged")}
     assert "open-0.state" in holding(own, 98)
     asked = ["--position", "0:3", "--position", "0:98"]
-    done = run("forget", *asked, "--yes", "--json", *given_to(connection, own, archive_of(own)))
+    done = run("history", "forget", *asked, "--yes", "--json", *given_to(connection, own, archive_of(own)))
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert "open-0.state" in report["removed"]

@@ -80,10 +80,10 @@ def test_the_command_erases_all_rows_of_an_id(settings: Settings, broker: TestBr
         f"--output-models-topic={settings.output.models_topic}",
         f"--checkpoint-directory={settings.checkpoint.directory}",
     ]
-    assert "nothing is to be forgotten" in run("forget", *options).stderr
-    nobody = run("forget", *options, "--id=nobody", "--yes", "--json")
+    assert "nothing is to be forgotten" in run("history", "forget", *options).stderr
+    nobody = run("history", "forget", *options, "--id=nobody", "--yes", "--json")
     assert (nobody.returncode, json.loads(nobody.stdout)["absent"]) == (1, ["id nobody: the log holds no such row"])
-    done = run("forget", *options, "--id=c0", "--yes", "--json")
+    done = run("history", "forget", *options, "--id=c0", "--yes", "--json")
     said = json.loads(done.stdout)
     assert (done.returncode, said["done"]) == (0, True), done.stderr
     assert said["asked"][-1] == "id c0"

@@ -129,7 +129,7 @@ def test_a_forgetting_that_ends_at_any_change_of_the_disk_is_finished(archive: P
         if begun is not None:
             with pytest.raises(StateError, match=r"rows are half forgotten: 0:3\.0, 0:104\.0, 0:261\.0") as told:
                 store.require_finished()
-            assert "streamsvm forget --archive-only --position 0:3.0" in told.value.remedy
+            assert "streamsvm history forget --archive-only --position 0:3.0" in told.value.remedy
         else:
             assert {name for name in files(directory) if not name.endswith(".partial")} >= set(files(archive)) or (
                 set(files(directory)) == set(whole)

@@ -1,4 +1,4 @@
-"""`streamsvm model refine`: the best machine over all rows, found from the log, published beside the trainer's."""
+"""`streamsvm scale refine`: the best machine over all rows, found from the log, published beside the trainer's."""
 
 from __future__ import annotations
 
@@ -254,14 +254,14 @@ def test_the_command_refines_and_says_what_is_proven(real_broker: TestBroker, se
     connection = real_broker.connection
     given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
     given += ["--output-models-topic", settings.output.models_topic, "--keep", "100"]
-    done = run("model", "refine", "--as", "best", *given)
+    done = run("scale", "refine", "--as", "best", *given)
     assert done.returncode == 0, done.stderr
     assert re.search(
         rf"best@1: proven within \S+ % of the best possible model over all {ROWS:,} rows of m@", done.stdout
     )
-    short = run("model", "refine", "--as", "best", "--reads", "1", *given)
+    short = run("scale", "refine", "--as", "best", "--reads", "1", *given)
     assert short.returncode == 1, short.stderr
-    wrong = run("model", "refine", "--as", "no name", *given)
+    wrong = run("scale", "refine", "--as", "no name", *given)
     assert wrong.returncode == 78
     assert "--as no name cannot be a model's name" in error_of(wrong)
     shown = run("model", "show", *given[:2], "--name", "best", "--version", "1", *given[4:6])

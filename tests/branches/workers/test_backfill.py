@@ -121,7 +121,7 @@ def test_a_backfill_needs_a_trainer_that_opened_the_topic(settings: Settings, co
 
 def test_no_process_is_too_few() -> None:
     """The command refuses it before it asks a broker."""
-    found = CliRunner().invoke(app, ["backfill", "--processes", "0", "--points-dimension", "2"])
+    found = CliRunner().invoke(app, ["scale", "backfill", "--processes", "0", "--points-dimension", "2"])
     assert found.exit_code == 2
     assert "--processes" in found.output
 

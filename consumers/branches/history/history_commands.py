@@ -1,4 +1,4 @@
-"""`streamsvm model build`, `archive` and `forget`: models of the past, and what they are made of."""
+"""`streamsvm history ...`: models of the past, what they are made of, and rows taken out of it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from consumers.help_texts import Command, Commands
+from consumers.help_texts import AllCommands, Command, Commands
 from consumers.host.untrusted_text import moment, printable
-from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, with_settings
+from consumers.on_demand import CLIENT, TRAINER_SECTIONS, OptionsOnDemand, RareOnDemand, with_settings
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -31,12 +31,18 @@ if TYPE_CHECKING:
     from streamsvm.model.version import Version
     from streamsvm.points import Position
 
-app = Commands(help="Look at the archive of sealed buckets, and repair it.")
+app = Commands(help="Build models of the past from the archive, look at it and repair it, and forget rows.")
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 STEPS: Final = {"hour": 3_600.0, "day": 86_400.0, "week": 604_800.0}
 MOST_STEPS: Final = 100_000
 
 
+@app.callback()
+def _group(help_all: AllCommands = False) -> None:
+    pass
+
+
+@app.command("build", cls=OptionsOnDemand)
 @with_settings("output", "registry", "archive", common=CLIENT)
 def build_command(
     settings: Settings,
@@ -135,7 +141,7 @@ def show_command(settings: Settings, as_json: AsJson = False) -> None:
         )
 
 
-@app.command("rebuild", cls=OptionsOnDemand)
+@app.command("rebuild", cls=RareOnDemand)
 @with_settings("input", "output", "registry", "archive", common=CLIENT)
 def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     """Read every archived bucket, and make again what is missing or damaged from the log; its trainer must be stopped.
@@ -169,6 +175,7 @@ def rebuild_command(settings: Settings, as_json: AsJson = False) -> None:
     raise typer.Exit(1 if done.lost else 0)
 
 
+@app.command("forget", cls=OptionsOnDemand)
 @with_settings(*TRAINER_SECTIONS, "output", common=CLIENT)
 def forget_command(
     settings: Settings,
@@ -285,7 +292,7 @@ def _has_archive(settings: Settings, report: ForgettingReport) -> bool:
     report.remains.insert(
         0,
         f"{why}: if this trainer has one, give the same command again with its --archive-directory; until then the "
-        "trainer, streamsvm model build and streamsvm archive rebuild refuse an archive that holds such a row",
+        "trainer, streamsvm history build and streamsvm history rebuild refuse an archive that holds such a row",
     )
     return False
 
@@ -534,6 +541,4 @@ def _user_at_host() -> str:
     return user_at_host()
 
 
-BUILD: Final = Command(name="build", run=build_command, cls=OptionsOnDemand, group="model")
-ARCHIVE: Final = Command(name="archive", run=app, after="compile")
-FORGET: Final = Command(name="forget", run=forget_command, cls=OptionsOnDemand, after="archive")
+HISTORY: Final = Command(name="history", run=app, after="model")

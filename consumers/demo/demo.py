@@ -87,7 +87,7 @@ def settings_for(directory: Path, split: Split, bootstrap_servers: str, reducer:
     return Settings(
         name=NAME,
         kafka={"bootstrap.servers": bootstrap_servers},
-        input=InputConfig(topic=TOPIC, batch_records=50),
+        input=InputConfig(topic=TOPIC, batch_records=12),  # with a backlog four times as many
         points=PointsConfig(dimension=split.train.dimension, labels=(0, 1), feature_names=split.feature_names),
         coreset=CoresetConfig(
             reducer=reducer,

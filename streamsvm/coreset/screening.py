@@ -445,7 +445,7 @@ def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     rows, margin, share = state.current.evaluated(points)
     gradient, active = state.totals[2], margin < 1.0
     if state.screen.of_kernel:
-        rows, gradient = rows[:, -1:], gradient[:0]
+        rows, gradient = np.ones((len(rows), 1)), gradient[:0]
     class_weight = state.screen.terms[:, 5]
     factor = class_weight[(points.y > 0).astype(np.intp)]
     totals, weight = state.weight * class_weight[:, None], points.weight * factor

@@ -14,6 +14,7 @@ from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig
 from streamsvm.coreset import audit_sample as audit
 from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reducers import calibrated
 from streamsvm.coreset.reducers.base import Purpose, generator
 from streamsvm.coreset.structure import Learned, time_range
 from streamsvm.learning import leaf_screens, pilots, training
@@ -100,6 +101,7 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
     say("preparing trainings")
     training.warm_up(config.svm, say)
     say("preparing reductions")
+    calibrated.warm_up()
     _rehearse(config)
 
 

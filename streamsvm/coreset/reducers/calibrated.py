@@ -265,3 +265,11 @@ def meet(
     # Calibration may leave a total unmet; the weight of a label is kept whatever happens.
     keep_label_weights(weight, y, own)
     return weight
+
+
+def warm_up() -> None:
+    """Compile, or load from numba's file cache, what reductions run whatever they are of."""
+    y = np.array([-1, 1] * 4, np.int8)
+    points, margin = Points(np.ones((8, 1)), y, np.ones(8)), np.array([0.0, 2.0, 2.0, 0.0] * 2)
+    inclusion_probabilities(np.ones(8), 4)
+    _calibrated(np.ones((8, 2)), points, margin, np.arange(8), np.ones(8), Observed())

@@ -1,154 +1,182 @@
-"""Compiled passes over the points of sealed buckets, by which the screen of the next leaf is made."""
+"""Making the screen of the next leaf from the points of a partition's sealed buckets, and their pilot.
+
+What a screen is, and which rows it keeps, stands in `streamsvm.coreset.screening`.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from streamsvm.compiling import njit
-from streamsvm.coreset.band import DELTA
-from streamsvm.coreset.row_kernels import label_means
-from streamsvm.coreset.screening_kernels import LARGEST_SHARE
-from streamsvm.linalg import LANES, Float
-from streamsvm.points import Features, Signs, Weights
+from streamsvm.coreset.accounting import Accounting
+from streamsvm.coreset.band import DELTA, farthest
+from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.reducers.base import Pilot, Purpose, generator
+from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, SHARES, smoothed_hessian
+from streamsvm.coreset.row_kernels import scale
+from streamsvm.coreset.screen_making_kernels import fill_lengths, passed_over, rate_of, worth
+from streamsvm.coreset.screening import LEAST_CAPACITY, TARGET, Screen, Screener
+from streamsvm.coreset.screening_kernels import back_substituted
+from streamsvm.linalg import Float, factorise
+from streamsvm.points import Points
 
-RATE_STEPS: Final = 6
-"""Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
-others."""
+EXACT_NORM: Final = 32
+"""Largest number of features for which the norm in the influence is computed exactly."""
+SKETCH: Final = 24
+"""Number of random projections above that; the estimated norm has a relative standard deviation of 1 / sqrt(2
+SKETCH)."""
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def fill_lengths(rows: Float, root: Float, length: Float) -> None:
-    """Fill |(z, 1) root|, shape (n,).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Where the points of sealed buckets lie under a pilot: what a screen is made from, and an account of its leaf.
+
+    Attributes
+    ----------
+    scaling : ndarray of shape (2, d)
+    intercept : float
+        As of `Screen`.
+    rows : ndarray of shape (n, d + 1)
+        (z, 1).
+    weight : ndarray of shape (n,)
+        With class weights.
+    margin : ndarray of shape (n,)
+    root : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k)
+        `Screen.projection` before it is scaled; without columns, if the Hessian is not positive definite.
+    length : ndarray of shape (n,)
+        |(z, 1) root|.
+    passed : ndarray of shape (n,)
+        How many rows of the leaf each point stands for that are expected not to be kept.
+    """
+
+    scaling: Float
+    intercept: float
+    rows: Float
+    weight: Float
+    margin: Float
+    root: Float
+    length: Float
+    passed: Float
+
+
+def make_screen(
+    points: Points,
+    pilot: Pilot,
+    seen: Moments,
+    rows: int,
+    accepted: float,
+    capacity: int,
+    random: np.random.Generator,
+) -> tuple[Screen, Measured]:
+    """Make the screen of a leaf; return it, and what it was made from.
 
     Parameters
     ----------
-    rows : ndarray of shape (n, d + 1)
-    root : ndarray of shape (at least d + 1, k)
-        Upper triangular if k = d + 1.
+    points : Points
+        The points of the partition's sealed buckets; both labels must be present.
+    pilot : Pilot
+        The pilot of those points, with a positive bound; its band is the screen's, by share of the capacity.
+    seen : Moments
+        Exact moments of the rows that they represent.
+    rows : int
+        Rows that the leaf spans.
+    accepted : float
+        Expected number of valid rows among them.
+    capacity : int
+        Most points that the leaf may hold.
+    random : numpy Generator
+        Only `random()` is called, and only above `EXACT_NORM` features.
     """
-    width, k = rows.shape[1], root.shape[1]
-    packed, side, total = np.zeros((width, LANES)), np.empty(LANES), np.empty(LANES)
-    for first in range(0, len(length), LANES):
-        count = min(LANES, len(length) - first)
-        for lane in range(count):
-            for j in range(width):
-                packed[j, lane] = rows[first + lane, j]
-        total[:] = 0.0
-        for c in range(k):
-            side[:] = 0.0
-            for j in range(c + 1 if k == width else width):
-                factor, line = root[j, c], packed[j]
-                for lane in range(LANES):
-                    side[lane] += factor * line[lane]
-            for lane in range(LANES):
-                total[lane] += side[lane] * side[lane]
-        for lane in range(count):
-            length[first + lane] = np.sqrt(total[lane])
+    measured = measure(points, pilot, seen, random)
+    d, weight, margin, length = points.dimension, measured.weight, measured.margin, measured.length
+    terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
+    expected = points.weight * (accepted / points.weight.sum())
+    reach = 0.0
+    if pilot.band > 0.0 and measured.root.shape[1]:
+        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
+        reach = farthest(np.where(margin < 1.0 + DELTA, length, 0.0), margin, weight, d + 1, expected, most)
+    size, mean = np.empty(len(points)), np.empty((2, d))
+    class_weight = np.array(pilot.class_weight)
+    sensitive, influential = worth(
+        measured.rows, points.y, weight, margin, length, class_weight, terms, reach, np.array(SHARES), mean, size
+    )
+    size *= seen.weight / seen.count
+    terms[:, [0, 2, 3, 4]] *= SHARES[0] / sensitive
+    terms[:, 0] += SHARES[1]
+    terms[:, 5] = class_weight
+    scaled = SHARES[2] / influential if influential > 0.0 else 0.0
+    reach = reach / scaled if scaled > 0.0 else 0.0
+    made = Screen(
+        rows=rows,
+        rate=rate_of(size, expected, TARGET * capacity),
+        scaling=measured.scaling,
+        coefficients=pilot.coefficients,
+        intercept=measured.intercept,
+        label_mean=mean,
+        terms=terms,
+        projection=(measured.root * scaled).astype(np.float32),
+        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
+    )
+    return made, replace(measured, passed=passed_over(expected, made.rate, size))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def worth(  # type: ignore[no-untyped-def]
-    rows, y, weight, margin, length, class_weight, terms, reach, shares, mean, size
-):
-    """Fill the mean of each label, shape (2, d), and s, shape (n,), as `Screen` has them.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d + 1)
-    y, weight, margin, length : ndarray of shape (n,)
-        Weights with class weights.
-    class_weight : ndarray of shape (2,)
-    terms : ndarray of shape (2, 6)
-        As of `Screen`, not yet divided by the mean sensitivity.
-    reach : float
-        In lengths.
-    shares : ndarray of shape (3,)
-        Of sensitivity, weight and influence.
-
-    Returns
-    -------
-    tuple of (float, float)
-        Mean sensitivity and mean influence, by weight.
-    """
-    n, d = len(y), mean.shape[1]
-    own, influence = np.empty(2), np.zeros(n)
-    label_means(rows, y, weight, own, mean)
-    sensitive = influential = total = 0.0
-    for i in range(n):
-        label, q = 1 if y[i] > 0 else 0, 0.0
-        for j in range(d):
-            apart = rows[i, j] - mean[label, j]
-            q += apart * apart
-        term = terms[label]
-        size[i] = term[0] + (term[2] * q if q <= term[1] else term[3] * np.sqrt(q) - term[4])
-        if margin[i] < 1.0 + DELTA:
-            influence[i] = length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
-        sensitive += size[i] * weight[i]
-        influential += influence[i] * weight[i]
-        total += weight[i]
-    sensitive, influential = sensitive / total, influential / total
-    a, c = shares[0] / sensitive, shares[2] / influential if influential > 0.0 else 0.0
-    for i in range(n):
-        found = (a * size[i] + shares[1] + c * influence[i]) * class_weight[1 if y[i] > 0 else 0]
-        if reach > 0.0 and margin[i] < 1.0 + DELTA and abs(1.0 - margin[i]) <= reach * length[i]:
-            found = np.inf
-        size[i] = min(LARGEST_SHARE, found)
-    return sensitive, influential
+def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Generator) -> Measured:
+    """Return where points lie under a pilot, in the scale of what was seen; parameters as of `make_screen`."""
+    n, d = len(points), points.dimension
+    scaling = np.stack([seen.mean, 1.0 / pilot.scale])
+    intercept = pilot.intercept + float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
+    weight = points.class_weighted(pilot.class_weight).weight
+    rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
+    scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, rows, margin)
+    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
+    root = np.zeros((d + 1 + -(d + 1) % 4, 0))
+    if factorise(hessian):
+        root = _inverse_root(hessian, random)
+        fill_lengths(rows, root, length)
+    return Measured(
+        scaling=scaling,
+        intercept=intercept,
+        rows=rows,
+        weight=weight,
+        margin=margin,
+        root=root,
+        length=length,
+        passed=np.zeros(n),
+    )
 
 
-@njit(cache=True, nogil=True)
-def rate_of(size: Float, expected: Float, target: float) -> float:
-    """Return the rate at which the sum of expected * min(1, rate * size) is about the target."""
-    rate = 0.0
-    for step in range(RATE_STEPS):
-        certain = total = 0.0
-        for i in range(len(size)):
-            if step and rate * size[i] >= 1.0:
-                certain += expected[i]
-            else:
-                total += expected[i] * size[i]
-        free = target - certain
-        if free <= 0.0 or total <= 0.0:
-            break
-        rate = free / total
-    return rate
+def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
+    """Return `Screen.terms`: Alg. 1's bound for a point of weight 1 and one cluster per label (`direct_bound`)."""
+    terms = np.ones((2, 6))
+    alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
+    terms[:, 0] = 1.0 / own
+    terms[:, 1] = 8.0 * alpha * alpha * pilot.lower_bound
+    terms[:, 2] = pilot.penalty / (4.0 * alpha * pilot.lower_bound)
+    terms[:, 3] = pilot.penalty * np.sqrt(2.0 / pilot.lower_bound)
+    terms[:, 4] = pilot.penalty * 2.0 * alpha
+    return terms
 
 
-@njit(cache=True, nogil=True)
-def passed_over(expected: Float, rate: float, size: Float) -> Float:
-    """Return how many of the expected rows are not kept, shape (n,)."""
-    passed = np.empty(len(size))
-    for i in range(len(size)):
-        passed[i] = expected[i] * max(0.0, 1.0 - rate * size[i])
-    return passed
+def _inverse_root(factor: Float, random: np.random.Generator) -> Float:
+    """Return H^-1/2 of a Cholesky factor, or random projections of it, as columns, with rows of zeros."""
+    d = len(factor)
+    mixture = np.eye(d)
+    if d - 1 > EXACT_NORM:
+        mixture = np.where(random.random((d, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
+    return np.pad(back_substituted(factor, mixture), ((0, -d % 4), (0, 0)))
 
 
-@njit(cache=True, nogil=True)
-def add_pulls(
-    X: Features,
-    y: Signs,
-    weight: Weights,
-    scaling: Float,
-    coefficients: Float,
-    intercept: float,
-    class_weight: Float,
-    gradient: Float,
-    square: Float,
-) -> None:
-    """Add the sum of u y z over the active points, with class weights, and of u z^2 over all; both of shape (d,)."""
-    d = X.shape[1]
-    z = np.empty(d)
-    for i in range(len(y)):
-        decision = intercept
-        for j in range(d):
-            z[j] = (np.float64(X[i, j]) - scaling[0, j]) * scaling[1, j]
-            decision += z[j] * coefficients[j]
-        own = weight[i]
-        for j in range(d):
-            square[j] += own * z[j] * z[j]
-        if y[i] * decision < 1.0:
-            signed = own * (class_weight[1] if y[i] > 0 else -class_weight[0])
-            for j in range(d):
-                gradient[j] += signed * z[j]
+def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) -> None:
+    """Compile, or load from numba's file cache, the functions that screening runs."""
+    n = 2 * LEAST_CAPACITY
+    points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
+    pilot = Pilot(
+        penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
+    )
+    seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
+    screen, measured = make_screen(points, pilot, seen, n, n, 2 * n, random)
+    buffer = points.take(np.arange(LEAST_CAPACITY))
+    condensed = None if accounting is None else accounting.of_screen(screen, measured, points.X.dtype, len(buffer))
+    Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)

@@ -45,21 +45,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streamsvm.coreset.accounting import Account, Accounting, ScreenAccount
-from streamsvm.coreset.band import DELTA, farthest
+from streamsvm.coreset.accounting import Account, ScreenAccount
 from streamsvm.coreset.moments import Moments
-from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
+from streamsvm.coreset.reducers.base import Observed, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import (
-    POINTS_A_CONSTRAINT,
-    SHARES,
     label_sums,
     meet,
-    smoothed_hessian,
 )
-from streamsvm.coreset.row_kernels import scale, scaled_rows
-from streamsvm.coreset.screen_making import add_pulls, fill_lengths, passed_over, rate_of, worth
-from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, back_substituted, evaluate, keep, thin
-from streamsvm.linalg import Float, factorise
+from streamsvm.coreset.row_kernels import scaled_rows
+from streamsvm.coreset.screen_making_kernels import add_pulls
+from streamsvm.coreset.screening_kernels import BINS, LARGEST_SHARE, evaluate, keep, thin
+from streamsvm.linalg import Float
 from streamsvm.points import Features, Points, Signs, Weights
 from streamsvm.sockets import plugged
 
@@ -76,11 +72,6 @@ LEAST_CAPACITY: Final = 8
 """A leaf of smaller capacity cannot be thinned, because two of its points always stay."""
 TARGET: Final = 0.85
 """Share of its capacity that a leaf is expected to fill; the rest is a reserve for a stream that changes."""
-EXACT_NORM: Final = 32
-"""Largest number of features for which the norm in the influence is computed exactly."""
-SKETCH: Final = 24
-"""Number of random projections above that; the estimated norm has a relative standard deviation of 1 / sqrt(2
-SKETCH)."""
 TURNED: Final = 0.005
 """Squared difference of mean hinge gradients, relative to second moments of z, above which a rule may count as
 turned."""
@@ -142,38 +133,6 @@ class Screen:
         rows = np.empty((len(points), points.dimension + 1))
         scaled_rows(points.X, *self.scaling, rows)
         return rows, *_shares(points, self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Where the points of sealed buckets lie under a pilot: what a screen is made from, and an account of its leaf.
-
-    Attributes
-    ----------
-    scaling : ndarray of shape (2, d)
-    intercept : float
-        As of `Screen`.
-    rows : ndarray of shape (n, d + 1)
-        (z, 1).
-    weight : ndarray of shape (n,)
-        With class weights.
-    margin : ndarray of shape (n,)
-    root : ndarray of shape (d + 1 and 0 to 3 rows of zeros, k)
-        `Screen.projection` before it is scaled; without columns, if the Hessian is not positive definite.
-    length : ndarray of shape (n,)
-        |(z, 1) root|.
-    passed : ndarray of shape (n,)
-        How many rows of the leaf each point stands for that are expected not to be kept.
-    """
-
-    scaling: Float
-    intercept: float
-    rows: Float
-    weight: Float
-    margin: Float
-    root: Float
-    length: Float
-    passed: Float
 
 
 class KernelMargins(ABC):
@@ -423,19 +382,6 @@ def _as_they_came(changed: Mask, margin: Float, came: Points, screen: Screen) ->
     return _Counted(came, np.where(changed, 0.0, came.weight), margin)
 
 
-def warm_up(dtype: np.dtype[np.floating], accounting: Accounting | None = None) -> None:
-    """Compile, or load from numba's file cache, the functions that screening runs."""
-    n = 2 * LEAST_CAPACITY
-    points = Points(np.ones((n, 1), dtype), np.tile(np.array([-1, 1], np.int8), n // 2), np.ones(n))
-    pilot = Pilot(
-        penalty=1.0, mean=np.zeros(1), scale=np.ones(1), coefficients=np.array([2.0]), intercept=-1.0, lower_bound=0.5
-    )
-    seen, random = Moments.zero(1).add(points), generator(0, Purpose.SKETCH, (0, 0, 0))
-    (screen, measured), buffer = make_screen(points, pilot, seen, n, n, 2 * n, random), points.take(np.arange(8))
-    condensed = None if accounting is None else accounting.of_screen(screen, measured, points.X.dtype, len(buffer))
-    Screener.begin(screen, 0, 0, 0, condensed).screen(points, np.ones(n, np.bool_), buffer, 0)
-
-
 def calibrated(points: Points, state: Screened, observed: Observed) -> Points:
     """Return kept points with weights that meet the exact totals, those of a band as they are; count the outcome."""
     # A leaf whose rows were all rejected.
@@ -505,113 +451,6 @@ def turned(state: Screened, buckets: Points) -> bool:
     spread = square / total + state.totals[1] / of_leaf
     distance = np.divide(np.square(apart), spread, out=np.zeros_like(apart), where=spread > 0.0).max(initial=0.0)
     return bool(distance > TURNED + BY_CHANCE * (1.0 / state.accepted + 0.5 / len(buckets)))
-
-
-def make_screen(
-    points: Points,
-    pilot: Pilot,
-    seen: Moments,
-    rows: int,
-    accepted: float,
-    capacity: int,
-    random: np.random.Generator,
-) -> tuple[Screen, Measured]:
-    """Make the screen of a leaf; return it, and what it was made from.
-
-    Parameters
-    ----------
-    points : Points
-        The points of the partition's sealed buckets; both labels must be present.
-    pilot : Pilot
-        The pilot of those points, with a positive bound; its band is the screen's, by share of the capacity.
-    seen : Moments
-        Exact moments of the rows that they represent.
-    rows : int
-        Rows that the leaf spans.
-    accepted : float
-        Expected number of valid rows among them.
-    capacity : int
-        Most points that the leaf may hold.
-    random : numpy Generator
-        Only `random()` is called, and only above `EXACT_NORM` features.
-    """
-    measured = measure(points, pilot, seen, random)
-    d, weight, margin, length = points.dimension, measured.weight, measured.margin, measured.length
-    terms = _sensitivity_terms(seen.class_weight * pilot.class_weight, pilot)
-    expected = points.weight * (accepted / points.weight.sum())
-    reach = 0.0
-    if pilot.band > 0.0 and measured.root.shape[1]:
-        most = min(pilot.band * TARGET * capacity, TARGET * capacity - POINTS_A_CONSTRAINT * (d + 1))
-        reach = farthest(np.where(margin < 1.0 + DELTA, length, 0.0), margin, weight, d + 1, expected, most)
-    size, mean = np.empty(len(points)), np.empty((2, d))
-    class_weight = np.array(pilot.class_weight)
-    sensitive, influential = worth(
-        measured.rows, points.y, weight, margin, length, class_weight, terms, reach, np.array(SHARES), mean, size
-    )
-    size *= seen.weight / seen.count
-    terms[:, [0, 2, 3, 4]] *= SHARES[0] / sensitive
-    terms[:, 0] += SHARES[1]
-    terms[:, 5] = class_weight
-    scaled = SHARES[2] / influential if influential > 0.0 else 0.0
-    reach = reach / scaled if scaled > 0.0 else 0.0
-    made = Screen(
-        rows=rows,
-        rate=rate_of(size, expected, TARGET * capacity),
-        scaling=measured.scaling,
-        coefficients=pilot.coefficients,
-        intercept=measured.intercept,
-        label_mean=mean,
-        terms=terms,
-        projection=(measured.root * scaled).astype(np.float32),
-        reach=reach if np.isfinite(reach) else 0.0,  # a checkpoint holds finite numbers only
-    )
-    return made, replace(measured, passed=passed_over(expected, made.rate, size))
-
-
-def measure(points: Points, pilot: Pilot, seen: Moments, random: np.random.Generator) -> Measured:
-    """Return where points lie under a pilot, in the scale of what was seen; parameters as of `make_screen`."""
-    n, d = len(points), points.dimension
-    scaling = np.stack([seen.mean, 1.0 / pilot.scale])
-    intercept = pilot.intercept + float(np.einsum("j,j->", pilot.coefficients, (scaling[0] - pilot.mean) * scaling[1]))
-    weight = points.class_weighted(pilot.class_weight).weight
-    rows, margin, length = np.empty((n, d + 1)), np.empty(n), np.zeros(n)
-    scale(points.X, points.y, seen.mean, pilot.scale, pilot.coefficients, intercept, rows, margin)
-    hessian = smoothed_hessian(rows, weight, margin, pilot.penalty)
-    root = np.zeros((d + 1 + -(d + 1) % 4, 0))
-    if factorise(hessian):
-        root = _inverse_root(hessian, random)
-        fill_lengths(rows, root, length)
-    return Measured(
-        scaling=scaling,
-        intercept=intercept,
-        rows=rows,
-        weight=weight,
-        margin=margin,
-        root=root,
-        length=length,
-        passed=np.zeros(n),
-    )
-
-
-def _sensitivity_terms(own: Float, pilot: Pilot) -> Float:
-    """Return `Screen.terms`: Alg. 1's bound for a point of weight 1 and one cluster per label (`direct_bound`)."""
-    terms = np.ones((2, 6))
-    alpha = own[::-1] / (2.0 * pilot.penalty * own.sum() * own)
-    terms[:, 0] = 1.0 / own
-    terms[:, 1] = 8.0 * alpha * alpha * pilot.lower_bound
-    terms[:, 2] = pilot.penalty / (4.0 * alpha * pilot.lower_bound)
-    terms[:, 3] = pilot.penalty * np.sqrt(2.0 / pilot.lower_bound)
-    terms[:, 4] = pilot.penalty * 2.0 * alpha
-    return terms
-
-
-def _inverse_root(factor: Float, random: np.random.Generator) -> Float:
-    """Return H^-1/2 of a Cholesky factor, or random projections of it, as columns, with rows of zeros."""
-    d = len(factor)
-    mixture = np.eye(d)
-    if d - 1 > EXACT_NORM:
-        mixture = np.where(random.random((d, SKETCH)) < 0.5, -1.0, 1.0) / np.sqrt(SKETCH)
-    return np.pad(back_substituted(factor, mixture), ((0, -d % 4), (0, 0)))
 
 
 def _starts(seed: int, partition: int, leaf: int, thinnings: int) -> Float:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from streamsvm.config import ModelConfig
-from streamsvm.coreset import screening
+from streamsvm.coreset import screen_making
 from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Purpose, generator
-from streamsvm.coreset.screening import LEAST_CAPACITY, Screener, make_screen
+from streamsvm.coreset.screen_making import make_screen
+from streamsvm.coreset.screening import LEAST_CAPACITY, Screener
 from streamsvm.coreset.screens import LeafRule, LeafScreener
 from streamsvm.coreset.structure import Extent
 from streamsvm.learning.pilots import linear_pilot
@@ -127,7 +128,7 @@ class LinearScreens(LeafScreens):
         """See `LeafScreens`."""
         if config.coreset.screens:
             say("preparing the screening")
-            screening.warm_up(config.points.numpy_dtype, accounting)
+            screen_making.warm_up(config.points.numpy_dtype, accounting)
 
     def share(self, points: int) -> float:  # noqa: ARG002
         """Return that of the configuration."""

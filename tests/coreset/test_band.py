@@ -12,7 +12,8 @@ from streamsvm.coreset.band import REACH, border_within, farthest, nearest, reac
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import CalibratedReducer, smoothed_hessian
-from streamsvm.coreset.screening import Screener, calibrated, make_screen
+from streamsvm.coreset.screen_making import make_screen
+from streamsvm.coreset.screening import Screener, calibrated
 from streamsvm.datasets import load_htru2
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot

@@ -11,7 +11,8 @@ from streamsvm.config import SvmConfig
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import importance
-from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, make_screen, turned
+from streamsvm.coreset.screen_making import make_screen
+from streamsvm.coreset.screening import Screen, Screened, Screener, calibrated, turned
 from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.pilots import linear_pilot

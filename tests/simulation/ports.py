@@ -713,14 +713,14 @@ def quiet():
             warm_up(self)
             compiled.add(self._config.sha256())
 
-    before, warm_up, tell, solver = structlog.get_config(), WarmUp.run, WarmUp._tell, training.warm_up
+    before, warm_up, tell, solver = structlog.get_config(), WarmUp.run, WarmUp._log_progress, training.warm_up
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
         logger_factory=structlog.ReturnLoggerFactory(),
     )
-    WarmUp.run, WarmUp._tell, training.warm_up = compile_once, lambda self: None, lambda config, say: None
+    WarmUp.run, WarmUp._log_progress, training.warm_up = compile_once, lambda self: None, lambda config, say: None
     try:
         yield
     finally:
         structlog.configure(**before)
-        WarmUp.run, WarmUp._tell, training.warm_up = warm_up, tell, solver
+        WarmUp.run, WarmUp._log_progress, training.warm_up = warm_up, tell, solver

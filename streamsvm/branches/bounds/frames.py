@@ -17,7 +17,7 @@ from streamsvm.branches.bounds.totals_kernels import EPS
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import smoothed_hessian
 from streamsvm.coreset.row_kernels import scale
-from streamsvm.coreset.screen_making import fill_lengths
+from streamsvm.coreset.screen_making_kernels import fill_lengths
 from streamsvm.coreset.screening_kernels import back_substituted
 from streamsvm.linalg import Float, factorise
 from streamsvm.points import Points

@@ -41,7 +41,8 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Observed, Pilot, Purpose, generator
 from streamsvm.coreset.reducers.calibrated import POINTS_A_CONSTRAINT, STRAINED
 from streamsvm.coreset.reducers.multiclass import MOST_CONSTRAINTS, SharedPilot
-from streamsvm.coreset.screen_making import rate_of
+from streamsvm.coreset.screen_making import make_screen
+from streamsvm.coreset.screen_making_kernels import rate_of
 from streamsvm.coreset.screening import (
     BY_CHANCE,
     LEAST_CAPACITY,
@@ -49,7 +50,6 @@ from streamsvm.coreset.screening import (
     TARGET,
     TURNED,
     Mask,
-    make_screen,
 )
 from streamsvm.coreset.screening_kernels import BINS
 from streamsvm.linalg import Float

@@ -23,7 +23,7 @@ from streamsvm.coreset.accounting import Accounting
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.reducers.base import Pilot
 from streamsvm.coreset.reducers.calibrated import KERNEL_SHARES
-from streamsvm.coreset.screen_making import rate_of
+from streamsvm.coreset.screen_making_kernels import rate_of
 from streamsvm.coreset.screening import (
     LEAST_CAPACITY,
     TARGET,

@@ -1,0 +1,154 @@
+"""Compiled passes over the points of sealed buckets, by which the screen of the next leaf is made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from streamsvm.compiling import njit
+from streamsvm.coreset.band import DELTA
+from streamsvm.coreset.row_kernels import label_means
+from streamsvm.coreset.screening_kernels import LARGEST_SHARE
+from streamsvm.linalg import LANES, Float
+from streamsvm.points import Features, Signs, Weights
+
+RATE_STEPS: Final = 6
+"""Number of fixed-point steps that find the rate. Each finds points with pi = 1, which raises the rate for the
+others."""
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def fill_lengths(rows: Float, root: Float, length: Float) -> None:
+    """Fill |(z, 1) root|, shape (n,).
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d + 1)
+    root : ndarray of shape (at least d + 1, k)
+        Upper triangular if k = d + 1.
+    """
+    width, k = rows.shape[1], root.shape[1]
+    packed, side, total = np.zeros((width, LANES)), np.empty(LANES), np.empty(LANES)
+    for first in range(0, len(length), LANES):
+        count = min(LANES, len(length) - first)
+        for lane in range(count):
+            for j in range(width):
+                packed[j, lane] = rows[first + lane, j]
+        total[:] = 0.0
+        for c in range(k):
+            side[:] = 0.0
+            for j in range(c + 1 if k == width else width):
+                factor, line = root[j, c], packed[j]
+                for lane in range(LANES):
+                    side[lane] += factor * line[lane]
+            for lane in range(LANES):
+                total[lane] += side[lane] * side[lane]
+        for lane in range(count):
+            length[first + lane] = np.sqrt(total[lane])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def worth(  # type: ignore[no-untyped-def]
+    rows, y, weight, margin, length, class_weight, terms, reach, shares, mean, size
+):
+    """Fill the mean of each label, shape (2, d), and s, shape (n,), as `Screen` has them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d + 1)
+    y, weight, margin, length : ndarray of shape (n,)
+        Weights with class weights.
+    class_weight : ndarray of shape (2,)
+    terms : ndarray of shape (2, 6)
+        As of `Screen`, not yet divided by the mean sensitivity.
+    reach : float
+        In lengths.
+    shares : ndarray of shape (3,)
+        Of sensitivity, weight and influence.
+
+    Returns
+    -------
+    tuple of (float, float)
+        Mean sensitivity and mean influence, by weight.
+    """
+    n, d = len(y), mean.shape[1]
+    own, influence = np.empty(2), np.zeros(n)
+    label_means(rows, y, weight, own, mean)
+    sensitive = influential = total = 0.0
+    for i in range(n):
+        label, q = 1 if y[i] > 0 else 0, 0.0
+        for j in range(d):
+            apart = rows[i, j] - mean[label, j]
+            q += apart * apart
+        term = terms[label]
+        size[i] = term[0] + (term[2] * q if q <= term[1] else term[3] * np.sqrt(q) - term[4])
+        if margin[i] < 1.0 + DELTA:
+            influence[i] = length[i] * np.sqrt(min(1.0, (1.0 + DELTA - margin[i]) / (2.0 * DELTA)))
+        sensitive += size[i] * weight[i]
+        influential += influence[i] * weight[i]
+        total += weight[i]
+    sensitive, influential = sensitive / total, influential / total
+    a, c = shares[0] / sensitive, shares[2] / influential if influential > 0.0 else 0.0
+    for i in range(n):
+        found = (a * size[i] + shares[1] + c * influence[i]) * class_weight[1 if y[i] > 0 else 0]
+        if reach > 0.0 and margin[i] < 1.0 + DELTA and abs(1.0 - margin[i]) <= reach * length[i]:
+            found = np.inf
+        size[i] = min(LARGEST_SHARE, found)
+    return sensitive, influential
+
+
+@njit(cache=True, nogil=True)
+def rate_of(size: Float, expected: Float, target: float) -> float:
+    """Return the rate at which the sum of expected * min(1, rate * size) is about the target."""
+    rate = 0.0
+    for step in range(RATE_STEPS):
+        certain = total = 0.0
+        for i in range(len(size)):
+            if step and rate * size[i] >= 1.0:
+                certain += expected[i]
+            else:
+                total += expected[i] * size[i]
+        free = target - certain
+        if free <= 0.0 or total <= 0.0:
+            break
+        rate = free / total
+    return rate
+
+
+@njit(cache=True, nogil=True)
+def passed_over(expected: Float, rate: float, size: Float) -> Float:
+    """Return how many of the expected rows are not kept, shape (n,)."""
+    passed = np.empty(len(size))
+    for i in range(len(size)):
+        passed[i] = expected[i] * max(0.0, 1.0 - rate * size[i])
+    return passed
+
+
+@njit(cache=True, nogil=True)
+def add_pulls(
+    X: Features,
+    y: Signs,
+    weight: Weights,
+    scaling: Float,
+    coefficients: Float,
+    intercept: float,
+    class_weight: Float,
+    gradient: Float,
+    square: Float,
+) -> None:
+    """Add the sum of u y z over the active points, with class weights, and of u z^2 over all; both of shape (d,)."""
+    d = X.shape[1]
+    z = np.empty(d)
+    for i in range(len(y)):
+        decision = intercept
+        for j in range(d):
+            z[j] = (np.float64(X[i, j]) - scaling[0, j]) * scaling[1, j]
+            decision += z[j] * coefficients[j]
+        own = weight[i]
+        for j in range(d):
+            square[j] += own * z[j] * z[j]
+        if y[i] * decision < 1.0:
+            signed = own * (class_weight[1] if y[i] > 0 else -class_weight[0])
+            for j in range(d):
+                gradient[j] += signed * z[j]

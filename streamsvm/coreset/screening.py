@@ -75,11 +75,12 @@ TARGET: Final = 0.85
 TURNED: Final = 0.005
 """Squared difference of mean hinge gradients, relative to second moments of z, above which a rule may count as
 turned."""
-BY_CHANCE: Final = 10.0
+BY_CHANCE: Final = 15.0
 """Allowance for chance: the difference must exceed TURNED + BY_CHANCE * (1 / rows + 0.5 / points of the buckets).
 
 The factor 0.5 is there because bucket points tell more than the same number of random rows. On shuffled data the factor
-never exceeded 2.6 for up to 23 features, and 7.6 where there are more features than a third of the points.
+never exceeded 2.6 for up to 23 features, and 7.6 where there are more features than a third of the points; with heavy
+tails and weights over two orders it passed 10 in 6 of 4,000 parts of 300 points, and 12 in none.
 """
 
 

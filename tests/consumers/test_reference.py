@@ -35,13 +35,18 @@ def test_every_option_has_a_row_with_its_meaning() -> None:
     assert all(described(option).strip() in row for option, row in found.items())
 
 
+def value_of(row: str, name: str) -> str:
+    """Return what a row of an option of this name has for a value; empty: it is another's."""
+    return row.split(" | ")[1] if row.startswith(f"| `{name}` |") else ""
+
+
 @pytest.mark.parametrize("option", OWN)
 def test_choices_of_papers_and_other_libraries_are_experimental(option: str) -> None:
     """Each choice of an algorithm stands in one of the tables: the trunk's own in the section, others in the last."""
     tables, last = (rows_of(text) for text in markdown().split("## Experimental"))
     own, others = OWN[option], names(option)[len(OWN[option]) :]
     assert others
-    (row,) = (row for row in tables if row.startswith(f"| `{option.partition('.')[2]}` | {own[0]}"))
-    assert row.split(" | ")[1].split("\\|") == list(own)
+    (value,) = (found for row in tables if (found := value_of(row, option.partition(".")[2])) and own[0] in found)
+    assert value.rpartition("(")[2].removesuffix(")").split("\\|") == list(own)  # behind the default, if there is one
     (row,) = (row for row in last if row.startswith(f"| `{option}` |"))
     assert row.split(" | ")[1].split("\\|") == list(others)

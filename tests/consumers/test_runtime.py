@@ -216,6 +216,8 @@ def test_every_metric_is_described(definitions: tuple[object, ...]) -> None:
                 "worker",
                 "kind",
                 "end",
+                "what",
+                "step",
                 "log",
             )
         }

@@ -9,7 +9,8 @@ loaded and made once is no part of it.
 - *Poll*: the intake of a trainer at default settings, and its decoder, over `RECORDS` JSON records of a point each, of
   one partition and of `PARTITIONS`: calls, passes, and the most memory that it takes.
 
-Invariant: every count is an integer that rises with each call or pass more; a mean is rounded to the nearest.
+Invariant: every count is an integer that rises with each call or pass more; the mean of batches is rounded up, others
+to the nearest.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache, reduce
+from math import ceil
 from operator import or_
 from types import SimpleNamespace
 from typing import Any, Final
@@ -73,7 +75,7 @@ def seals(partitions: int) -> Counts:
     for what, names, sealing in (("calls", calls.calls, called), ("passes over rows", passes.passes, passed)):
         where = f", {_partitions(partitions)}"
         found[f"{what} of a seal{where}"] = _a_seal(sealing), _most(names)
-        found[f"{what} of a batch without a seal{where}"] = round(sealing.spent[0] / sealing.calls[0]), []
+        found[f"{what} of a batch without a seal{where}"] = ceil(sealing.spent[0] / sealing.calls[0]), []
     return found
 
 

@@ -73,7 +73,7 @@ class Conditions:
         else:
             log.info("long_horizons_took_over", share=round(1.0 - short, 3))
 
-    def warn(self, counts: Mapping[str, int]) -> None:
+    def report(self, counts: Mapping[str, int]) -> None:
         """Warn of each condition whose count calls for it.
 
         Parameters

@@ -390,9 +390,9 @@ class Observer:
         life.quality.show()
         if self._freshness is not None:
             self._freshness.show()
-        self._conditions.warn(learner.observed().counts())
+        self._conditions.report(learner.observed().counts())
         self._conditions.warn_of_horizons(learner.short_share())
-        self._outliers.warn(learner.outliers())
+        self._outliers.report(learner.outliers())
         ends = life.intake.high_watermarks
         self._gauges.lag({p: (offset, ends.get(p)) for p, offset in life.intake.ahead.items()})
         life.intake.measure()

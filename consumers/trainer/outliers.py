@@ -33,7 +33,7 @@ class OutlierLog:
         self._count = 0
         self._excess = 0.0
 
-    def warn(self, found: Tally) -> None:
+    def report(self, found: Tally) -> None:
         """Warn if there is something new to say."""
         worst, count = found.worst, found.rows + found.weights
         if worst is None or worst.excess < TELLING:

@@ -27,7 +27,7 @@ def told(*counts: dict[str, int]) -> list[tuple[str, int]]:
     conditions = Conditions()
     with structlog.testing.capture_logs() as logs:
         for each in counts:
-            conditions.warn(NONE | each)
+            conditions.report(NONE | each)
     assert all(line["log_level"] == "warning" and line["what"] and line["remedy"] for line in logs)
     return [(line["condition"], line["count"]) for line in logs]
 
@@ -63,7 +63,7 @@ def test_a_turn_inside_a_window_is_told_until_it_has_passed(memory: dict[str, ob
         assert learner.observed().shifted == counts[2]
     told_of = Conditions(config.coreset.memory)
     with structlog.testing.capture_logs() as logs:
-        told_of.warn(learner.observed().counts())
+        told_of.report(learner.observed().counts())
     assert (
         any("coreset.memory = adaptive" in line["remedy"] and "chain" not in line["remedy"] for line in logs) is turns
     )

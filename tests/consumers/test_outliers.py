@@ -83,11 +83,11 @@ def test_the_log_stays_short(capsys: pytest.CaptureFixture[str]) -> None:
     log = OutlierLog("in")
 
     def tell(count: int, excess: float) -> int:
-        log.warning(Tally(count, 0, outlier(excess)))
+        log.report(Tally(count, 0, outlier(excess)))
         return len(capsys.readouterr().out.splitlines())
 
     assert [tell(1, 5.0), tell(1, 20.0), tell(2, 20.0), tell(9, 150.0), tell(10, 250.0)] == [0, 1, 0, 0, 1]
     assert tell(99, 250.0) == 0
     assert tell(100, 250.0) == 1
-    log.warning(Tally(0, 0, None))
+    log.report(Tally(0, 0, None))
     assert json.dumps(capsys.readouterr().out) == '""'

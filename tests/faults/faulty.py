@@ -24,11 +24,13 @@ import pytest
 
 from consumers.settings import Settings
 from streamsvm.kafka import Cluster, Connection, TopicSpec
+from tests.brokers.fixtures import TestBroker
 from tests.brokers.jvm import CannotRun, JvmBroker
 from tests.consumers.trainers import produce, records, run_until, settings_for
 from tests.faults.daemon import Daemon, arguments
 from tests.faults.promise import check_counts, check_promise, published
 from tests.faults.proxy import Proxy
+from tests.faults.stage import Stage
 
 ROWS = 2_000
 VERSIONS = ROWS // 40
@@ -255,3 +257,12 @@ def faulty(_faulty_broker: FaultyBroker, request: pytest.FixtureRequest) -> Iter
     _faulty_broker.proxy.mend()
     _faulty_broker.proxy.loss = None
     _faulty_broker.broker.revive()
+
+
+@pytest.fixture
+def stage(real_broker: TestBroker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """A trainer of a topic of its own, which is still to be created; no process outlives the test."""
+    made = Stage(real_broker.connection, settings_for(real_broker.name("fault"), tmp_path / "checkpoint"))
+    yield made
+    request.node.user_properties.append(("processes", len(made.started)))
+    made.clear()

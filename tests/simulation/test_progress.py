@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
-
-from tests.simulation.__main__ import main
 from tests.simulation.progress import SAY_S, Progress, load, save
 from tests.simulation.running import Broken, Tally
 
@@ -36,15 +35,18 @@ def test_a_tally_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert load(tmp_path / "tally") == (5, tally)
 
 
-def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def run(*arguments: str) -> str:
+    """Run the command in a process of its own, whose pool of processes is none of a test's; return what it says."""
+    command = [sys.executable, "-m", "tests.simulation", "--processes", "1", *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_run_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     """Two runs of one file are one run of all seeds, and no time is no schedule."""
-    path = tmp_path / "tally"
-    common = ["--processes", "1", "--tally", str(path)]
-    assert main(["--schedules", "2", "--seed", "3", *common]) == 0
-    assert main(["--schedules", "4", "--seed", "9", "--minutes", "0", *common]) == 0
+    path, at_once = tmp_path / "tally", tmp_path / "at once"
+    run("--schedules", "2", "--seed", "3", "--tally", str(path))
+    run("--schedules", "4", "--seed", "9", "--minutes", "0", "--tally", str(path))
     assert json.loads(path.read_text())["schedules"] == 2
-    assert main(["--schedules", "4", *common]) == 0
-    at_once = tmp_path / "at once"
-    assert main(["--schedules", "4", "--seed", "3", "--processes", "1", "--tally", str(at_once)]) == 0
+    assert "seeds 3 to 6, from 5 on" in run("--schedules", "4", "--tally", str(path))
+    run("--schedules", "4", "--seed", "3", "--tally", str(at_once))
     assert load(path) == load(at_once)
-    assert "seeds 3 to 6, from 5 on" in capfd.readouterr().out

@@ -130,7 +130,8 @@ def test_workers_under_a_wrong_configuration_reject_a_handful(settings: Settings
             running.wait_until(lambda: False)
     letters = [deadletter.decode(one.value, one.headers) for one in topic(connection, settings.input.dead_letters)]
     assert len(letters) <= 2 * 2 * HANDFUL
-    assert max(letter.offset for letter in letters) < HANDFUL
+    # A worker may end before its letters are on their way; the next start rejects the same records again.
+    assert all(letter.offset < HANDFUL for letter in letters)
 
 
 @pytest.mark.long

@@ -124,7 +124,8 @@ class Site:
             if running:
                 daemon.kill()
             daemon.catch_up()
-            print(f"scorer {number}, {'running' if running else 'ended'}:", *daemon.log[-LOG_LINES:], sep="\n")
+            lines = [line for line in daemon.log[-LOG_LINES:] if '"event": "configuration"' not in line]
+            print(f"scorer {number}, {'running' if running else 'ended'}:", *lines, sep="\n")
 
     @property
     def processes(self) -> int:

@@ -1,7 +1,7 @@
 """Run once more, alone, what failed while six processes shared the machine: `python -m tests.again`, after `make test`.
 
-Only tests of daemons on real brokers, which are held to a time: another process may have had the processors. A test that
-passes now is named, so that it does not become a habit; more than three failures, or one anywhere else, stay failures.
+Only tests of daemons on real brokers, which are held to a time: another process may have had the processors. A test
+that passes now is named, so that it does not become a habit; more than three failures, or one elsewhere, stay failures.
 """
 
 from __future__ import annotations

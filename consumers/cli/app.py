@@ -34,7 +34,7 @@ GROUPS: Final[Mapping[str, Commands]] = {"model": models.app, "topics": topics_a
 COMMANDS: Final = (
     on_demand(
         "demo",
-        "consumers.cli.demo:demo",
+        "consumers.cli.demo_command:demo",
         "Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data.",
     ),
     on_demand(
@@ -54,18 +54,18 @@ COMMANDS: Final = (
     ),
     on_demand(
         "replay",
-        "consumers.cli.replay:replay_command",
+        "consumers.cli.replay_command:replay_command",
         "Write the points of a file, or of the bundled pulsar survey, to a topic.",
     ),
     Command(name="model", run=models.app),
     on_demand(
         "verify",
-        "consumers.cli.verify:verify_command",
+        "consumers.cli.verify_command:verify_command",
         "Recompute published versions from the input's log, and compare them byte for byte.",
     ),
     on_demand(
         "dead-letters",
-        "consumers.cli.dead_letters:dead_letters_command",
+        "consumers.cli.dead_letters_command:dead_letters_command",
         "Show rejected records: where each is, why it was rejected, and what to do about it; or send them again.",
     ),
     Command(name="topics", run=topics_app),

@@ -31,7 +31,7 @@ from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.registry.anchoring import Finder, NotAnchored, seen_in
-from streamsvm.verification.survey import retired_in
+from streamsvm.verification.version_survey import retired_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ knows whether it failed, the id is taken over, and what the broker may have left
 (`consumers.streams.settling`) before anything else. A batch counts as committed when readers of committed records have
 passed it and the group's positions can be read: a commit is answered before its markers are written.
 
-Several scorers share a topic by sharing the group. Each has a slot in it (`streamsvm.kafka.slots`), and by the slot its
+Several scorers share a topic by sharing the group. Each has a slot in it (`streamsvm.kafka.group_slots`), and by the slot its
 membership and its transactional id: whoever comes next in the slot of a scorer that died has its partitions at once,
 and settles what it left open. The group's generation keeps one that was replaced from committing. A slot is claimed
 once there is a version to score by, and the transactional id is taken once the group has let the slot's member in, so

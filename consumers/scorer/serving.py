@@ -13,7 +13,7 @@ from consumers.scorer.observing import ScorerWatch
 from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.unread_fields import UnreadWatch
+from consumers.streams.unread_watch import UnreadWatch
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.scored import BatchScorer, ExtraFields, Scored
 from streamsvm.kafka import Message, Record

@@ -20,7 +20,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
-from consumers.streams.unread_fields import UnreadWatch
+from consumers.streams.unread_watch import UnreadWatch
 from consumers.trainer.source import InputOnly
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.reading import Ends, Reading

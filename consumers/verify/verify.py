@@ -33,7 +33,7 @@ from streamsvm.verification.differences import certificate_difference, differenc
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
 from streamsvm.verification.report import VerificationReport
-from streamsvm.verification.survey import VersionSurvey
+from streamsvm.verification.version_survey import VersionSurvey
 
 ShowProgress = Callable[[int, int], None]
 """Takes the versions done and those there are."""

@@ -6,7 +6,7 @@ rebalances are served inside `poll` and nowhere else, a batch that one interrupt
 `MemberProgress` of a batch carries the group's generation of that moment, by which the broker refuses a member that was
 replaced since.
 
-A member that has a slot (`streamsvm.kafka.slots`) is a static one: when it stops or dies, the group keeps its place and
+A member that has a slot (`streamsvm.kafka.group_slots`) is a static one: when it stops or dies, the group keeps its place and
 its partitions until a successor takes its slot, which needs no rebalance, or its session has run out. So the session
 is short, and those who stay wait for that long when a slot is given up for good: the client library tells the broker
 nothing when a static member leaves.
@@ -31,8 +31,8 @@ from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
 from streamsvm.kafka.failures import Recreated, error_of, text_of
 from streamsvm.kafka.feed import Feed
+from streamsvm.kafka.group_slots import Slot
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.slots import Slot
 from streamsvm.kafka.standings import NO_TOPIC_ID, GroupStanding, standing_of
 
 REWIND_TIMEOUT_S = 2.0

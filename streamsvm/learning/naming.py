@@ -13,8 +13,8 @@ from streamsvm.coreset.structure import Learned
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import machines_of
-from streamsvm.model.parts import probability as probability_part
-from streamsvm.model.parts.probability import NUMBER_BYTES
+from streamsvm.model.parts import probability_part
+from streamsvm.model.parts.probability_part import NUMBER_BYTES
 from streamsvm.model.pointers import Head
 from streamsvm.model.probes import count_of
 from streamsvm.model.recipes import recipes_of

@@ -15,7 +15,7 @@ from streamsvm.model.version import Lineage, Version, version_key, version_numbe
 from streamsvm.places import whole_number
 from streamsvm.verification.chain import ChainCheck, ChainLink
 from streamsvm.verification.report import Outcome, RecordFinding
-from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
+from streamsvm.verification.version_survey import INCARNATION_HEADER, VersionSurvey
 
 
 class Auditor:

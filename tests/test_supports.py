@@ -419,7 +419,7 @@ SIZES: Final[Mapping[str, str]] = {
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
     "consumers/evaluate/predict_then_train.py:evaluate_prequentially": "the lag and the leaf divide each other",
-    "consumers/settings/input_settings.py:RegistryConfig._one_identity": "part of an address is the value of another option",
+    "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
 }
 """Refusals that name two options and are no combination of features: two sizes do not fit, or one value is wrong."""

@@ -1,24 +1,43 @@
-"""The scorer: unlabeled points in at a topic, scores out at another, by whichever version is current.
+"""The scorer: unlabeled points in at a topic, scores out at another, by the version that is current.
 
-Delivery is exactly once for whoever reads committed records only: the scores and dead letters of a batch, and the
-group's positions, are one transaction. When one fails, the batch is read again from where the group stands; when nobody
-knows whether it failed, the id is taken over, and what the broker may have left open is settled
-(`consumers.streams.settling`) before anything else. A batch counts as committed when readers of committed records have
-passed it and the group's positions can be read: a commit is answered before its markers are written.
+`streamsvm score` makes a `Scorer` and calls `run`. `consumers.scorer.life` opens everything that a start needs, or
+nothing; the loop is here. One round of the loop (`_turn`) reads at most one batch, scores it by the version that is in
+use at that moment (`consumers.scorer.serving`), and hands it over in one transaction (`_deliver`, `_hand_over`).
 
-Several scorers share a topic by sharing the group. Each has a slot in it (`streamsvm.kafka.group_slots`), and by the slot its
-membership and its transactional id: whoever comes next in the slot of a scorer that died has its partitions at once,
-and settles what it left open. The group's generation keeps one that was replaced from committing. A slot is claimed
-once there is a version to score by, and the transactional id is taken once the group has let the slot's member in, so
-that a start that waits holds up nobody, and one that claimed a slot together with another fences no producer for it. A
-scorer that loses its slot to another claims the next, and reads on from where the group stands; if the slot is
-configured, it ends. The embedded broker has no transactions: there a batch's positions are committed after it was
-stored, at least once, and copies of a score carry the same `streamsvm.source` header.
+Exactly once
+------------
+Readers of committed records get each score exactly once, because the scores and dead letters of a batch, and the
+group's positions, are one transaction. If it fails, the batch is read again from the group's positions. If nobody knows
+whether it failed, the publisher is given up: the next one takes the transactional id over, and settles what the broker
+may have left open (`consumers.streams.settling`), before anything else is read. A batch counts as committed when
+readers of committed records have passed it and the group's positions can be read, because a broker answers a commit
+before it writes the markers.
 
-Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
-was not committed is never passed over. A batch is committed only after the broker was asked, just before, whether the
-input still is the topic that was read; a position of another topic of that name is refused. While the registry does
-not answer, a batch that needs it is not decided.
+The embedded broker has no transactions. There a batch's positions are committed after the batch was stored: at least
+once, and copies of a score carry the same `streamsvm.source` header.
+
+Several scorers of one topic
+----------------------------
+They share a group, and each has a slot of it (`streamsvm.kafka.group_slots`). The slot determines the scorer's
+membership and its transactional id (`consumers.scorer.seat`). A scorer that takes the slot of one that died therefore
+gets its partitions at once, and settles what it left open. The group's generation keeps a scorer that was replaced from
+committing.
+
+Order matters at a start. A slot is claimed once there is a version to score by: a scorer that still waits for one keeps
+no slot from others. The transactional id is taken once the group has admitted the slot's member: of two that claimed
+the same slot, the one that is turned away has then fenced no producer. A scorer that loses its slot claims the next
+one, and reads on from the group's positions. If the slot is configured, it ends instead.
+
+Invariants
+----------
+- Nothing is consumed before there is a version.
+- Each batch is scored by one version, which is taken once.
+- A batch that was not committed is never passed over.
+- Just before a batch is committed, the broker is asked whether the input is still the topic that was read. Positions of
+  another topic with the same name are not committed.
+- While the schema registry does not answer, nothing is decided about a batch that needs it.
+
+To read next: `consumers.scorer.life`, `consumers.scorer.seat`, `streamsvm.kafka.membership`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,29 @@
-"""One partition of the input: its open leaf, its structure, its audit sample.
+"""One partition of the input: its open leaf, its structure of buckets, its audit sample.
 
-What a partition has *learned* only grows: rows, points, their weight. What it *holds* is what a cut is made of: all of
-that, or what is not forgotten of it. Which of the two, its memory knows (`streamsvm.learning.memories`).
+`streamsvm.learning.learner` has one `Partition` for each partition of the topic, and calls `add` with rows that fit
+into the open leaf. Three things happen to a row here: it is bounded (outliers and clipping,
+`streamsvm.learning.bounding`), it may enter the audit sample, and it goes into the leaf. When the leaf is full, `_seal`
+does the rest, in this order:
+
+1. compare the leaf with the buckets, to see whether the stream has changed (`_is_steady`): this decides whether the
+   reductions may keep a band of rows around the margin;
+2. put the leaf into the structure, which reduces and merges, and solves a pilot where it needs one (`_insert`);
+3. compute new bounds from the buckets, for the rows of the next leaf;
+4. make the next leaf's screen from the buckets (`_next_screen`): with a screen the leaf spans many more rows, and keeps
+   those that matter.
+
+The order matters. Bounds and screen of the next leaf are computed after the merge, so that a checkpoint, which contains
+the buckets only, is enough to compute them again.
+
+`standing` returns the partition as it is now, for a cut or a checkpoint, without copying anything. It can do that
+because buckets never change, and because leaf and audit sample take new memory before they change what was handed out.
+
+Two words. A partition has *learned* rows: these totals only grow. It *keeps* points: they are what a cut is made of. In
+the trunk the points stand for all rows that were learned; with a memory that forgets (`streamsvm.learning.memories`)
+they stand for some.
 
 Invariant: the content of a partition is a pure function of its log, the configuration and the seed. Other partitions
-have no influence on it.
+have no influence on it, and neither has the size of the batches in which rows are added.
 """
 
 from __future__ import annotations

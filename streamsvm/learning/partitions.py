@@ -1,9 +1,11 @@
-"""The structures of all partitions: what they keep, and cuts of them, in whatever process the rows are learned.
+"""The structures of all partitions, and when a cut of them is due, in whatever process the rows are learned.
 
-`streamsvm.learning.learner` learns them itself; a branch may take over what others learned. Neither knows I/O, clock or
-threads.
+`Partitions` is what `streamsvm.delivery.pipeline` needs of the object that learns. There are two kinds:
+`streamsvm.learning.learner.Learner` learns rows itself, and a branch may put together what other processes learned.
+Neither has I/O, a clock or threads.
 
-Invariant: what a cut is made from is fixed when it is taken, and is never a promise about a later state.
+Invariant: what a cut is made from is fixed when the cut is taken (`take`), and does not depend on a later state. So a
+cut may be made later, in the training thread, while the partitions learn on.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SHORT: Final = 10
 
 
 class Partitions(ABC):
-    """The structures of all partitions, and when a cut of them is due: what a pipeline needs of who learns.
+    """The structures of all partitions, and when a cut of them is due.
 
     Parameters
     ----------
@@ -45,6 +47,7 @@ class Partitions(ABC):
         self._task = task or task_of(config)
         self._cutter = Cutter(config, self._task, every_leaves)
         self._of_cuts = Observed()
+        # In ascending order, here and in `extend`: parts of a cut are put together in this order, and a hash is taken.
         self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
 
     @abstractmethod
@@ -186,7 +189,7 @@ class Partitions(ABC):
         return cut
 
     def note(self, met: Met | None) -> None:
-        """Take in what making a cut met, for `observed` and `outliers`."""
+        """Add what was counted while a cut was made, for `observed` and `outliers`."""
         if met is None:
             return
         self._of_cuts.add(met.observed)
@@ -208,11 +211,11 @@ class Partitions(ABC):
         return cut.points_beyond(self._partitions)
 
     def decline_cut(self) -> None:
-        """Pass over a due cut, as during replay."""
+        """Pass over a due cut, because a version of it exists already: the trainer reads the log again."""
         self._cutter.decline()
 
     def call_for_cut(self) -> None:
-        """Let a cut be due at the present positions, whatever was counted: leaves may stand in no version yet."""
+        """Make a cut due at the present positions, whatever was counted: some leaves may be in no version yet."""
         if self._anything_sealed():
             self._cutter.call()
 
@@ -230,7 +233,7 @@ class Partitions(ABC):
         )
 
     def restore(self, state: LearnerState) -> None:
-        """Put a checkpoint's state in place; a partition that it does not know stays at its base."""
+        """Restore a checkpoint's state; a partition that is not in the state stays at its base."""
         assert state.partitions.keys() <= self._partitions.keys()
         self._cutter.leaves = state.leaves_since_cut
         for partition, saved in state.partitions.items():

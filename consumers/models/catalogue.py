@@ -322,7 +322,7 @@ def read_catalogue(
     """
     topic, entries, tombstones = settings.output.models_topic, list[CatalogueEntry](), set[int]()
     spans, proven = backwards.spans(cluster, topic, timeout_s, span), None
-    asked = question.newest
+    sought = question.newest
     while True:
         records, ends = next(spans)
         found = list[CatalogueEntry]()
@@ -339,11 +339,11 @@ def read_catalogue(
         catalogue = Catalogue(settings.name, topic, entries, names, retired, proven=proven, complete=complete)
         if ends or question.answered(catalogue):
             return catalogue
-        if asked is not None and asked < min(catalogue.entries, default=asked + 1):
-            proven = _found(Finder(cluster, settings.name, topic, timeout_s), asked, names)
+        if sought is not None and sought < min(catalogue.entries, default=sought + 1):
+            proven = _found(Finder(cluster, settings.name, topic, timeout_s), sought, names)
             if proven is not None:
                 spans = backwards.spans(cluster, topic, timeout_s, end=proven.offset + 1)
-        asked = None
+        sought = None
 
 
 def _found(finder: Finder, number: int, names: Aliases) -> Alias | None:

@@ -211,23 +211,23 @@ class Leaf:
 
 
 def account_of(
-    points: Points, held: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
+    points: Points, kept: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
 ) -> Account | None:
     """Return the account of an open leaf's rows; None where its screen has none.
 
     Parameters
     ----------
     points : Points
-        What it holds, as it is learned: outliers of a first leaf are drawn in when it is sealed.
-    held : Points
-        What it holds.
+        The points that it keeps, as they are learned: outliers of a first leaf are bounded when it is sealed.
+    kept : Points
+        The points that it keeps, as they are.
     screened : LeafScreened or None
     known : Account or None
         `Leaf.totals`.
     accounting : Accounting
     """
     if screened is None:
-        return known or accounting.of_rows(points, held)
+        return known or accounting.of_rows(points, kept)
     return screened.account(points)
 
 

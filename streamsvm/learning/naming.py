@@ -22,9 +22,9 @@ from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
-    HeldOfPartition,
     Memory,
     PartitionCut,
+    PartitionHorizons,
     StreamSummary,
     TuningInForce,
     partition_cuts,
@@ -91,7 +91,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
     return Memory(
         kind=config.coreset.memory,
         partitions=tuple(
-            HeldOfPartition(
+            PartitionHorizons(
                 partition=partition,
                 oldest=(coverage.oldest.offset, coverage.oldest.row),
                 before=_summary(coverage.before),

@@ -185,14 +185,14 @@ class Partition:
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; add to `solved` the pilots that this solves."""
         # All that is needed of the full leaf is read before `seal`, after which the leaf is a new one.
-        held, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
+        kept, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
         points, extent = self.bounding.seal(self.leaf, self.observed)
         accounting = self._accounting
-        totals = None if accounting is None else account_of(points, held, screened, known, accounting)
+        totals = None if accounting is None else account_of(points, kept, screened, known, accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(held, points)
+            self._witness(kept, points)
         pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
         self.memory.insert(points, extent, pilots, audit, totals)
         if ends_a_span:
@@ -204,7 +204,7 @@ class Partition:
         states = tuple(reservoir.state() for reservoir in self.audit)
         if bounds is None:
             return states
-        return tuple(replace(held, points=bounds.draw_in(held.points)[0]) for held in states)
+        return tuple(replace(sample, points=bounds.draw_in(sample.points)[0]) for sample in states)
 
     def _pilots(
         self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
@@ -326,7 +326,7 @@ class Partition:
         then, kept = standing.state, {id(bucket) for bucket in self.structure.buckets}
         lacking = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
         parts = [(then.leaf_points, self.leaf.points)]
-        parts += [(held.points, reservoir.points) for held, reservoir in zip(then.audit, self.audit, strict=True)]
+        parts += [(sample.points, reservoir.points) for sample, reservoir in zip(then.audit, self.audit, strict=True)]
         return lacking + sum(len(old) for old, now in parts if not _share(old, now))
 
     def restore(self, saved: PartitionState) -> None:
@@ -343,8 +343,8 @@ class Partition:
         # Not in a checkpoint: bounds follow from the buckets that were just restored.
         self._renew_bounds()
         # A state without audit samples leaves the reservoirs empty, as they begin.
-        for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
-            reservoir.restore(held)
+        for reservoir, sample in zip(self.audit if saved.audit else (), saved.audit, strict=True):
+            reservoir.restore(sample)
 
     def _is_steady(self) -> bool:
         """Return whether the full leaf is like all buckets: only then is a band kept.

@@ -68,7 +68,7 @@ class Partitions(ABC):
     @property
     def positions(self) -> dict[int, Position]:
         """The next row to learn of each partition."""
-        return {partition: held.position for partition, held in self._partitions.items()}
+        return {partition: own.position for partition, own in self._partitions.items()}
 
     def position(self, partition: int) -> Position:
         """Return the next row to learn of one partition."""
@@ -87,22 +87,22 @@ class Partitions(ABC):
     @property
     def points_held(self) -> int:
         """Points kept now: buckets, open leaves and audit samples together."""
-        return sum(held.points_held for held in self._partitions.values())
+        return sum(own.points_held for own in self._partitions.values())
 
     @property
-    def audit_points_held(self) -> int:
+    def audit_points(self) -> int:
         """Points of the audit samples."""
-        return sum(len(reservoir) for held in self._partitions.values() for reservoir in held.audit)
+        return sum(len(reservoir) for own in self._partitions.values() for reservoir in own.audit)
 
     @property
     def points_accepted(self) -> int:
         """Valid points learned since the base."""
-        return sum(held.count for held in self._partitions.values())
+        return sum(own.count for own in self._partitions.values())
 
     @property
     def rows(self) -> int:
         """Rows seen since the base, rejected ones included."""
-        return sum(held.learned.rows for held in self._partitions.values())
+        return sum(own.learned.rows for own in self._partitions.values())
 
     @property
     def rows_elsewhere(self) -> int:
@@ -112,27 +112,27 @@ class Partitions(ABC):
     @property
     def weight(self) -> float:
         """Total weight of the valid points learned since the base."""
-        return sum(float(held.learned.class_weight.sum()) for held in self._partitions.values())
+        return sum(float(own.learned.class_weight.sum()) for own in self._partitions.values())
 
     @property
     def leaves_sealed(self) -> int:
         """Leaves sealed since the base."""
-        return sum(held.structure.sealed for held in self._partitions.values())
+        return sum(own.structure.sealed for own in self._partitions.values())
 
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
-        return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+        return {partition: own.structure.buckets for partition, own in self._partitions.items()}
 
     def learned(self) -> dict[int, Learned]:
         """Return the totals of all rows that each partition learned since the base."""
-        return {partition: held.learned for partition, held in self._partitions.items()}
+        return {partition: own.learned for partition, own in self._partitions.items()}
 
     def short_share(self) -> float | None:
         """Return which share of a cut's weight horizons shorter than a tenth of their partition's rows have now.
 
         Of the partition where it is greatest; None where nothing is forgotten, or the horizon is chosen by people.
         """
-        if not any(held.memory.learns_horizons for held in self._partitions.values()):
+        if not any(own.memory.learns_horizons for own in self._partitions.values()):
             return None
         learned = self.learned()
         return max(
@@ -142,45 +142,45 @@ class Partitions(ABC):
 
     def horizons(self) -> dict[int, tuple[Horizon, ...]]:
         """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
-        if not any(held.memory.forgets for held in self._partitions.values()):
+        if not any(own.memory.forgets for own in self._partitions.values()):
             return dict.fromkeys(self._partitions, ())
-        standings = {partition: held.standing() for partition, held in self._partitions.items()}
+        standings = {partition: own.standing() for partition, own in self._partitions.items()}
         now_ms = max(standing.now_ms for standing in standings.values())
         return {partition: standing.horizons(now_ms) for partition, standing in standings.items()}
 
     def open_leaves(self) -> dict[int, OpenLeaf]:
         """Return how full each partition's open leaf is; costs nothing that grows with the points."""
-        return {partition: held.open_leaf() for partition, held in self._partitions.items()}
+        return {partition: own.open_leaf() for partition, own in self._partitions.items()}
 
     def observed(self) -> Observed:
         """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
         whole = Observed()
-        for observed in (self._of_cuts, *(held.observed for held in self._partitions.values())):
+        for observed in (self._of_cuts, *(own.observed for own in self._partitions.values())):
             whole.add(observed)
         return whole
 
     @property
     def rows_clipped(self) -> int:
         """Accepted rows of which clipping changed a feature, since this learner was made."""
-        return sum(held.bounding.clipped for held in self._partitions.values()) + self.outliers().rows
+        return sum(own.bounding.clipped for own in self._partitions.values()) + self.outliers().rows
 
     def outliers(self) -> Tally:
         """Return what `coreset.max_leverage` drew in since this learner was made."""
         whole = Tally()
-        for held in self._partitions.values():
-            whole.add(held.bounding.tally)
+        for own in self._partitions.values():
+            whole.add(own.bounding.tally)
         return whole
 
     def _anything_sealed(self) -> bool:
         """Return whether a valid point was ever sealed: before that no leaf counts, and nothing can be trained."""
-        return any(held.sealed_count for held in self._partitions.values())
+        return any(own.sealed_count for own in self._partitions.values())
 
     def take(self) -> TakenCut:
         """Take a cut at the present positions; the next one is due `every_leaves` leaves later.
 
         Nothing is copied or computed: `TakenCut.make` does that, in any thread.
         """
-        return self._cutter.take({partition: held.standing() for partition, held in self._partitions.items()})
+        return self._cutter.take({partition: own.standing() for partition, own in self._partitions.items()})
 
     def cut(self) -> Cut:
         """Take a cut and make it at once."""
@@ -201,9 +201,9 @@ class Partitions(ABC):
         standings = {}
         for partition in sorted(state.partitions):
             saved = state.partitions[partition]
-            held = Partition(partition, saved.position, self._config, self._task)
-            held.restore(saved)
-            standings[partition] = held.standing()
+            own = Partition(partition, saved.position, self._config, self._task)
+            own.restore(saved)
+            standings[partition] = own.standing()
         return TakenCut(standings, self._config, self._task)
 
     def points_beyond(self, cut: DueCut) -> int:
@@ -228,7 +228,7 @@ class Partitions(ABC):
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; later rows do not change it."""
         return LearnerState(
-            {partition: held.state() for partition, held in self._partitions.items()},
+            {partition: own.state() for partition, own in self._partitions.items()},
             self._cutter.leaves,
         )
 

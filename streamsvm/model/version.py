@@ -59,7 +59,7 @@ class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     last_time_ms: int
 
 
-class HeldOfPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class PartitionHorizons(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which rows of a partition count in a version that forgets.
 
     Attributes
@@ -84,7 +84,7 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Which rows count in a version, if these are not all that were learned; `kind` is the option `coreset.memory`."""
 
     kind: str
-    partitions: tuple[HeldOfPartition, ...]
+    partitions: tuple[PartitionHorizons, ...]
 
 
 class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

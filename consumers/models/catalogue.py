@@ -245,12 +245,12 @@ def _spans(numbers: list[int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the topic.
+    """What to find in the topic.
 
     Attributes
     ----------
     answered : callable
-        Tells whether what was read answers it.
+        Returns whether what was read is enough.
     newest : int or None
         The newest version that it is about; None if all newer ones may have to be read, too.
     """

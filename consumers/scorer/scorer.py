@@ -315,7 +315,8 @@ class Scorer:
         elif gap.topic_id:
             life.identity.topic_id = gap.topic_id
             seat.subscription.follow(gap.topic_id)
-            self._let_go(seat)  # the next publisher's attempts say that they are of the new topic
+            # The stamps of a publisher name the topic that was read. The next publisher names the new one.
+            self._let_go(seat)
         else:
             life.identity.forget()
             seat.subscription.begin_again()

@@ -70,7 +70,7 @@ class VersionPublisher:
     signer : Signer, optional
         Signs every version; by default none is signed.
     origin : callable, optional
-        Adds to where a version comes from what only branches know.
+        Adds to a version's origin what branches contribute.
     cluster : Cluster
         Where the limits of topics and broker are read if the broker refuses a version.
     """

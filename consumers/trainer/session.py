@@ -142,7 +142,7 @@ class Session:
         PublishRefused
             If the broker refused it for good: nothing was published, and the session goes on.
         InDoubt
-            If nothing was published, or nobody knows: `renew` before anything else.
+            If nothing was published, or that is unknown: call `renew` before anything else.
         """
         self._delivery.sends()
         try:

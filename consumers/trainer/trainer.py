@@ -131,7 +131,7 @@ class Trainer:
             return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
-        """Live once; return whether to start over because the log has a gap and the configuration says to."""
+        """Run one life; return whether to start over: the log has a gap, and `input.on_gap` is `reset`."""
         try:
             self._live()
         except (LogGap, OffsetOutOfRange) as gap:

@@ -3,7 +3,7 @@
 `consumers.trainer.publishing.VersionPublisher` sends them. They are, in the order of the transaction:
 
 1. the version, to the models topic (`records`);
-2. its ONNX copy, if `output.model_format` asks for one (`records`);
+2. its ONNX copy, if `output.model_format` is `onnx` (`records`);
 3. the head: the record that names the newest version, to the aliases topic (`pointers`);
 4. the alias `current`, unless the quality gate refused the version (`pointers`);
 5. an entry of the audit trail (`pointers`).
@@ -69,7 +69,7 @@ class Publication:
     digest : str
         SHA-256 of the value.
     head : Head
-        Without the offset, which only the broker knows.
+        Without the offset, which is known when the broker has stored the version.
     time : datetime
     skill : Skill or None
         None where quality is not measured.

@@ -309,7 +309,7 @@ def limited(config: SvmConfig) -> AbstractContextManager[object]:
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, whatever `train` runs; `say` is called before what may take seconds."""
+    """Compile, or load from numba's file cache, what `train` runs; `say` is called before each part."""
     if config.solver == "stda":
         fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Self, get_args
 from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from consumers.settings.input import InputConfig, RegistryConfig
-from consumers.settings.output import OutputConfig
-from consumers.settings.process import HttpConfig, LogConfig, SecurityConfig
-from consumers.settings.scoring import ScoringConfig
-from consumers.settings.training import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings.input_settings import InputConfig, RegistryConfig
+from consumers.settings.output_settings import OutputConfig
+from consumers.settings.process_settings import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.scoring_settings import ScoringConfig
+from consumers.settings.training_settings import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
 from consumers.settings_sockets import added, open_to_branches
 from streamsvm.config import (
     CoresetConfig,

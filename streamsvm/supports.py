@@ -791,27 +791,35 @@ HEAD: Final = """\
 
 Made from the table in `streamsvm/supports.py`: `python -m streamsvm.supports > deploy/SUPPORTS.md`.
 
-Every line is a combination that is refused before anything is learned or changed; whatever is not listed goes together.
-*By nature*: the combination has no meaning. *Not built yet*: it would be useful, and nobody has built it; the error
-then says that it is not supported yet.
+Whatever is not listed goes together; what is listed is refused before anything is learned or changed. *With* names what
+a feature does not go with, *without* what it needs. A line has no meaning otherwise, unless it ends in *not built yet*:
+that would be useful, and nobody has built it.
 """
+NOT_REFUSED: Final = " (without effect, not refused)"
 
 
 def markdown() -> str:
     """Return the page."""
     lines = [HEAD]
     for axis in dict.fromkeys(row.axis for row in rows()):
-        lines += [f"## {axis}\n", "| feature | does not go with | why | kind |", "|---|---|---|---|"]
-        lines += [_line(row) for row in rows() if row.axis == axis]
-        lines.append("")
+        lines += [f"## {axis}\n", *_lines([row for row in rows() if row.axis == axis]), ""]
     return "\n".join(lines)
 
 
-def _line(row: Row) -> str:
-    kind = "by nature" if row.kind == "nature" else "not built yet"
-    if not row.refused:
-        kind += "; not refused, but without effect"
-    return f"| {row.feature.words} | {row.without.words} | {row.why} | {kind} |"
+def _lines(of: list[Row]) -> Iterator[str]:
+    """Yield the lines of a part. Rows with the same reason share one where they differ in one of their two sides."""
+    features: dict[tuple[str, str, Kind, bool], list[str]] = {}
+    for row in of:
+        features.setdefault((row.without.words, row.why, row.kind, row.refused), []).append(row.feature.words)
+    others: dict[tuple[str, str, Kind, bool], list[str]] = {}
+    for (without, why, kind, refused), first in features.items():
+        others.setdefault((", ".join(first), why, kind, refused), []).append(without)
+    for (first, why, kind, refused), second in others.items():
+        needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
+        against = [words for words in second if not words.startswith("no ")]
+        sides = [f"{side} {' or '.join(words)}" for side, words in (("without", needed), ("with", against)) if words]
+        note = ("" if refused else NOT_REFUSED) + ("" if kind == "nature" else "; *not built yet*")
+        yield f"- {first} {', or '.join(sides)}: {why}{note}"
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from consumers.settings_sockets import SectionPage
@@ -93,12 +94,22 @@ _OPTIONS: Final = (
     ),
 )
 """Kind, option, default, meaning."""
-_LINES: Final = (
-    _HEAD,
-    "| as | option | default | meaning |",
-    "|---|---|---|---|",
-    *(f"| {' | '.join(cells)} |" for cells in _OPTIONS),
-    "\nAn example is in [Events as they are](FORMATS.md#events-as-they-are).\n",
-)
 
-PAGE: Final = SectionPage(section="events", before="\n".join(_LINES), decides=True)
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    for kind in dict.fromkeys(row[0] for row in _OPTIONS):
+        rows = [row for row in _OPTIONS if row[0] == kind]
+        if len(rows) == 1:
+            yield f"- {kind}: {_row(*rows[0][1:])}"
+        else:
+            yield f"- {kind}:"
+            yield from (f"  - {_row(*row[1:])}" for row in rows)
+    yield "\nAn example: [Events as they are](FORMATS.md#events-as-they-are).\n"
+
+
+def _row(option: str, default: str, meaning: str) -> str:
+    return f"{option}{f' ({default})' if default not in ('', '-') else ''}: {meaning}" if option else meaning
+
+
+PAGE: Final = SectionPage(section="events", before="\n".join(_lines()), decides=True)

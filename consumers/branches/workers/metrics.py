@@ -103,4 +103,4 @@ OF_THE_TRAINER: Final = {
 }
 WORKER: Final = (*(one for one in TRAINER_ITSELF if one.name in OF_THE_TRAINER), *CORESETS)
 """Metrics of a worker of its own."""
-DAEMON: Final = DaemonMetrics(title="Worker of its own", definitions=WORKER)
+DAEMON: Final = DaemonMetrics(title="Worker", definitions=WORKER)

@@ -280,7 +280,7 @@ def _machine() -> Iterator[Row]:
         axis=MACHINE,
         feature=given("svm.C"),
         without=other("coreset.memory", "all"),
-        why="C is the penalty of all rows of the stream together, of which only a part counts here",
+        why="C is the penalty of all rows, of which only a part counts here",
         remedy="Give svm.alpha instead.",
         kind="nature",
     )
@@ -388,16 +388,12 @@ def _structure() -> Iterator[Row]:
         remedy=REMOVE,
         kind="nature",
     )
-    instead = {
-        "coreset.screening": "; coreset.span_rows says how long its rows are screened",
-        "coreset.clip_sd": ", and on no standard deviation of the rows before it",
-    }
     for option in ("structure", "buckets", "fan_in", "screening", "clip_sd"):
         yield Row(
             axis=_STRUCTURE,
             feature=given(f"coreset.{option}"),
             without=other("coreset.memory", "all"),
-            why=_OWN_ROWS + instead.get(f"coreset.{option}", ""),
+            why=_OWN_ROWS,
             remedy="Remove {feature}, or give coreset.memory = all.",
             kind="nature",
         )
@@ -435,7 +431,7 @@ def _structure() -> Iterator[Row]:
         axis=_STRUCTURE,
         feature=given("coreset.span_rows"),
         without=equal("coreset.memory", "all"),
-        why="buckets are made of spans only where rows are forgotten",
+        why="spans are only where rows are forgotten",
         remedy="Give coreset.memory = window, decay or adaptive, or remove {feature}.",
         kind="nature",
     )
@@ -463,7 +459,7 @@ def _small() -> Iterator[Row]:
         axis=SMALL,
         feature=equal("svm.precision", "half"),
         without=MORE_LABELS,
-        why="machines of more than two labels are published in double precision only",
+        why="more than two labels are published in double precision only",
         remedy=REMOVE,
         kind="not built",
     )
@@ -483,7 +479,7 @@ def _archive() -> Iterator[Row]:
         axis=_ARCHIVE,
         feature=directory,
         without=given("training.from_coresets"),
-        why=f"{_RECORDED}, and this trainer reads no rows",
+        why=_RECORDED,
         remedy="Leave out {without}, or archive.directory.",
         kind="not built",
     )
@@ -499,7 +495,7 @@ def _archive() -> Iterator[Row]:
         axis=_ARCHIVE,
         feature=directory,
         without=MORE_LABELS,
-        why="an archive is of two labels",
+        why="archives are of two labels",
         remedy="Remove archive.directory.",
         kind="not built",
     )
@@ -541,7 +537,7 @@ def _bounds() -> Iterator[Row]:
         (other("svm.kernel", "linear"), sums, estimate, "nature"),
         (
             given(STRETCH),
-            "a certificate is of all rows up to a cut",
+            "a certificate is of all rows alike",
             "Certify a version of a trainer's model.",
             "not built",
         ),
@@ -561,7 +557,7 @@ def _reasons() -> Iterator[Row]:
         axis=_REASONS,
         feature=given(REASONS),
         without=other("svm.kernel", "linear"),
-        why="a kernel's decision value does not split into one part for each field",
+        why="a kernel's decision value does not split by fields",
         remedy="Train a linear version, with buckets and crosses in [features] for what bends; or ask how much each "
         "field matters, by permutation, over loaded.decision_function. A scorer: set scoring.reasons = 0.",
         kind="nature",
@@ -630,7 +626,7 @@ def _evaluate() -> Iterator[Row]:
             axis=_EVALUATE,
             feature=given(option),
             without=missing("--prequential"),
-            why="it says how the rows are gone through one after the other",
+            why="it says how rows are judged in order",
             remedy="Add --prequential.",
             kind="nature",
         )
@@ -647,7 +643,7 @@ def _evaluate() -> Iterator[Row]:
             axis=_EVALUATE,
             feature=given("--config"),
             without=given(option),
-            why="it counts by the times of records, which the rows of a file do not have",
+            why="the rows of a file have no times",
             remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
             kind="nature",
         )
@@ -692,7 +688,7 @@ def _commands() -> Iterator[Row]:
         (
             given("--events"),
             given(FOREIGN_COLUMNS),
-            "it is about points, and not about raw events",
+            "it is about points",
             "Remove it. [events] and [features] in the configuration choose the columns.",
             "nature",
         ),

@@ -22,17 +22,14 @@ HEAD: Final = """\
 
 Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
 
-Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the
-environment as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; of several the last of these
-counts. `streamsvm config --effective` shows what is in force, secrets masked. Options of the Kafka client stand under
-`[kafka]` with librdkafka's own names (`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files
-(`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
+An option stands in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the environment
+as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; the last of these counts. `streamsvm config
+--effective` shows what is in force. Options of the Kafka client stand under `[kafka]` with librdkafka's own names
+(`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files (`--secrets DIRECTORY`) or the environment only.
 
-In parentheses stands the default, or the type of an option that has none; where there are choices, the default is
-bold. Sections marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under
-another value and prints the way out. All others may change between two starts.
-
-Algorithms of the papers and of other libraries stand at the end, under [experimental](#experimental).
+In parentheses stands the default, or the type of an option that has none; of choices the default is bold. Sections
+marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another value and
+prints the way out.
 """
 
 

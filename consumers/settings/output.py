@@ -27,13 +27,11 @@ class OutputConfig(Section):
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="A version becomes current only if its balanced accuracy is at most this much below that of "
-        "the current ones, on points after its cut, else the audit sample or the training set. none: "
-        "every version becomes current.",
+        "the current ones. none: every version becomes current.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
-        description="Versions that were current last, the best of which counts, so that the margin is not lost "
-        "again and again. Each is in memory.",
+        description="Versions that were current last, the best of which counts. Each is in memory.",
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",

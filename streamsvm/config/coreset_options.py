@@ -61,9 +61,9 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
         default=None,
-        description="Unless `memory` is `all`: rows after which a bucket is made, a multiple of `leaf_rows`. Fewer "
-        "follow a change sooner and take more time. Default: eight leaves of 100 points a feature, "
-        "fewer of smaller ones, at most an eighth of the window or half-life.",
+        description="Unless `memory` is `all`: rows of a bucket, a multiple of `leaf_rows`. Fewer follow a change "
+        "sooner and take more time. Default: eight leaves of 100 points a feature, fewer of smaller "
+        "ones, at most an eighth of the window or half-life.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
@@ -111,9 +111,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
         default=None,
-        description="Clip each feature at this many standard deviations of the leaves before; the first leaf at "
-        "its own, which works if outliers are fewer than 1 / clip_sd^2 of its rows. Not for features "
-        "that are rarely set.",
+        description="Clip features at this many standard deviations of the leaves before; the first leaf at its "
+        "own, if outliers are fewer than 1 / clip_sd^2 of it. Not for features that are rarely set.",
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,

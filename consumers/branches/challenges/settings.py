@@ -33,8 +33,8 @@ class ChallengeOptions(Section):
     )
     gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
         default=20_000,
-        description="Labels after which a challenger that was not better has lost; later challenges need more. An "
-        "AUC of 0.8725 instead of 0.85 takes some 5300 labels at 50 % positives, some 39000 at 2 %.",
+        description="Labels after which a challenger that was not better has lost. An AUC of 0.8725 instead of "
+        "0.85 takes some 5300 labels at 50 % positives, some 39000 at 2 %; later challenges more.",
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,

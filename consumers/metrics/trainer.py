@@ -74,8 +74,7 @@ OWN: Final = (
         "Reductions since the start: `calibrated`; `by_weight`, one label only; `crowded`, of an `rbf` machine "
         "with over a third of the weight active; `uncalibrated`, too few points for the features; `strained`, "
         "weights at their bound. Also `shifted`: leaves unlike all that their partition held.",
-        "Any but `calibrated`: the model may be no better than that of a plain sample; see "
-        "StreamsvmCoresetDegraded in the runbook.",
+        "Any but `calibrated`: see StreamsvmCoresetDegraded in the runbook.",
         ("outcome",),
         panel="Coreset: reductions and clipped rows",
     ),
@@ -101,7 +100,7 @@ OWN: Final = (
     Definition(
         "streamsvm_points_held",
         "gauge",
-        "Points in memory: coreset, audit samples, decoded rows, and training sets in flight.",
+        "Points in memory, also those of training sets in flight.",
         "Bounded by the configuration; plan memory by this figure.",
         panel="Coreset: points held",
     ),
@@ -122,7 +121,7 @@ OWN: Final = (
     Definition(
         "streamsvm_training_seconds",
         "histogram",
-        "Seconds of the solver (`train`), and of choosing C and gamma (`tune`).",
+        "Seconds of solver (`train`) and choice of C and gamma (`tune`).",
         "Above the time between two cuts: versions are skipped, or the input waits. If `tune` takes most, lower "
         "svm.tune_points, or raise svm.tune_every_leaves.",
         ("step",),

@@ -21,8 +21,8 @@ class OutputConfig(Section):
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx`: a copy of every version, in the same transaction, in the topic models_topic + "
-        "`.onnx`. Needs the extra: pip install '.[onnx]' in the folder of the sources.",
+        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs the extra: pip "
+        "install '.[onnx]' in the folder of the sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,

@@ -69,8 +69,7 @@ class ScoringConfig(ReadRecipe, Section):
     )
     drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
         default=10_000,
-        description="Newest scores to compare with those of the version's audit sample, 200 at least. A larger "
-        "window detects smaller changes, later. 0: none.",
+        description="Newest scores to compare with those of the version's audit sample, 200 at least. 0: none.",
     )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(

@@ -73,8 +73,7 @@ class CoresetOptions(MemoryLength, KernelSizes):
     screening: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.25,
         description="For a linear kernel: largest size of a leaf, as a share of the rows before it. Rows beyond "
-        "`leaf_rows` are kept by their margin, or added to exact totals. Larger shares gave worse "
-        "models. 0: no screening.",
+        "`leaf_rows` are kept by their margin, or added to exact totals. 0: no screening.",
     )
     band: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.5,
@@ -97,8 +96,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
-        description="Points of each partition's audit sample, by which every version estimates its objective. Four "
-        "times the points halve the interval. Of a memory budget at most a twentieth. 0: no estimate.",
+        description="Points of each partition's audit sample, by which every version estimates its objective. Of a "
+        "memory budget at most a twentieth. 0: no estimate.",
     )
     audit_by_label: bool = Field(
         default=True,

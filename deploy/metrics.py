@@ -18,7 +18,7 @@ late labels, workers, challenges and the archive are there only where these are 
 """
 PROCESS_HEAD: Final = """## Every process
 
-Prometheus's Python client adds these, in its own words:
+Prometheus's Python client adds these:
 """
 
 
@@ -39,17 +39,22 @@ def sections() -> dict[str, list[Definition]]:
 
 
 def line(one: Definition) -> str:
-    """Return a metric's name with its labels, its kind if the name does not show it, its meaning, and the advice."""
+    """Return a metric's line: what it is called, what it counts, and the advice."""
+    return f"- {head(one)}: {one.meaning} *{one.advice}*"
+
+
+def head(one: Definition) -> str:
+    """Return a metric's name with its labels, and its kind if the name does not show it."""
     name = f"{one.name}_total" if one.kind == "counter" else one.name
     labels = f"{{{','.join(one.labels)}}}" if one.labels else ""
     kind = " (histogram)" if one.kind == "histogram" else ""
-    return f"- `{name}{labels}`{kind}: {one.meaning} *{one.advice}*"
+    return f"`{name}{labels}`{kind}"
 
 
 def rendered() -> str:
     """Return the text of the file."""
     parts = ["\n".join((f"## {title}", "", *map(line, of), "")) for title, of in sections().items()]
-    process = "\n".join((PROCESS_HEAD, *map(line, PROCESS), ""))
+    process = "\n".join((PROCESS_HEAD, *(f"- {head(one)}: {one.advice}" for one in PROCESS), ""))
     return "\n".join((HEAD, *parts, process))
 
 

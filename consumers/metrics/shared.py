@@ -11,7 +11,7 @@ OUTPUT_BLOCKED: Final = Definition(
     "gauge",
     "Seconds for which an output partition's last stable offset has stood still below its end; of several, the "
     "longest.",
-    "More than some: a transaction stays open, and readers of committed records receive nothing newer.",
+    "More than a few: a transaction stays open, and readers of committed records receive nothing newer.",
     panel="Input: waiting for others",
 )
 

@@ -81,8 +81,8 @@ OWN: Final = (
     Definition(
         "streamsvm_memory_short_share",
         "gauge",
-        "With coreset.memory = adaptive: share of the training weight that the newest tenth of a partition has, at "
-        "most; else NaN.",
+        "With coreset.memory = adaptive: share of the training weight of horizons below a tenth of their "
+        "partition's rows, where it is greatest; else NaN.",
         "Near 0: old rows still hold. Above 0.5: the stream has changed.",
         panel="Coreset: weight, and points of the newest version",
     ),

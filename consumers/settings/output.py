@@ -40,8 +40,8 @@ class OutputConfig(Section):
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Newest versions to keep. Others that no alias or pin names are retired by tombstones; their "
-        "bytes go if the models topic has cleanup.policy=compact. Default: all.",
+        description="Newest versions to keep. Others that no alias or pin names are retired by tombstones. "
+        "Default: all.",
     )
     signing_key_file: Path | None = Field(
         default=None,

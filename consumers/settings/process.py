@@ -52,8 +52,7 @@ class HttpConfig(Section):
     bearer_file: Path | None = Field(
         default=None,
         description="File with a bearer token of 16 characters or more, which every request except probes must "
-        "send (`Authorization: Bearer ...`); read again when it changes. Without HTTPS it is sent in "
-        "the clear.",
+        "send; read again when it changes. Without HTTPS it is sent in the clear.",
     )
     tls_client_ca: Path | None = Field(
         default=None,

@@ -72,8 +72,8 @@ class SvmConfig(Section):
     )
     probability: Literal["sigmoid", "isotonic"] | None = Field(
         default=None,
-        description="Give every version probabilities, fitted to the audit sample. `sigmoid` (Platt) has two "
-        "parameters; `isotonic` needs some thousand coreset.audit_points.",
+        description="Give every version probabilities, fitted to the audit sample. `isotonic` needs some thousand "
+        "coreset.audit_points.",
     )
     cost: Annotated[
         tuple[float, float] | None,

@@ -21,8 +21,7 @@ class TrainingByWorkers(Section):
 
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1,
-        description="Processes that read, decode and learn. 1: the trainer itself. Worker k has the partitions p "
-        "with p mod workers = k.",
+        description="Processes that read, decode and learn. 1: the trainer itself.",
     )
     from_coresets: bool = Field(
         default=False,

@@ -26,9 +26,8 @@ class LandmarkOptions(KernelSizes):
     )
     leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="With landmarks: size of a leaf, a partition's memory divided by this number (by half of it "
-        "above 50,000 points). Default: 32. none: 16, but 500 points at least, or a quarter of the "
-        "memory.",
+        description="With landmarks: a leaf is a partition's memory divided by this number (by half of it above "
+        "50,000 points). Default: 32. none: 16, but 500 points at least, or a quarter of the memory.",
     )
 
     LANDMARKS: ClassVar[int] = 256

@@ -129,7 +129,7 @@ class Observer:
         self._turns.next(self._clock.monotonic())
 
     def started(self, life: Life) -> None:
-        """Say what was started."""
+        """Log what was started."""
         self._turns = Turns(self._clock.monotonic())
         log.info(
             "started",
@@ -213,7 +213,7 @@ class Observer:
         return 0.0 if self._training_since is None else self._clock.monotonic() - self._training_since
 
     def look_after_training(self) -> None:
-        """Say when a training takes so long that its thread must be stuck."""
+        """Report a training that takes so long that its thread must be stuck."""
         running_s = self._training_s
         stuck = running_s > self._settings.training.stuck_after_s
         self._health.suspect("training", f"a model has been training for {running_s:.0f} s" if stuck else "")
@@ -328,7 +328,7 @@ class Observer:
             )
 
     def _warn_of_missing_labels(self, version: Version) -> None:
-        """Say which labels never came: with two of every version, with more when their number changes."""
+        """Warn of labels that never came: with two of every version, with more when their number changes."""
         missing = version.missing_labels
         seen = [one for one in version.labels if one not in missing]
         self._metrics.put("streamsvm_model_labels_missing", len(missing))

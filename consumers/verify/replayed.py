@@ -189,7 +189,7 @@ class Replayed:
         return InputSource(self._cluster, recomputation, self._timeout_s, self._schemas, self._without)
 
     def _missing(self, version: Version, others: Sequence[OtherLog]) -> str:
-        """Say which part of what a version was made from the logs beside its input do not hold, or nothing."""
+        """Return which part of what a version was made from the logs beside its input do not hold, or nothing."""
         said = (log.missing(version, *self.log_of(log.topic)) for log in others)
         return next(filter(None, said), "")
 

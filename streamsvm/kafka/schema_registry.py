@@ -233,7 +233,7 @@ class SchemaRegistry:
             self._client = self._make_client()
             with suppress(Exception):
                 client.close()
-            raise RegistryUnavailable(f"no whole answer came within {self._patience_s:g} s") from None
+            raise RegistryUnavailable(f"the answer was not complete within {self._patience_s:g} s") from None
         else:
             self._accepted = True
             return found

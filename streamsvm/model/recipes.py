@@ -71,7 +71,7 @@ class Recipes(ABC):
 
     @abstractmethod
     def described(self, recipe: Any) -> str:
-        """Say for people what a recipe evaluates."""
+        """Return what a recipe evaluates, for people."""
 
     @abstractmethod
     def largest_bytes(self, recipe: Any) -> int:

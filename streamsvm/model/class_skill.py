@@ -98,7 +98,7 @@ class ClassSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def class_complaint(skill: ClassSkill, labels: Sequence[Any], *, weighted: bool) -> str:
-    """Return a clause on what is wrong with a version that never answers a label, or knows nothing; empty if nothing is.
+    """Return a clause on what is wrong with a version that never answers a label or knows nothing; empty if none.
 
     Parameters
     ----------

@@ -46,8 +46,8 @@ log = structlog.get_logger("streamsvm.trainer")
 MEASURE_EVERY_S: Final = 0.5
 MEASURED_SHARE: Final = 0.02
 SELDOM_S: Final = 5.0
-"""Gauges are set twice a second; where that would take more than this share of the loop's time, less often, but once in
-so many seconds in any case."""
+"""Gauges are set every `MEASURE_EVERY_S`. If that would take more than `MEASURED_SHARE` of the loop's time they are set
+less often, but at least every `SELDOM_S`."""
 
 Event = Assigned | CaughtUp | CutDeclined | CutTaken | RowsLearned | Published | Refused | Superseded
 
@@ -106,7 +106,7 @@ class Observer:
         self._health.require("input", "")
 
     def _past(self, life: Life) -> Past:
-        """Return what the topics show of the time before; nothing where nobody looks."""
+        """Return what the topics show of earlier versions; nothing if there is no page to show it on."""
         if not self._shown:
             return NOTHING
         settings = self._settings
@@ -120,12 +120,12 @@ class Observer:
         )
 
     def looks(self) -> None:
-        """Note that the loop looks whether a cut is due."""
+        """Note the time at which the loop checks whether a cut is due."""
         if self._freshness is not None:
             self._freshness.looked(self._clock.monotonic())
 
     def turns(self) -> None:
-        """Note that a turn of the main loop begins."""
+        """Note the time at which a round of the main loop begins."""
         self._turns.next(self._clock.monotonic())
 
     def started(self, life: Life) -> None:

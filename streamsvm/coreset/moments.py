@@ -1,8 +1,8 @@
 """Exact, mergeable moments of a weighted stream, for the scaler of a version.
 
 Every leaf and bucket has the moments of *all* its rows, also of those that were not kept. Features are standardised by
-them, and C is set by their total weight. They are small (two numbers per feature)
-and exact, so nothing about scale or weight ever has an error of sampling.
+them, and C is set by their total weight. They are small (two numbers per feature) and exact, so nothing about scale or
+weight ever has an error of sampling.
 
 Invariant: moments depend on the points and their order only, never on how the stream was cut into batches: a leaf adds
 its points one after another, and finished moments merge in a fixed order.

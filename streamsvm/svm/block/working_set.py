@@ -273,8 +273,7 @@ def descend(K, F, b, low, high, share, floor, limit):  # type: ignore[no-untyped
     """Step along pairs until the violation is small enough; K is a matrix or `TwoGroups`, F and b are changed."""
     widest_vectors()
     m, values = len(F), values_of(K)
-    # Constants in the type of the kernel values: a float64 literal would make the inner loop float64, at half the
-    # speed.
+    # Constants in the type of the kernel values: a float64 literal would make the inner loop float64.
     number = values.dtype.type
     zero, two, least_curvature = number(0.0), number(2.0), number(LEAST_CURVATURE)
     rise, fall = np.empty(m), np.empty(m)

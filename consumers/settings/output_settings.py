@@ -17,53 +17,45 @@ class OutputConfig(Section):
     """Where model versions go."""
 
     models_topic: Annotated[str, Field(min_length=1, max_length=249)] = Field(
-        default="models", description="Topic of model versions, one immutable record per version, in partition 0."
+        default="models", description="Topic of versions; `.aliases` and `.audit` stand beside it."
     )
     model_format: Literal["json", "onnx"] = Field(
         default="json",
-        description="`onnx` adds an ONNX copy of every version, in the same transaction and under the same key, "
-        "in the topic models_topic + `.onnx`. Needs the extra: pip install '.[onnx]' in the folder of the "
-        "sources.",
+        description="`onnx`: a copy of every version in the topic models_topic + `.onnx`. Needs the extra: pip "
+        "install '.[onnx]' in the folder of the sources.",
     )
     gate_margin: Annotated[Annotated[float, Field(ge=0, lt=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="A new version becomes current only if its balanced accuracy is at most this much below the "
-        "current version's, on the same points read after its cut, or on the audit sample or the training set. A "
-        "worse version is published, and listed in the audit topic as refused. none: every version becomes "
-        "current.",
+        description="A version becomes current only if its balanced accuracy is at most this much below that of "
+        "the current ones. none: every version becomes current.",
     )
     gate_versions: Annotated[int, Field(ge=1, le=32)] = Field(
         default=5,
-        description="A new version is compared with the best of this many that were current most recently, so "
-        "that the margin is not lost again and again. Each is held in memory and scored. 1: the current version "
-        "only.",
+        description="Versions that were current last, the best of which counts. Each is in memory.",
     )
     first_current: Literal["skilled", "any"] = Field(
         default="skilled",
-        description="Which version may become the first current one. `skilled`: none that knows nothing, or "
-        "gives one answer to every point and ranks no better than chance; readers wait until then. `any`: the "
-        "first; so too without a gate, or without quality.enabled.",
+        description="Which version may become the first current one: none that is no better than chance "
+        "(`skilled`; needs quality.enabled and the gate), or the first.",
     )
     keep_versions: Annotated[int, Field(ge=1)] | None = Field(
         default=None,
-        description="Number of newest versions to keep. Older ones that no alias or pin names are retired by "
-        "tombstones. Their bytes go if the models topic has cleanup.policy=compact. Default: keep all.",
+        description="Newest versions to keep. Others that no alias or pin names are retired by tombstones. "
+        "Default: all.",
     )
     signing_key_file: Path | None = Field(
         default=None,
-        description="PEM file of the Ed25519 private key that signs every version; only its owner may have "
-        "access. Needs the extra: pip install '.[sign]' in the folder of the sources. Default: versions are not "
-        "signed.",
+        description="PEM file of the Ed25519 private key that signs every version; only its owner may have access. "
+        "Needs the extra: pip install '.[sign]' in the folder of the sources.",
     )
     trusted_keys_file: Path | None = Field(
         default=None,
-        description="PEM file of one or more Ed25519 public keys. Readers accept only versions that one of these "
-        "keys signed. Needs the extra: pip install '.[sign]' in the folder of the sources.",
+        description="PEM file of Ed25519 public keys. Readers accept only what one of them signed. Needs the extra "
+        "`sign`, too.",
     )
     trusted_keys: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),
-        description="Further public keys, given as text: each is what stands between the first and the last line of "
-        "a public key's PEM file.",
+        description="Further public keys: what stands between the first and the last line of a PEM file.",
     )
 
     @property

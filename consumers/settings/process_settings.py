@@ -17,53 +17,50 @@ class SecurityConfig(Section):
 
     allow_insecure_tls: bool = Field(
         default=False,
-        description="Allow options that switch off the check of the broker's certificate or host name; for tests only.",
+        description="Allow to switch off the check of the broker's certificate or host name; for tests only.",
     )
 
 
 class HttpConfig(Section):
     """Metrics, health and the live page."""
 
-    host: str = Field(default="127.0.0.1", description="Address to listen on. Default: loopback only.")
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: Annotated[int, Field(ge=0, le=65_535)] = Field(
         default=9464,
-        description="Port of metrics, health and the live page. 0: a free port, which the log names.",
+        description="Port to listen on. 0: a free one, which the log names.",
     )
     page: bool = Field(
         default=True,
-        description="Serve the live page at / and its figures at /status.json. Both show names of topics and "
-        "features, and a projection of points.",
+        description="Serve the live page at / and /status.json. Both show names of topics and features, and a "
+        "projection of points.",
     )
     stuck_after_s: Annotated[float, Field(gt=0)] = Field(
         default=120.0,
-        description="Seconds without a turn of the poll loop after which /healthz answers 503. One publish to a "
-        "slow but living broker may take 80 s.",
+        description="Seconds without a turn of the main loop after which /healthz answers 503. One publish to a "
+        "slow broker may take 80.",
     )
     tls_certificate: Path | None = Field(
         default=None,
-        description="PEM file of the certificate and its chain; with `tls_key`, answers are served over HTTPS.",
+        description="PEM file of the certificate and its chain, for HTTPS.",
     )
     tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
-        description="Host names that this daemon answers to, besides `localhost`, `http.host` and every IP "
-        "address. A request to another name gets 421, against DNS rebinding. `*`: any name.",
+        description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get "
+        "421, against DNS rebinding. `*`: any.",
     )
     bearer_file: Path | None = Field(
         default=None,
-        description="File with a bearer token of at least 16 characters, which every request except probes must "
-        "send (`Authorization: Bearer ...`); read again when it changes. Use a certificate, too: without HTTPS "
-        "the token is sent in the clear.",
+        description="File with a bearer token of 16 characters or more, which every request except probes must "
+        "send; read again when it changes. Without HTTPS it is sent in the clear.",
     )
     tls_client_ca: Path | None = Field(
         default=None,
-        description="PEM file of the authority whose client certificates are accepted. Every request except probes "
-        "then needs one. Needs `tls_certificate`.",
+        description="PEM file of the authority of client certificates, which every request except probes then needs.",
     )
     open_probes: bool = Field(
         default=True,
-        description="Let /healthz and /readyz answer without token and client certificate, because the probes of "
-        "Kubernetes cannot present them.",
+        description="Let /healthz and /readyz answer without token and certificate: Kubernetes' probes have none.",
     )
 
     @model_validator(mode="after")
@@ -76,11 +73,8 @@ class HttpConfig(Section):
 class LogConfig(Section):
     """What is logged, and in which format."""
 
-    level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="Lowest level that is written."
-    )
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Lowest level.")
     format: Literal["auto", "json", "console"] = Field(
         default="auto",
-        description="json: one object per line; console: for people; auto: json of a daemon without a terminal, else "
-        "console.",
+        description="json: one object a line; console: for people; auto: json without a terminal.",
     )

@@ -26,73 +26,66 @@ class ScoringConfig(ReadRecipe, Section):
     dead_letter_topic: str = Field(
         default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
-    group: str = Field(default="", description="Consumer group of the scorers. Default: the model's name + `-scorer`.")
+    group: str = Field(default="", description="Default: the model's name + `-scorer`.")
     on_gap: Literal["fail", "beginning"] = Field(
         default="fail",
-        description="What to do when the input does not hold the group's position, or is another topic under the "
-        "same name: `fail` stops with status 78; `beginning` scores from the first record.",
+        description="Where the input lacks the group's position, or is another topic of that name: `fail` stops "
+        "with status 78; `beginning` scores from the first record.",
     )
     slot: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
-        description="Number of this scorer in its group, different for each: a scorer whose slot another one "
-        "takes ends with status 70. Default: the lowest number that no running scorer has.",
+        description="Number of this scorer in its group. A scorer whose slot another takes ends with status 70. "
+        "Default: the lowest that is free.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=2_000,
-        description="Most records scored at once, in one transaction. Larger transactions cost less per record, but "
-        "are scored again as a whole when they fail.",
+        description="Most records of a transaction. Larger ones cost less a record, but are scored again as a "
+        "whole when they fail.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
-        description="Largest size of a record's value, in bytes. A larger record becomes a dead letter and is not "
-        "decoded.",
+        description="As `points.max_record_bytes`.",
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=10_000, description="Most rows in one record. A record with more rows becomes a dead letter as a whole."
+        default=10_000, description="As `points.max_rows_per_record`."
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Most memory, in bytes, that decoding one record may take, estimated before anything is "
-        "allocated; a larger record becomes a dead letter. Default: 256 times `max_record_bytes`.",
+        description="As `points.max_decoded_bytes`.",
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
-        description="Largest share of rejected records among the last 1000. Beyond it the scorer stops, or, once "
-        "the input is proven (`proven_after_records`), is not ready. 0: no limit.",
+        description="As `input.max_dead_letter_share`.",
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Number of rejected records in a row at which the scorer stops, or, once the input is proven "
-        "(`proven_after_records`), is not ready. 0: no limit.",
+        description="As `input.max_consecutive_dead_letters`.",
     )
     proven_after_records: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=1,
-        description="Number of records that this model must have scored, also before this start, before the "
-        "input counts as the right one. Before, the two limits above stop the scorer with status 78, without "
-        "committing the batch; afterwards /readyz answers 503 until records are scored again. 0: the limits "
-        "never stop it.",
+        description="Records that this model must have scored, ever, before the input is proven. Before, the two "
+        "limits above stop the scorer with status 78, without committing the batch; afterwards /readyz "
+        "answers 503. 0: from the start.",
     )
     drift_window: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
         default=10_000,
-        description="Number of newest scores that are compared with those of the version's audit sample, 200 at "
-        "least. A larger window detects smaller changes, but later. 0: no comparison.",
+        description="Newest scores to compare with those of the version's audit sample, 200 at least. 0: none.",
     )
 
     pass_fields: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
         default=(),
-        description="Fields of a raw event that its score repeats, as `passed`: `card.country,items[0].sku`. "
-        "Null where an event has no such field. Default: none.",
+        description="Fields of a raw event that its score repeats, as `passed`: `card.country,items[0].sku`.",
     )
 
     reasons: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="Say in each score, under `reasons`, which so many fields add most to the decision value, "
-        "beside the mean row. Linear versions of two labels only; a scorer ends on any other version. 0: none.",
+        description="Say in each score which so many fields add most to the decision value, beside the mean row. "
+        "Linear versions of two labels only; a scorer ends on any other.",
     )
 
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records, as `points.format`. `auto` follows each record's header `content-type`.",
+        description="As `points.format`.",
     )
 
     @field_validator("pass_fields", mode="after")

@@ -53,12 +53,8 @@ class Settings(RecipeOptions, BaseSettings):
         enable_decoding=False,
     )
 
-    name: ModelName = Field(
-        default="model", description="Name of the model: versions are published as name@1, name@2, ..."
-    )
-    seed: Seed = Field(
-        default=0, description="Seed of all random numbers. The same stream and seed give the same models."
-    )
+    name: ModelName = Field(default="model", description="Name of the model, whose versions are name@1, name@2, ...")
+    seed: Seed = Field(default=0, description="Seed of all random numbers.")
     kafka: dict[str, KafkaValue] = Field(
         default=DEFAULT_KAFKA,
         repr=False,

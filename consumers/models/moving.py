@@ -1,4 +1,4 @@
-"""Moves of people: an alias, a pin, a retirement, each with its audit entry in one transaction.
+"""Moves aliases and pins, and retires versions, for people; each act is one transaction with its audit entry.
 
 Whoever moves takes one transactional id first, which all movers of a model share and the trainer's publishing does not:
 so it fences no trainer, and of two that move at once the one that took the id first is fenced before it has written

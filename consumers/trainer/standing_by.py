@@ -4,8 +4,8 @@ A consumer group says whose turn it is: that of the copy that owns the one parti
 about who lives, and nothing more: what keeps two copies that both believe it is their turn from publishing side by side
 is the transactional id, as ever. So a turn that is lost for a moment costs time, never a version.
 
-Sticky assignment leaves the partition where it is when copies come and go. Whoever loses its turn, because the broker
-did not hear of it for the session's timeout, ends, and stands by when its supervisor starts it again.
+Sticky assignment leaves the partition where it is when copies come and go. A copy that loses its turn, because the
+broker did not hear of it for the session's timeout, ends, and stands by when its supervisor starts it again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The input of versions, gone through again: one learner at a time, brought from cut to cut.
 
-Invariant: nothing is written, and nothing is needed of whoever published. Of the input a bounded backlog is held; for a
-certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
+Invariant: nothing is written, and nothing is needed from the publisher. Of the input a bounded backlog is in memory;
+for a certificate as many rows as who asks wants to keep, for a version of a branch as many as its lineage says.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A file system promises less than its calls suggest. What `Disk.write` wrote may be lost, in part or as zeros, until
 `Disk.sync`; what `Disk.rename` and `Disk.remove` did may be undone, one without the other, until `Disk.sync_names`.
-Whoever uses a disk through this port can be tested against every state that a power loss may leave.
+Code that uses a disk through this port can be tested against every state that a power loss may leave.
 
 Invariant: nothing here retries. After a failed `sync` the content is unknown for good, even if a later one succeeds
 (Rebello et al. 2020, "Can Applications Recover from fsync Failures?"): such a file is to be written anew.

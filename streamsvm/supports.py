@@ -808,8 +808,8 @@ def _lines(of: list[Row]) -> Iterator[str]:
     for row in of:
         features.setdefault((row.without.words, row.why, row.kind, row.refused), []).append(row.feature.words)
     others: dict[tuple[str, str, Kind, bool], list[str]] = {}
-    for (without, why, kind, refused), named in features.items():
-        others.setdefault((", ".join(named), why, kind, refused), []).append(without)
+    for (without, why, kind, refused), together in features.items():
+        others.setdefault((", ".join(together), why, kind, refused), []).append(without)
     for (first, why, kind, refused), second in others.items():
         needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
         against = [words for words in second if not words.startswith("no ")]

@@ -131,6 +131,8 @@ class OutlierBounds:
         The greatest weight that is no stranger's.
     moderate : float
         As what a stranger's weight counts.
+    body : ndarray of shape (d,)
+        Ten standard deviations.
     rows : int
         Rows that the moments are of.
     known, single : tuple of Points
@@ -143,6 +145,7 @@ class OutlierBounds:
     held: Float
     heaviest: float
     moderate: float
+    body: Float
     rows: int
     known: tuple[Points, ...] = ()
     single: tuple[Points, ...] = ()
@@ -248,14 +251,20 @@ class OutlierBounds:
         )
 
     def own_tail(self, waiting: Waiting, more: Sequence[Points]) -> Mask:
-        """Return which rows that wait are within their bounds by now, or the stream's own, given more known points."""
-        beside = Extremes(self.mean, self.rows, [*self.known, *more], self.single)
-        judged = replace(self, _made=[beside]).sort_out(waiting.came, None, waiting.came)
+        """Return which rows that wait are within their bounds by now, or the stream's own, given more known points.
+
+        A first leaf's rows are known to its bounds, those that wait among them.
+        """
+        if self.single:
+            judged = self.sort_out(waiting.came)
+        else:
+            beside = Extremes(self.mean, self.body, self.rows, [*self.known, *more])
+            judged = replace(self, _made=[beside]).sort_out(waiting.came, None, waiting.came)
         return ~differing_rows(waiting.came, judged.points)
 
     def _extremes(self) -> Extremes:
         if not self._made:
-            self._made.append(Extremes(self.mean, self.rows, self.known, self.single))
+            self._made.append(Extremes(self.mean, self.body, self.rows, self.known, self.single))
         return self._made[0]
 
     def _found(
@@ -274,9 +283,7 @@ class OutlierBounds:
         return Found(moved, int(np.count_nonzero(strange[:, -1])), worst)
 
 
-def _judged_in_order(
-    extremes: Extremes, away: Float, asked: Mask, known: Float, room: int, waits: Mask
-) -> Mask:
+def _judged_in_order(extremes: Extremes, away: Float, asked: Mask, known: Float, room: int, waits: Mask) -> Mask:
     """Return which values are strange, each row by those known before it, and mark those rows that wait."""
     strange, start = np.zeros(asked.shape, np.bool_), 0
     while start < len(away):
@@ -399,6 +406,7 @@ def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, s
     farthest = float((np.abs(mean) + usual * sd)[varied].max(initial=0.0))
     stand_in = (farthest + np.abs(mean)) / usual if farthest else np.full(len(mean), np.inf)
     heaviest = total * max(WEIGHT_PART * share, LEAST_WEIGHT / count)
+    body = LEAST_SD * sd
     sd[held <= sd] /= math.sqrt(share)
     rounding = 1.0 + ROUNDING  # a value that is stored as float32 lies beside the bound that it was drawn in to
     return OutlierBounds(
@@ -408,6 +416,7 @@ def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, s
         held=held * rounding,
         heaviest=heaviest,
         moderate=total * LEAST_WEIGHT / count,
+        body=body,
         rows=count,
     )
 

@@ -1,18 +1,20 @@
 """Which values beyond a bound are a stream's own tail: those that it repeats.
 
-A value of a feature lies a away from the centre. It is the stream's own if at least `REPEATED` other rows lie between
-a / F and F a away, F being the feature's *factor*: how far beyond its tenth farthest row a feature is expected to reach.
-A feature whose distances at the ranks 10, 32 and 100 fall by q at each step has a power-law tail there, on which a row
-in a hundred streams lies beyond q^6 times the distance at rank 10. The lesser q of both steps counts, so that neither
-ten strangers nor a feature that is nearly always constant make a tail; F is between 2 (a normal distribution) and 1,000
-(Cauchy). A lone row at 1e30 is nobody's tail, nor are ten equal ones.
+A value of a feature lies a away from the centre. It is the stream's own if at least `REPEATED` other rows lie near it:
 
-The known rows are those that buckets hold, of which each stands for one at least, and those that wait for judgement.
-How much a row weighs is not known of those in buckets; the factor of weights is `WEIGHT_FACTOR`.
+- between a / `NEAR` and `NEAR` a away, and outside of the body, ten standard deviations; or
+- between a / F and F a away, F being how far the feature's tail is expected to reach. Where the distances at the ranks
+  10, 32 and 100 fall by q at each step, the tail is a power law, and one stream in a hundred has a row beyond q^6 times
+  the distance at rank 10. The lesser q of both steps counts, so that neither ten strangers nor a feature that is nearly
+  always constant make a tail. F is at most 1,000, that of Cauchy's distribution; a normal one has 2.
+
+A lone row at 1e30 is no tail, nor are ten equal ones. The known rows are those that buckets hold, of which each stands
+for one at least, and those that wait for judgement. What a row of a bucket weighed is not known, so that weights are
+compared with those of waiting rows only.
 
 Invariant: a pure function of the known rows and their centre; products and quotients only, so that all machines agree.
 
-Sources: extrapolation of a tail by its largest values is that of Hill 1975 and Weissman 1978, with three ranks.
+Sources: to extrapolate a tail from its largest values is due to Hill 1975 and Weissman 1978; here by three ranks.
 """
 
 from __future__ import annotations
@@ -35,18 +37,20 @@ RANKS: Final = (10, 32, 100)
 """Of the distances by which a tail is measured: half a power of ten of rows from one to the next."""
 STEPS: Final = 6
 """Such steps from the first rank to one row in a hundred streams."""
-LEAST_FACTOR, MOST_FACTOR: Final = 2.0, 1_000.0
+MOST_FACTOR: Final = 1_000.0
 LEAST_ROWS: Final = 1_000
-"""Of fewer rows the last rank is no tail, and the factor is the least."""
-WEIGHT_FACTOR: Final = 10.0
+"""Of fewer rows the last rank is no tail, and F is not used."""
+NEAR: Final = 10.0
+"""Smaller, and a handful of spikes of different heights are strangers to each other."""
 
 
 class Extremes:
-    """The greatest distances of known rows, of each feature, and of the row's weights behind them.
+    """The greatest distances of known rows, of each feature, and their greatest weights.
 
     Parameters
     ----------
-    centre : ndarray of shape (d,)
+    centre, body : ndarray of shape (d,)
+        From where distances are, and how far the bulk of the rows reaches.
     rows : int
         Rows that are known of, held or not.
     held : sequence of Points
@@ -55,8 +59,11 @@ class Extremes:
         Each of which is one row.
     """
 
-    def __init__(self, centre: Float, rows: int, held: Sequence[Points], single: Sequence[Points] = ()) -> None:
-        self._centre, self._rows, self._held, self._single = centre, rows, tuple(held), tuple(single)
+    def __init__(
+        self, centre: Float, body: Float, rows: int, held: Sequence[Points], single: Sequence[Points] = ()
+    ) -> None:
+        self._centre, self._body = centre, np.append(body, 0.0)
+        self._rows, self._held, self._single = rows, tuple(held), tuple(single)
         self._columns: dict[int, Float] = {}
 
     def distances(self, points: Points) -> Float:
@@ -80,10 +87,12 @@ class Extremes:
         own = np.zeros(asked.shape, np.bool_)
         for j in np.flatnonzero(asked.any(axis=0)).tolist():
             known = np.sort(np.concatenate([self._column(j), waiting[:, j]]))
-            factor = WEIGHT_FACTOR if j == len(self._centre) else self._factor(known)
             at = np.flatnonzero(asked[:, j])
             value = away[at, j]
-            near = np.searchsorted(known, value * factor, "right") - np.searchsorted(known, value / factor, "left")
+            near = _between(known, np.maximum(value / NEAR, self._body[j]), value * NEAR)
+            if j < len(self._centre):
+                factor = self._factor(known)
+                near = np.maximum(near, _between(known, value / factor, value * factor))
             own[at, j] = near >= others
         return own
 
@@ -103,13 +112,18 @@ class Extremes:
     def _factor(self, known: Float) -> float:
         """Return how far beyond the tenth of the ascending distances a feature is expected to reach."""
         if self._rows < LEAST_ROWS or len(known) < RANKS[-1]:
-            return LEAST_FACTOR
+            return 1.0
         first, middle, last = (float(known[len(known) - rank]) for rank in RANKS)
         step = min(_ratio(first, middle), _ratio(middle, last))
         factor = 1.0
         for _ in range(STEPS):
             factor = min(MOST_FACTOR, factor * step)
-        return max(LEAST_FACTOR, factor)
+        return factor
+
+
+def _between(known: Float, least: Float, greatest: Float) -> NDArray[np.intp]:
+    """Return how many of the ascending distances lie between two others."""
+    return np.searchsorted(known, greatest, "right") - np.searchsorted(known, least, "left")
 
 
 def _ratio(greater: float, lesser: float) -> float:

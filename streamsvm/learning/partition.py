@@ -17,7 +17,7 @@ import numpy as np
 
 from streamsvm.config import ModelConfig
 from streamsvm.coreset.audit_sample import Held
-from streamsvm.coreset.leaf import Leaf, account_of
+from streamsvm.coreset.leaf import Leaf
 from streamsvm.coreset.moments import Moments
 from streamsvm.coreset.outliers import Tally
 from streamsvm.coreset.reducers.base import Observed
@@ -26,11 +26,11 @@ from streamsvm.coreset.shift import KeptPointsWatch, is_steady
 from streamsvm.coreset.structure import Extent, Learned, PilotOf
 from streamsvm.learning.accounts import accounting_of
 from streamsvm.learning.auditing import make_reservoirs
-from streamsvm.learning.bounding import Bounding, first_bounds
+from streamsvm.learning.bounding import Bounding, account_of_sealed, first_bounds
 from streamsvm.learning.leaf_screens import Sealed, screens_of
 from streamsvm.learning.memories import PartitionMemory, memory_of
 from streamsvm.learning.partition_at_cut import PartitionAtCut
-from streamsvm.learning.partition_state import OpenLeaf, PartitionState
+from streamsvm.learning.partition_state import OpenLeaf, PartitionState, with_waiting
 from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
@@ -80,13 +80,17 @@ class Partition:
 
     @property
     def points_held(self) -> int:
-        """Points of buckets, open leaf and audit sample."""
-        return self.structure.points_held + len(self.leaf) + sum(map(len, self.audit))
+        """Points of buckets, open leaf and audit sample, and the rows that wait."""
+        return self.structure.points_held + len(self.leaf) + self._waiting + sum(map(len, self.audit))
 
     @property
     def count(self) -> int:
         """Valid points learned since the base."""
-        return self.sealed_count + self.leaf.count
+        return self.sealed_count + self.leaf.count + self._waiting
+
+    @property
+    def _waiting(self) -> int:
+        return 0 if self.bounding.waiting is None else len(self.bounding.waiting)
 
     @property
     def sealed_count(self) -> int:
@@ -96,7 +100,7 @@ class Partition:
     @property
     def learned(self) -> Learned:
         """Totals of all rows learned since the base."""
-        return self.memory.learned(self.leaf.extent)
+        return with_waiting(self.memory.learned(self.leaf.extent), self.bounding.waiting)
 
     def show(self, witness: Witness) -> None:
         """Show all points that are learned from now on to a witness: those of a first leaf when it is sealed."""
@@ -107,7 +111,7 @@ class Partition:
     def show_open(self) -> None:
         """Show the points of an open first leaf, too, as a cut has them; nothing can be learned after that."""
         if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(self.leaf.points, self.standing().open_points(self._config, self._task))
+            self._witness(self.leaf.points, self.standing().open_rows(self._config))
         self._witness = None
 
     def begin_after(self, learned: Learned) -> None:
@@ -121,13 +125,15 @@ class Partition:
         before = self.leaf.rows
         self._standing = None
         self.memory.note(rows, before)
-        bounded = self.bounding.drawn_in(rows)
+        bounded, stay = self.bounding.drawn_in(rows)
         for reservoir in self.audit:
             reservoir.add(bounded)
         clipped = self.bounding.clip(bounded)
         if self._witness is not None and not self.bounding.of_first_leaf:
             self._witness(rows.points.take(rows.accepted), clipped.points.take(rows.accepted))
         is_changed = self._accounting is not None and clipped.points is not rows.points
+        if stay is not rows.accepted:
+            clipped = replace(clipped, accepted=stay)
         self.leaf.add(clipped, rows.points if is_changed else None)
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
@@ -155,16 +161,15 @@ class Partition:
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
         """Put the full leaf into the structure; take in the pilots that this solves."""
-        held, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
+        screened, known = self.leaf.screened, self.leaf.totals
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
-        points, extent = self.bounding.seal(self.leaf, self.observed)
-        accounting = self._accounting
-        totals = None if accounting is None else account_of(points, held, screened, known, accounting)
+        sealed = self.bounding.seal(self.leaf, self.observed, ends_a_span=ends_a_span)
+        totals = None if self._accounting is None else account_of_sealed(sealed, screened, known, self._accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(held, points)
-        pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
-        self.memory.insert(points, extent, pilots, audit, totals)
+            self._witness(sealed.rows, sealed.drawn_in)
+        pilots = self._pilots(solved, self.memory.seen(sealed.extent), None if screened is None else screened.screen)
+        self.memory.insert(sealed.points, sealed.extent, pilots, audit, totals)
         if ends_a_span:
             self.audit = make_reservoirs(self._partition, self._config, self._task)
 
@@ -174,7 +179,8 @@ class Partition:
         states = tuple(reservoir.state() for reservoir in self.audit)
         if bounds is None:
             return states
-        return tuple(replace(held, points=bounds.draw_in(held.points)[0]) for held in states)
+        waiting = None if self.bounding.waiting is None else self.bounding.waiting.came
+        return tuple(replace(held, points=bounds.draw_in(held.points, None, waiting)[0]) for held in states)
 
     def _pilots(
         self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
@@ -263,6 +269,7 @@ class Partition:
                 memory=self.memory.state(),
                 beside_offset=self.beside_offset,
                 leaf_totals=self.leaf.totals,
+                waiting=self.bounding.waiting,
             )
             self._standing = PartitionAtCut(
                 state=state,
@@ -298,7 +305,7 @@ class Partition:
         leaf_rows, screened = self._config.coreset.leaf_rows, saved.screened
         screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
-        self.bounding.reopen(len(saved.leaf_points))
+        self.bounding.reopen(len(saved.leaf_points), saved.waiting)
         self._renew_bounds()
         # Formats 1 and 2 held no sample.
         for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):

@@ -17,12 +17,12 @@ from streamsvm.checkpoint.forms import (
     PlacedReservoir,
     describes,
 )
-from streamsvm.checkpoint.parts import parts_of, spans
+from streamsvm.checkpoint.parts import parts_of, spans, waiting
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION)
+PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION, waiting.PARTITION)
 
 
 @describes(Bucket, parts=parts_of("bucket", spans.BUCKET))

@@ -258,13 +258,15 @@ class OutlierBounds:
         if self.single:
             judged = self.sort_out(waiting.came)
         else:
-            beside = Extremes(self.mean, self.body, self.rows, [*self.known, *more])
+            beside = Extremes(self.mean, self.body, self.rows, self.moderate / LEAST_WEIGHT, [*self.known, *more])
             judged = replace(self, _made=[beside]).sort_out(waiting.came, None, waiting.came)
         return ~differing_rows(waiting.came, judged.points)
 
     def _extremes(self) -> Extremes:
         if not self._made:
-            self._made.append(Extremes(self.mean, self.body, self.rows, self.known, self.single))
+            self._made.append(
+                Extremes(self.mean, self.body, self.rows, self.moderate / LEAST_WEIGHT, self.known, self.single)
+            )
         return self._made[0]
 
     def _found(

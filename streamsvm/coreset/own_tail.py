@@ -8,9 +8,9 @@ A value of a feature lies a away from the centre. It is the stream's own if at l
   the distance at rank 10. The lesser q of both steps counts, so that neither ten strangers nor a feature that is nearly
   always constant make a tail. F is at most 1,000, that of Cauchy's distribution; a normal one has 2.
 
-A lone row at 1e30 is no tail, nor are ten equal ones. The known rows are those that buckets hold, of which each stands
-for one at least, and those that wait for judgement. What a row of a bucket weighed is not known, so that weights are
-compared with those of waiting rows only.
+A lone row at 1e30 is no tail, nor are ten equal ones. The known rows are those that buckets hold, and those that wait
+for judgement. A point of a bucket counts as many rows as it weighs in mean weights, one at least. What each of these
+weighed is not known, so that weights are compared with those of waiting rows only.
 
 Invariant: a pure function of the known rows and their centre; products and quotients only, so that all machines agree.
 
@@ -35,6 +35,8 @@ REPEATED: Final = 10
 extremes wait longer."""
 RANKS: Final = (10, 32, 100)
 """Of the distances by which a tail is measured: half a power of ten of rows from one to the next."""
+MOST: Final = 2 * RANKS[-1]
+"""Of the distances that are looked at."""
 STEPS: Final = 6
 """Such steps from the first rank to one row in a hundred streams."""
 MOST_FACTOR: Final = 1_000.0
@@ -53,18 +55,26 @@ class Extremes:
         From where distances are, and how far the bulk of the rows reaches.
     rows : int
         Rows that are known of, held or not.
+    mean_weight : float
+        Of these.
     held : sequence of Points
-        Of which weights say nothing.
     single : sequence of Points
         Each of which is one row.
     """
 
     def __init__(
-        self, centre: Float, body: Float, rows: int, held: Sequence[Points], single: Sequence[Points] = ()
+        self,
+        centre: Float,
+        body: Float,
+        rows: int,
+        mean_weight: float,
+        held: Sequence[Points],
+        single: Sequence[Points] = (),
     ) -> None:
         self._centre, self._body = centre, np.append(body, 0.0)
-        self._rows, self._held, self._single = rows, tuple(held), tuple(single)
-        self._columns: dict[int, Float] = {}
+        self._rows, self._mean_weight = rows, mean_weight
+        self._held, self._single = tuple(held), tuple(single)
+        self._columns: dict[int, tuple[Float, Float]] = {}
 
     def distances(self, points: Points) -> Float:
         """Return how far points lie from the centre in each feature, and their weights; shape (n, d + 1)."""
@@ -86,44 +96,68 @@ class Extremes:
         """
         own = np.zeros(asked.shape, np.bool_)
         for j in np.flatnonzero(asked.any(axis=0)).tolist():
-            known = np.sort(np.concatenate([self._column(j), waiting[:, j]]))
+            distance, count = self._column(j)
+            known = _Ranked(np.concatenate([distance, waiting[:, j]]), np.concatenate([count, np.ones(len(waiting))]))
             at = np.flatnonzero(asked[:, j])
             value = away[at, j]
-            near = _between(known, np.maximum(value / NEAR, self._body[j]), value * NEAR)
+            near = known.between(np.maximum(value / NEAR, self._body[j]), value * NEAR)
             if j < len(self._centre):
-                factor = self._factor(known)
-                near = np.maximum(near, _between(known, value / factor, value * factor))
+                factor = known.factor() if self._rows >= LEAST_ROWS else 1.0
+                near = np.maximum(near, known.between(value / factor, value * factor))
             own[at, j] = near >= others
         return own
 
-    def _column(self, j: int) -> Float:
-        """Return the greatest distances in feature j, or weights, in any order."""
+    def _column(self, j: int) -> tuple[Float, Float]:
+        """Return the greatest distances in feature j, or weights, and of how many rows each is, in any order."""
         if j not in self._columns:
-            parts = [np.empty(0)]
-            if j == len(self._centre):
-                parts += [points.weight for points in self._single]
-            else:
-                known = (*self._held, *self._single)
-                parts += [np.abs(points.X[:, j].astype(np.float64) - self._centre[j]) for points in known]
-            every, most = np.concatenate(parts), 2 * RANKS[-1]
-            self._columns[j] = every if len(every) <= most else np.partition(every, len(every) - most)[-most:]
+            single = [self.distances_in(points, j) for points in self._single]
+            held = [] if j == len(self._centre) else [self.distances_in(points, j) for points in self._held]
+            distance = np.concatenate([np.empty(0), *single, *held])
+            count = np.ones(len(distance))
+            if held:
+                weight = np.concatenate([points.weight for points in self._held])
+                count[len(count) - len(weight) :] = np.maximum(1.0, weight / self._mean_weight)
+            if len(distance) > MOST:
+                # Stable, so that of equal ones the same are kept everywhere.
+                greatest = np.argsort(-distance, kind="stable")[:MOST]
+                distance, count = distance[greatest], count[greatest]
+            self._columns[j] = distance, count
         return self._columns[j]
 
-    def _factor(self, known: Float) -> float:
-        """Return how far beyond the tenth of the ascending distances a feature is expected to reach."""
-        if self._rows < LEAST_ROWS or len(known) < RANKS[-1]:
+    def distances_in(self, points: Points, j: int) -> Float:
+        """Return how far points lie from the centre in one feature, or their weights."""
+        if j == len(self._centre):
+            return points.weight
+        return np.abs(points.X[:, j].astype(np.float64) - self._centre[j])
+
+
+class _Ranked:
+    """Distances in ascending order, and how many rows lie below each."""
+
+    def __init__(self, distance: Float, count: Float) -> None:
+        order = np.argsort(distance, kind="stable")
+        self._distance = distance[order]
+        self._below = np.concatenate([np.zeros(1), np.cumsum(count[order])])
+
+    def between(self, least: Float, greatest: Float) -> Float:
+        """Return how many rows lie between two distances, both included; arrays of one shape."""
+        end = self._below[np.searchsorted(self._distance, greatest, "right")]
+        between: Float = end - self._below[np.searchsorted(self._distance, least, "left")]
+        return between
+
+    def factor(self) -> float:
+        """Return how far a power law reaches by the three ranks; 1 where too few rows are known."""
+        total = float(self._below[-1])
+        if total < RANKS[-1]:
             return 1.0
-        first, middle, last = (float(known[len(known) - rank]) for rank in RANKS)
-        step = min(_ratio(first, middle), _ratio(middle, last))
-        factor = 1.0
+        # Of several rows in one point, the point's distance is that of each.
+        first, middle, last = (
+            float(self._distance[np.searchsorted(self._below, total - rank, "right") - 1]) for rank in RANKS
+        )
+        step, factor = min(_ratio(first, middle), _ratio(middle, last)), 1.0
         for _ in range(STEPS):
             factor = min(MOST_FACTOR, factor * step)
         return factor
-
-
-def _between(known: Float, least: Float, greatest: Float) -> NDArray[np.intp]:
-    """Return how many of the ascending distances lie between two others."""
-    return np.searchsorted(known, greatest, "right") - np.searchsorted(known, least, "left")
 
 
 def _ratio(greater: float, lesser: float) -> float:

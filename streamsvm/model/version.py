@@ -73,6 +73,16 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     partitions: tuple[HeldOfPartition, ...]
 
 
+class LeftOut(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How many rows a version was not trained on: they lie beyond `coreset.max_leverage`, and nothing else is there.
+
+    Totals and scaler take them as they were drawn in.
+    """
+
+    rows: int
+    max_leverage: float
+
+
 class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which data and which configuration made a version: what every version says of it.
 
@@ -118,12 +128,15 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     ----------
     memory : Memory or None
         What the version is of; None where nothing is forgotten.
+    left_out : LeftOut or None
+        None where no row is.
     facts : tuple of Struct
         What the parts of branches say of it, each of a class of its own; empty of what a plain trainer publishes.
     """
 
     links: tuple[Ancestor, ...] = ()
     memory: Memory | None = None
+    left_out: LeftOut | None = None
     facts: tuple[msgspec.Struct, ...] = ()
 
     def fact(self, kind: type[Fact]) -> Fact | None:

@@ -11,9 +11,9 @@
 - *Strangers*, a few rows with 1e30 or a weight of 1e15 and the wrong label, are judged by the rows without them.
 
 The gap of what was kept is (F(w, b) - F*) / F*: F over the judged rows, standardised by their own scaler, (w, b)
-trained on the kept points in that scaler, F* and (w, b) certified to 1e-8; a gap below 1e-7 counts as that. `bounded` is
-`coreset.max_leverage` as shipped, `unbounded` without it, and a reservoir holds as many rows as `--memory` says, which
-is all that the others hold together. `ratio` is the reservoir's mean gap over the bounded one: never below 1. A
+trained on the kept points in that scaler, F* and (w, b) certified to 1e-8; a gap below 1e-7 counts as that. `bounded`
+is `coreset.max_leverage` as shipped, `unbounded` without it, and a reservoir holds as many rows as `--memory` says,
+which is all that the others hold together. `ratio` is the reservoir's mean gap over the bounded one: never below 1. A
 reservoir that missed the strangers is a lucky one: `lucky` is the least of its gaps over the greatest bounded one.
 """
 
@@ -226,7 +226,7 @@ def drawn(name: str, data: Path | None, rows: int, trial: int) -> tuple[Points, 
     return points, np.zeros(len(points), np.bool_)
 
 
-def methods(memory: int, structure: str = "chain") -> dict[str, Method]:
+def methods(memory: int, structure: str = "tree") -> dict[str, Method]:
     """Return what is compared."""
     shape: dict[str, Any] = {"train_points": NO_REDUCTION, "max_partitions": 1}
     return {
@@ -270,7 +270,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--data", type=Path, help="folder of elec2.npz; without it, only the generated streams")
     parser.add_argument("--streams", nargs="+", choices=(*GIVEN, *GENERATED), help="all by default")
     parser.add_argument("--memory", type=int, default=10_000)
-    parser.add_argument("--structure", choices=("tree", "chain"), default="chain")
+    parser.add_argument("--structure", choices=("tree", "chain"), default="tree")
     parser.add_argument("--rows", type=int, default=40_000, help="of a generated stream")
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--json", action="store_true")

@@ -14,6 +14,7 @@ import numpy as np
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.audit_sample import Held, Sampled
 from streamsvm.coreset.moments import Moments
+from streamsvm.coreset.outliers import Waiting
 from streamsvm.coreset.screening import BINS, Screen, Screened
 from streamsvm.coreset.structure import Bucket, Extent
 from streamsvm.learning.cutting import Cut, LearnerState
@@ -56,6 +57,7 @@ def handmade() -> Snapshot:
         leaf_extent=extent,
         screened=screened(),
         audit=(held, replace(held, threshold=0.0)),
+        waiting=Waiting(points, points.reweighted(points.weight / 2.0)),
     )
     empty = PartitionState(
         sealed=0,
@@ -75,6 +77,7 @@ def handmade() -> Snapshot:
         first_time_ms=1_700_000_000_000,
         last_time_ms=1_700_000_000_400,
         audit=(Sampled(points, 1.25, np.array([3.5, 1e9])),),
+        left_out=2,
     )
     tuning = TuningInForce(1e-5, None, 0.125, (PartitionCut(0, 4, 0, 7),), 6)
     gate = Gate(

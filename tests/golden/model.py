@@ -19,6 +19,7 @@ from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
     HeldOfPartition,
+    LeftOut,
     Lineage,
     Memory,
     PartitionCut,
@@ -111,6 +112,7 @@ def _whole(version: Version) -> Lineage:
                 HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
             ),
         ),
+        left_out=LeftOut(rows=3, max_leverage=0.125),
         facts=tuple(sorted(facts, key=lambda fact: type(fact).__name__)),
     )
 

@@ -128,7 +128,8 @@ class Extremes:
         """Return how far points lie from the centre in one feature, or their weights."""
         if j == len(self._centre):
             return points.weight
-        return np.abs(points.X[:, j].astype(np.float64) - self._centre[j])
+        away: Float = np.abs(points.X[:, j].astype(np.float64) - self._centre[j])
+        return away
 
 
 class _Ranked:

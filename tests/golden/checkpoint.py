@@ -57,7 +57,6 @@ def handmade() -> Snapshot:
         leaf_extent=extent,
         screened=screened(),
         audit=(held, replace(held, threshold=0.0)),
-        waiting=Waiting(points, points.reweighted(points.weight / 2.0)),
     )
     empty = PartitionState(
         sealed=0,
@@ -77,7 +76,6 @@ def handmade() -> Snapshot:
         first_time_ms=1_700_000_000_000,
         last_time_ms=1_700_000_000_400,
         audit=(Sampled(points, 1.25, np.array([3.5, 1e9])),),
-        left_out=2,
     )
     tuning = TuningInForce(1e-5, None, 0.125, (PartitionCut(0, 4, 0, 7),), 6)
     gate = Gate(
@@ -136,6 +134,19 @@ def handmade_taken() -> Snapshot:
         audit=(replace(now.audit[0], threshold=0.5), *now.audit[1:]),
     )
     return replace(made, pending=LearnerState({0: before, 3: made.learner.partitions[3]}, 0))
+
+
+def handmade_waiting() -> Snapshot:
+    """Return the same with rows that wait in a partition, and rows left out of the cut."""
+    made = handmade()
+    now, came = made.learner.partitions[0], made.learner.partitions[0].buckets[0].points
+    waiting = Waiting(came, Points(came.X / np.float32(4.0), came.y, came.weight))
+    assert isinstance(made.pending, Cut)
+    return replace(
+        made,
+        learner=replace(made.learner, partitions={**made.learner.partitions, 0: replace(now, waiting=waiting)}),
+        pending=replace(made.pending, left_out=2),
+    )
 
 
 def screened() -> Screened:

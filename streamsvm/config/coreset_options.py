@@ -124,8 +124,9 @@ class CoresetOptions(MemoryLength, KernelSizes):
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
         description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
-        "this share, the total weight. What is beyond is clipped, but never below ten standard deviations or ten "
-        "times the mean weight. none: one point at 1e30 stays in the scaler for ever.",
+        "this share, the total weight; ten standard deviations and ten times the mean weight are always allowed. A "
+        "row beyond is set aside and left out of versions until ten others are like it; then all of them are learned "
+        "as they came. none: one point at 1e30 stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

@@ -1,8 +1,9 @@
 """Bounds on what one point can do: how far it lies in a feature, and how much of the weight it is.
 
-One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart.
-Here no row adds much more than a share s, `coreset.max_leverage`, to the sum of squares of a feature that its
-partition sealed before: its value is drawn in to the mean plus or minus
+One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart. But
+where a stream has spikes of its own, they are data. Here a row that would add much more than a share s,
+`coreset.max_leverage`, to the sum of squares of a feature that its partition sealed before is drawn in, unless the
+stream repeats such values (`streamsvm.coreset.own_tail`). Drawn in, a value is the mean plus or minus
 
     sd * max(10, sqrt(s U / u)),
 
@@ -10,16 +11,19 @@ u its own weight, U and sd of what was sealed, and never nearer than the farthes
 Samuelson's inequality a value that 1 / s points of equal weight have, or a hundredth of few ones, never lies farther:
 with the default, whatever ten points of the past had is never changed; and of a rare indicator one point in a bucket is
 enough, or one in the past where the buckets have lost it: where they hold nothing beyond one sd, s is 1. The bound
-grows with the stream and with the spread, so that a feature that changes its scale is followed over some leaves. A
-feature that has not varied yet says nothing of its scale, and the farthest bound of the others holds for it. A weight
-is drawn in to a tenth of s U, but not below ten times the mean: a single wrong label of a tenth of all weight turns a
-model, one of a hundredth hardly moves it.
+grows with the stream and with the spread. A feature that has not varied yet says nothing of its scale, and the farthest
+bound of the others holds for it. A weight beyond a tenth of s U, or ten times the mean, counts as ten mean weights: a
+single wrong label of a tenth of all weight turns a model.
+
+Rows that are drawn in are kept as they came, too, while they are few (`Waiting`), and judged again at the end of each
+leaf and at each cut (`streamsvm.learning.bounding`): what the stream has repeated by then comes in as it came.
 
 A first leaf has no past: its own moments bound it, after up to ten of its points (a twentieth of few ones) were set
 aside in each feature: those farthest from the median come to lie where the next one lies.
 
-Invariant: the bounds of a leaf are a function of what its partition sealed before it, or of a first leaf's own points.
-Points within their bounds keep their bytes. Nothing is bounded at scoring: the model is one of the points as learned.
+Invariant: the bounds of a leaf are a function of what its partition sealed before it, or of a first leaf's own points;
+who waits is one of the rows before, too. Points within their bounds keep their bytes. Nothing is bounded at scoring:
+the model is one of the points as learned.
 
 Sources: leverage (Hoaglin and Welsch 1978), of one feature at a time; Samuelson 1968; winsorising (Dixon 1960).
 """

@@ -1,7 +1,7 @@
 """Bounds on what one point can do: how far it lies in a feature, and how much of the weight it is.
 
-One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart. But
-where a stream has spikes of its own, they are data. Here a row that would add much more than a share s,
+One row whose features are 1e30 stays in mean and variance for ever, and with it no later model tells anything apart.
+But where a stream has spikes of its own, they are data. Here a row that would add much more than a share s,
 `coreset.max_leverage`, to the sum of squares of a feature that its partition sealed before is drawn in, unless the
 stream repeats such values (`streamsvm.coreset.own_tail`). Drawn in, a value is the mean plus or minus
 

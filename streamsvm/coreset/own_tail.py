@@ -35,8 +35,6 @@ REPEATED: Final = 10
 extremes wait longer."""
 RANKS: Final = (10, 32, 100)
 """Of the distances by which a tail is measured: half a power of ten of rows from one to the next."""
-MOST: Final = 2 * RANKS[-1]
-"""Of the distances that are looked at."""
 STEPS: Final = 6
 """Such steps from the first rank to one row in a hundred streams."""
 MOST_FACTOR: Final = 1_000.0
@@ -74,7 +72,7 @@ class Extremes:
         self._centre, self._body = centre, np.append(body, 0.0)
         self._rows, self._mean_weight = rows, mean_weight
         self._held, self._single = tuple(held), tuple(single)
-        self._columns: dict[int, tuple[Float, Float]] = {}
+        self._columns: dict[int, _Ranked] = {}
 
     def distances(self, points: Points) -> Float:
         """Return how far points lie from the centre in each feature, and their weights; shape (n, d + 1)."""
@@ -96,19 +94,20 @@ class Extremes:
         """
         own = np.zeros(asked.shape, np.bool_)
         for j in np.flatnonzero(asked.any(axis=0)).tolist():
-            distance, count = self._column(j)
-            known = _Ranked(np.concatenate([distance, waiting[:, j]]), np.concatenate([count, np.ones(len(waiting))]))
+            known, others_known = self._column(j), _Ranked.of_rows(waiting[:, j])
             at = np.flatnonzero(asked[:, j])
             value = away[at, j]
-            near = known.between(np.maximum(value / NEAR, self._body[j]), value * NEAR)
-            if j < len(self._centre):
-                factor = known.factor() if self._rows >= LEAST_ROWS else 1.0
-                near = np.maximum(near, known.between(value / factor, value * factor))
+            least, greatest = np.maximum(value / NEAR, self._body[j]), value * NEAR
+            near = known.between(least, greatest) + others_known.between(least, greatest)
+            if j < len(self._centre) and self._rows >= LEAST_ROWS:
+                factor = _factor(known.greatest(RANKS[-1]), others_known.greatest(RANKS[-1]))
+                least, greatest = value / factor, value * factor
+                near = np.maximum(near, known.between(least, greatest) + others_known.between(least, greatest))
             own[at, j] = near >= others
         return own
 
-    def _column(self, j: int) -> tuple[Float, Float]:
-        """Return the greatest distances in feature j, or weights, and of how many rows each is, in any order."""
+    def _column(self, j: int) -> _Ranked:
+        """Return the distances of known rows in feature j, or their weights."""
         if j not in self._columns:
             single = [self.distances_in(points, j) for points in self._single]
             held = [] if j == len(self._centre) else [self.distances_in(points, j) for points in self._held]
@@ -117,11 +116,7 @@ class Extremes:
             if held:
                 weight = np.concatenate([points.weight for points in self._held])
                 count[len(count) - len(weight) :] = np.maximum(1.0, weight / self._mean_weight)
-            if len(distance) > MOST:
-                # Stable, so that of equal ones the same are kept everywhere.
-                greatest = np.argsort(-distance, kind="stable")[:MOST]
-                distance, count = distance[greatest], count[greatest]
-            self._columns[j] = distance, count
+            self._columns[j] = _Ranked(distance, count)
         return self._columns[j]
 
     def distances_in(self, points: Points, j: int) -> Float:
@@ -137,8 +132,13 @@ class _Ranked:
 
     def __init__(self, distance: Float, count: Float) -> None:
         order = np.argsort(distance, kind="stable")
-        self._distance = distance[order]
-        self._below = np.concatenate([np.zeros(1), np.cumsum(count[order])])
+        self._distance, self._count = distance[order], count[order]
+        self._below = np.concatenate([np.zeros(1), np.cumsum(self._count)])
+
+    @staticmethod
+    def of_rows(distance: Float) -> _Ranked:
+        """Return distances that are one row each."""
+        return _Ranked(distance, np.ones(len(distance)))
 
     def between(self, least: Float, greatest: Float) -> Float:
         """Return how many rows lie between two distances, both included; arrays of one shape."""
@@ -146,19 +146,23 @@ class _Ranked:
         between: Float = end - self._below[np.searchsorted(self._distance, least, "left")]
         return between
 
-    def factor(self) -> float:
-        """Return how far a power law reaches by the three ranks; 1 where too few rows are known."""
-        total = float(self._below[-1])
-        if total < RANKS[-1]:
-            return 1.0
-        # Of several rows in one point, the point's distance is that of each.
-        first, middle, last = (
-            float(self._distance[np.searchsorted(self._below, total - rank, "right") - 1]) for rank in RANKS
-        )
-        step, factor = min(_ratio(first, middle), _ratio(middle, last)), 1.0
-        for _ in range(STEPS):
-            factor = min(MOST_FACTOR, factor * step)
-        return factor
+    def greatest(self, most: int) -> tuple[Float, Float]:
+        """Return so many of the greatest distances, and of how many rows each is."""
+        return self._distance[-most:], self._count[-most:]
+
+
+def _factor(*known: tuple[Float, Float]) -> float:
+    """Return how far a power law reaches by the three ranks, of the greatest distances; 1 of too few rows."""
+    distance, count = (np.concatenate(parts) for parts in zip(*known, strict=True))
+    order = np.argsort(-distance, kind="stable")
+    rows = np.cumsum(count[order])
+    if not len(rows) or rows[-1] < RANKS[-1]:
+        return 1.0
+    first, middle, last = (float(distance[order[np.searchsorted(rows, rank, "left")]]) for rank in RANKS)
+    step, factor = min(_ratio(first, middle), _ratio(middle, last)), 1.0
+    for _ in range(STEPS):
+        factor = min(MOST_FACTOR, factor * step)
+    return factor
 
 
 def _ratio(greater: float, lesser: float) -> float:

@@ -119,7 +119,7 @@ class Found:
     worst: Excess
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutlierBounds:
     """How far the points of a leaf may lie.
 
@@ -161,8 +161,7 @@ class OutlierBounds:
         farthest = np.zeros(len(moments.mean))
         for points in held:
             farthest_from(points.X, moments.mean, farthest)
-        bounds = _bounds(moments.mean, moments.square, moments.weight, moments.count, farthest, share)
-        return replace(bounds, known=tuple(held))
+        return _bounds(moments.mean, moments.square, moments.weight, moments.count, farthest, share, known=tuple(held))
 
     @staticmethod
     def of_first_leaf(points: Points, share: float) -> OutlierBounds:
@@ -177,8 +176,7 @@ class OutlierBounds:
             reach = _ranked(np.abs(column - centre), n - 1 - aside)
             mean[j], square[j] = _clipped_moments(column, weight, centre - reach, centre + reach)
             held[j] = reach + abs(centre - mean[j])
-        bounds = _bounds(mean, square, float(np.einsum("i->", weight)), n, held, share)
-        return replace(bounds, single=(points,))
+        return _bounds(mean, square, float(np.einsum("i->", weight)), n, held, share, single=(points,))
 
     def draw_in(
         self, points: Points, accepted: Mask | None = None, waiting: Points | None = None
@@ -199,23 +197,11 @@ class OutlierBounds:
         sorted_out = self.sort_out(points, accepted, waiting)
         return sorted_out.points, sorted_out.found
 
-    def sort_out(
-        self, points: Points, accepted: Mask | None = None, waiting: Points | None = None, room: int | None = None
-    ) -> SortedOut:
-        """Draw in what is no tail of the stream's own, and say what it was.
-
-        Parameters
-        ----------
-        points, accepted, waiting
-            As of `draw_in`.
-        room : int, optional
-            Given: the points are new rows, each of which is judged by those before it; a stranger among them waits, and
-            is known from there on, until so many wait.
-        """
+    def beyond(self, points: Points, accepted: Mask | None = None) -> Mask | None:
+        """Return which of the points that count lie beyond a bound, shape (n,); None if none does."""
         valid = np.ones(len(points), np.bool_) if accepted is None else accepted
         beyond = np.empty(len(points), np.bool_)
-        none = SortedOut(points, None, None)
-        if not _beyond(
+        found = _beyond(
             points.X,
             points.weight,
             valid,
@@ -226,8 +212,25 @@ class OutlierBounds:
             self.heaviest,
             LEAST_SD,
             beyond,
-        ):
-            return none
+        )
+        return beyond if found else None
+
+    def sort_out(
+        self, points: Points, accepted: Mask | None = None, waiting: Points | None = None, room: int | None = None
+    ) -> SortedOut:
+        """Draw in what the stream does not repeat, and say what it was.
+
+        Parameters
+        ----------
+        points, accepted, waiting
+            As of `draw_in`.
+        room : int, optional
+            Given: the points are new rows, each of which is judged by those before it; a stranger among them waits, and
+            is known from there on, until so many wait.
+        """
+        beyond = self.beyond(points, accepted)
+        if beyond is None:
+            return SortedOut(points, None, None)
         rows = np.flatnonzero(beyond)
         came = points.take(rows)
         heavy = came.weight > self.heaviest
@@ -243,7 +246,7 @@ class OutlierBounds:
         else:
             strange = _judged_in_order(extremes, away, asked, known, room, waits)
         if not strange.any():
-            return none
+            return SortedOut(points, None, None)
         X, all_weights = points.X.copy(), points.weight.copy()
         X[rows] = np.where(strange[:, :-1], np.clip(came.X, self.mean - reach, self.mean + reach), came.X)
         all_weights[rows] = np.where(strange[:, -1], weight, came.weight)
@@ -404,7 +407,16 @@ def bounded_weights(weight: Weights) -> Weights:
     return np.minimum(weight, most)
 
 
-def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, share: float) -> OutlierBounds:
+def _bounds(
+    mean: Float,
+    square: Float,
+    total: float,
+    count: int,
+    held: Float,
+    share: float,
+    known: tuple[Points, ...] = (),
+    single: tuple[Points, ...] = (),
+) -> OutlierBounds:
     sd = np.sqrt(np.maximum(square, 0.0) / total)
     sd[sd <= CONSTANT * np.abs(mean)] = 0.0
     varied = sd > 0.0
@@ -424,6 +436,8 @@ def _bounds(mean: Float, square: Float, total: float, count: int, held: Float, s
         moderate=total * LEAST_WEIGHT / count,
         body=body,
         rows=count,
+        known=known,
+        single=single,
     )
 
 

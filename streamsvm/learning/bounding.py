@@ -51,7 +51,7 @@ LEAST_ROOM: Final = 2 * REPEATED
 MOST_ROOM: Final = 1_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class SealedLeaf:
     """A full leaf with what is learned with it.
 
@@ -180,6 +180,8 @@ class Bounding:
         if self.outlier_bounds is None:
             if self._places is not None and self._coreset.max_leverage is not None:
                 self._places.append((rows.offset[rows.accepted], rows.row[rows.accepted]))
+            return rows, rows.accepted
+        if self.outlier_bounds.beyond(rows.points, rows.accepted) is None:
             return rows, rows.accepted
         waiting = None if self.waiting is None else self.waiting.came
         judged = self.outlier_bounds.sort_out(rows.points, rows.accepted, waiting, room_of(self._coreset))

@@ -13,8 +13,9 @@
 The gap of what was kept is (F(w, b) - F*) / F*: F over the judged rows, standardised by their own scaler, (w, b)
 trained on the kept points in that scaler, F* and (w, b) certified to 1e-8; a gap below 1e-7 counts as that. `bounded`
 is `coreset.max_leverage` as shipped, `unbounded` without it, and a reservoir holds as many rows as `--memory` says,
-which is all that the others hold together. `ratio` is the reservoir's mean gap over the bounded one: above 1, ours is nearer. A
-reservoir that missed the strangers is a lucky one: `lucky` is the least of its gaps over the greatest bounded one.
+which is all that the others hold together. `ratio` is the reservoir's mean gap over the bounded one: above 1, ours is
+nearer. A reservoir that missed the strangers is a lucky one: `lucky` is the least of its gaps over the greatest bounded
+one.
 """
 
 from __future__ import annotations

@@ -115,9 +115,10 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="Largest share by which one row may increase the variance of a feature and, at a tenth of it, "
-        "the total weight. What is beyond is clipped, never below ten standard deviations or ten mean "
-        "weights. none: one point at 1e30 stays in the scaler for ever.",
+        description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
+        "it, the total weight; ten standard deviations and ten mean weights always may. A row beyond is left out "
+        "of versions until ten others are like it; then all are learned as they came. none: one point at 1e30 "
+        "stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,

@@ -616,16 +616,15 @@ def _access() -> Iterator[Row]:
 
 
 def _evaluate() -> Iterator[Row]:
-    for option in ("--prequential", "--probability"):
-        yield Row(
-            axis=_EVALUATE,
-            feature=given(option),
-            without=MORE_LABELS,
-            why="it is evaluated for two labels",
-            remedy="Leave {feature} out.",
-            kind="not built",
-        )
-    for option in ("--lag", "--leaf-rows"):
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--probability"),
+        without=MORE_LABELS,
+        why="it is evaluated for two labels",
+        remedy="Leave {feature} out.",
+        kind="not built",
+    )
+    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),

@@ -8,7 +8,15 @@ from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
 from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.reading import load
 from consumers.evaluate.run import evaluate
-from consumers.evaluate.table import describe, describe_prequential, describe_thresholds, headline, notes, progress_bar
+from consumers.evaluate.table import (
+    describe,
+    describe_prequential,
+    describe_thresholds,
+    headline,
+    notes,
+    prequential_notes,
+    progress_bar,
+)
 
 __all__ = [
     "EvaluationReport",
@@ -26,6 +34,7 @@ __all__ = [
     "notes",
     "of_points",
     "partitions_of",
+    "prequential_notes",
     "progress_bar",
     "settings_of",
 ]

@@ -353,7 +353,7 @@ def stream_of(name: str, data: Path, rows: int, trial: int, others: Others | Non
     return made[name]()
 
 
-# ------------------------------------------------------------------------------------------------------------- the cells
+# ------------------------------------------------------------------------------------------------------------ the cells
 
 
 def read_cells(file: Path) -> list[Cell]:

@@ -624,6 +624,14 @@ def _evaluate() -> Iterator[Row]:
         remedy="Leave {feature} out.",
         kind="not built",
     )
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--prequential"),
+        without=given("svm.C"),
+        why="C is the penalty of all rows together, of which memories that forget count a part",
+        remedy="Give svm.alpha (--alpha) instead.",
+        kind="nature",
+    )
     for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
         yield Row(
             axis=_EVALUATE,

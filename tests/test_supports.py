@@ -306,6 +306,7 @@ COMMANDS: Final[Mapping[str, Callable[[], object]]] = {
     "`--probability` / more than two labels": lambda: evaluate(
         source(3), Plan(memory_points=64, probability="sigmoid")
     ),
+    "`--prequential` / `svm.C`": command("evaluate", "--dataset", "htru2", "--prequential", "--C", "5"),
     "`--lag` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--lag", "5"),
     "`--leaf-rows` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--leaf-rows", "5"),
     "`--every-leaves` / no `--prequential`": command("evaluate", "--dataset", "htru2", "--every-leaves", "5"),

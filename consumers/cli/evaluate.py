@@ -160,6 +160,7 @@ def evaluate_command(
 
     from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of
     from consumers.evaluate import (
+        FLAGS,
         Plan,
         PrequentialPlan,
         describe,
@@ -244,6 +245,7 @@ def evaluate_command(
                 said.append(f"not followed here: {', '.join(ignored)}")
         if prequential:
             plan.check()
+            require({"--prequential": True, "svm.C": plan.C}, FLAGS)
             found = evaluate_prequentially(
                 source,
                 PrequentialPlan(

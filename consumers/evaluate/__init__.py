@@ -4,7 +4,7 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 """
 
 from consumers.evaluate.configured import not_followed, of_points, partitions_of, settings_of
-from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
+from consumers.evaluate.plan import FLAGS, EvaluationReport, EvaluationRow, Plan
 from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.reading import load
 from consumers.evaluate.run import evaluate
@@ -19,6 +19,7 @@ from consumers.evaluate.table import (
 )
 
 __all__ = [
+    "FLAGS",
     "EvaluationReport",
     "EvaluationRow",
     "Plan",

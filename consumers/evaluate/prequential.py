@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from pydantic import ValidationError
 from sklearn.metrics import log_loss
 
 from consumers.evaluate.plan import REMARK, Step, silent
@@ -131,13 +132,23 @@ class PrequentialPlan:
             )
 
     def config(self, dimension: int, memory: MemoryName, classes: int = 2, **coreset: Any) -> ModelConfig:
-        """Return the configuration of one of our contenders."""
-        return ModelConfig(
-            points=PointsConfig(dimension=dimension, labels=tuple(range(classes))),
-            coreset=CoresetConfig(leaf_rows=self.rows_of_leaf, max_partitions=1, memory=memory, **coreset),
-            svm=self.svm.model_copy(update={"probability": self.svm.probability or "sigmoid"}),
-            seed=self.seed,
-        )
+        """Return the configuration of one of our contenders.
+
+        Raises
+        ------
+        ConfigurationError
+            If an option makes no sense with the others.
+        """
+        try:
+            return ModelConfig(
+                points=PointsConfig(dimension=dimension, labels=tuple(range(classes))),
+                coreset=CoresetConfig(leaf_rows=self.rows_of_leaf, max_partitions=1, memory=memory, **coreset),
+                svm=self.svm.model_copy(update={"probability": self.svm.probability or "sigmoid"}),
+                seed=self.seed,
+            )
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            raise ConfigurationError(reason, "See streamsvm evaluate --help.") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

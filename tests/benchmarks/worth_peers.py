@@ -38,6 +38,8 @@ LEAST = 1e-6
 RTG_RULES = 4
 """Trees by which rows of the random tree generator are labeled one after the other."""
 RTG_NOMINALS, RTG_VALUES = 5, 5
+JVM = "-Xmx4g -Xss10M -XX:+UseSerialGC"
+"""Options of the virtual machine: collections take no threads of their own, so that CPU times are of one."""
 AGRAWAL_RULES = 10
 """Of AGRAWAL: each of them for a tenth of the stream, in the order of their numbers."""
 
@@ -170,7 +172,6 @@ def moa(kind: str, **options: Any) -> Any:
     """Return what makes a learner of CapyMOA."""
 
     def made(dimension: int, leaf: int | None, seed: int) -> Any:
-        os.environ.setdefault("CAPYMOA_JVM_ARGS", "-Xmx4g -Xss10M -XX:+UseSerialGC -XX:CICompilerCount=2")
         learner = getattr(importlib.import_module("capymoa.classifier"), kind)
         return Moa(lambda schema: learner(schema, random_seed=seed + 1, **options), dimension)
 
@@ -286,6 +287,7 @@ def main() -> None:
     """Answer line after line."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
+    os.environ.setdefault("CAPYMOA_JVM_ARGS", JVM)
     for line in sys.stdin:
         verb, *words = line.rstrip("\n").split("\t")
         try:

@@ -281,7 +281,7 @@ def foreign(train: Points, test: Points, budget: int, seed: int, others: Others,
     """Ask the other interpreter."""
     made = others.fit(name, train, test, seed)
     held = len(train) * _point_bytes(train.dimension) if made.bytes is None else made.bytes
-    return Answer(decision=made.positive - 0.5, positive=made.positive, seconds=made.seconds, bytes=held)
+    return Answer(decision=made.decision, positive=made.positive, seconds=made.seconds, bytes=held)
 
 
 NAMES: Final = (

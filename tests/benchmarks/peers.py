@@ -253,7 +253,7 @@ def foreign(train: Points, test: Points, seed: int, others: Others, name: str) -
     """Ask the other interpreter; raises ModuleNotFoundError if it has no such library."""
     told = others.fit(name, train, test, seed)
     held = THEIRS[name]
-    return Answer(told.positive - 0.5, told.positive, told.seconds, 0.0, len(train) if held is None else held)
+    return Answer(told.decision, told.positive, told.seconds, 0.0, len(train) if held is None else held)
 
 
 OURS: Final[Mapping[str, Contender]] = {

@@ -31,8 +31,8 @@ a random half of the features is mirrored at four changes. Trials draw the made 
 
 Figures are scikit-learn's on held-out rows, or on all rows after the first 200. `cpu_s` is the CPU time of learning, on
 streams of answering, too; of CapyMOA that of its whole process. `bytes` are those of the rows held at once, at 4 a
-feature and 9 more, or of a model of fixed size; River counts its own, of CapyMOA it is the growth of the heap. One
-thread each. The machine may be shared: compare CPU seconds within one table, and not closely.
+feature and 9 more, or of a model of fixed size; River counts its own, and of CapyMOA it is what the heap shrinks by
+without it. One thread each. The machine may be shared: compare CPU seconds within one table, and not closely.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def learned(name: str, data: str, train: Points, test: Points, trial: int, other
         told = others.fit(name, train, test, trial)
         row = PointsConfig(dimension=train.dimension).point_bytes
         held = len(train) * row if name == "lightgbm" else told.bytes or 8 * (train.dimension + 1)
-        return Learned(told.positive - 0.5, told.positive, told.seconds, held)
+        return Learned(told.decision, told.positive, told.seconds, held)
     if name == "infer":
         return infer(train, test, trial, NAMES_OF.get(data) or [f"x{at}" for at in range(train.dimension)])
     if name == "rbf_tuned":
@@ -284,7 +284,7 @@ def followed(name: str, stream: Labeled, seed: int, others: Others | None) -> tu
     if name in THEIRS:
         assert others is not None
         told = others.follow(name, points.X, points.y, LEAF, LEAF, seed)
-        row, _, _ = whole(name, Answers(told.positive - 0.5, told.positive), stream, plan, LEAF)
+        row, _, _ = whole(name, Answers(told.decision, told.positive), stream, plan, LEAF)
         return replace(row, cpu_seconds=told.seconds), _held(told, d)
     if name == "no_change":
         return whole(name, no_change(points, 2, LEAF), stream, plan, LEAF)[0], 1

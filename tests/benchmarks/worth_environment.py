@@ -37,6 +37,8 @@ class Told:
 
     Attributes
     ----------
+    decision : ndarray of shape (n,)
+        Scores, above 0 for +1.
     positive : ndarray of shape (n,)
         Probabilities of +1.
     seconds : float
@@ -45,6 +47,7 @@ class Told:
         That it holds at the end, as far as it can tell.
     """
 
+    decision: NDArray[np.float64]
     positive: NDArray[np.float64]
     seconds: float
     bytes: int | None
@@ -119,8 +122,8 @@ class Others:
         return Path(self._folder.name) / name
 
     def _told(self, found: dict[str, Any]) -> Told:
-        positive = np.load(self._file("answer.npy")).astype(np.float64)
-        return Told(positive, float(found["seconds"]), found.get("bytes"))
+        decision, positive = np.load(self._file("answer.npy")).astype(np.float64).T
+        return Told(decision, positive, float(found["seconds"]), found.get("bytes"))
 
     def _ask(self, *words: object) -> dict[str, Any]:
         assert self._process.stdin is not None

@@ -4,10 +4,11 @@ Needs none of this project, so that it runs in an environment of its own (numpy;
 are to be measured; CapyMOA needs Java, too). A line has words with tabs between them:
 
 - `fit CONTENDER TRAIN TEST ANSWER SEED`: learn an npz file with `X` and `y` (-1 or +1), in one pass if the contender is
-  a stream's, and write the probabilities of +1 of the rows of another (`X`) as an npy file;
+  a stream's, and write what is said of the rows of another (`X`) as an npy file: a score that is above 0 for +1, and
+  the probability of +1, shape (n, 2);
 - `follow CONTENDER STREAM ANSWER LAG LEAF SEED`: answer each row of a stream, an npz file like TRAIN, before its label
-  is learned, in portions of LAG rows, and write the probabilities of +1; what is not learned row by row is grown anew
-  after each LEAF rows;
+  is learned, in portions of LAG rows, and write the same; what is not learned row by row is grown anew after each LEAF
+  rows;
 - `make STREAM FILE ROWS SEED`: write a generator's stream as an npz file with `X`, `y`, and `changes`, the rows at
   which the rule changes.
 
@@ -17,6 +18,7 @@ predicting), `bytes` where a contender can count what it holds, or what is `miss
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import json
@@ -44,9 +46,10 @@ AGRAWAL_RULES = 10
 """Of AGRAWAL: each of them for a tenth of the stream, in the order of their numbers."""
 
 
-def inside(share: Any) -> Any:
-    """Return probabilities that are neither 0 nor 1."""
-    return np.clip(np.asarray(share, np.float64), LEAST, 1.0 - LEAST)
+def scored(positive: Any) -> Any:
+    """Return scores and probabilities, neither 0 nor 1, of probabilities of +1."""
+    positive = np.asarray(positive, np.float64)
+    return np.column_stack((positive - 0.5, np.clip(positive, LEAST, 1.0 - LEAST)))
 
 
 # ------------------------------------------------------------------------------------------------------------- learners
@@ -57,6 +60,9 @@ class River:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+
+    def answer(self, X: Any) -> Any:
+        return scored(self.positive(X))
 
     def positive(self, X: Any) -> Any:
         said = [self._model.predict_proba_one(dict(enumerate(x))) for x in X.tolist()]
@@ -97,8 +103,8 @@ class Boosted:
         self._y: list[Any] = []
         self._trees: Any = None
 
-    def positive(self, X: Any) -> Any:
-        return np.full(len(X), 0.5) if self._trees is None else self._trees.predict(X)
+    def answer(self, X: Any) -> Any:
+        return scored(np.full(len(X), 0.5) if self._trees is None else self._trees.predict(X))
 
     def learn(self, X: Any, y: Any) -> None:
         self._X.append(X)
@@ -126,26 +132,34 @@ class Moa:
         names = [f"x{column}" for column in range(dimension)]
         self._schema = Schema.from_custom([*names, "y"], "y", {"y": ["-1", "1"]})
         self._instance, self._labeled = Instance, LabeledInstance
-        self._before = self._heap()
         self._model = made(self._schema)
 
-    def positive(self, X: Any) -> Any:
-        said = [self._model.predict_proba(self._instance.from_array(self._schema, x)) for x in X.astype(np.float64)]
-        return np.array([0.5 if one is None or not np.isfinite(one[1]) else one[1] for one in said])
+    def answer(self, X: Any) -> Any:
+        """Score by the logarithm of the odds: boosted trees are so sure that their probabilities are all 0 or 1."""
+        rows = (self._instance.from_array(self._schema, x) for x in X.astype(np.float64))
+        said = [self._model.predict_proba(row) for row in rows]
+        shares = np.array([(0.5, 0.5) if one is None or not np.isfinite(one).all() else one for one in said])
+        logs = np.log(np.maximum(shares, np.finfo(np.float64).tiny))
+        return np.column_stack((logs[:, 1] - logs[:, 0], scored(shares[:, 1])[:, 1]))
 
     def learn(self, X: Any, y: Any) -> None:
         for x, label in zip(X.astype(np.float64), (y > 0).astype(int).tolist(), strict=True):
             self._model.train(self._labeled.from_array(self._schema, x, label))
 
     def bytes(self) -> int:
-        return max(0, self._heap() - self._before)
+        """Return what the heap shrinks by as the learner goes."""
+        whole = self._heap()
+        self._model = None
+        return max(0, whole - self._heap())
 
     def _heap(self) -> int:
-        """Return the bytes of the virtual machine's heap that are in use after a collection."""
+        """Return the bytes of the virtual machine's heap that are in use after collections."""
         from java.lang import Runtime, System  # type: ignore[import-not-found]
 
-        System.gc()
         machine = Runtime.getRuntime()
+        for _ in range(2):
+            gc.collect()
+            System.gc()
         return int(machine.totalMemory() - machine.freeMemory())
 
 
@@ -195,7 +209,7 @@ def fit(contender: str, train: str, test: str, answer: str, seed: str) -> dict[s
     model, begun = CONTENDERS[contender](X.shape[1], None, int(seed)), time.process_time()
     model.learn(X, y)
     seconds = time.process_time() - begun
-    np.save(answer, inside(model.positive(Z)))
+    np.save(answer, model.answer(Z))
     return told(seconds, model)
 
 
@@ -203,14 +217,14 @@ def follow(contender: str, stream: str, answer: str, lag: str, leaf: str, seed: 
     """Answer each portion of a stream, then learn it."""
     with np.load(stream) as held:
         X, y = held["X"], held["y"]
-    model, positive = CONTENDERS[contender](X.shape[1], int(leaf), int(seed)), np.empty(len(y))
+    model, said = CONTENDERS[contender](X.shape[1], int(leaf), int(seed)), np.empty((len(y), 2))
     begun = time.process_time()
     for start in range(0, len(y), int(lag)):
         part = slice(start, start + int(lag))
-        positive[part] = inside(model.positive(X[part]))
+        said[part] = model.answer(X[part])
         model.learn(X[part], y[part])
     seconds = time.process_time() - begun
-    np.save(answer, positive)
+    np.save(answer, said)
     return told(seconds, model)
 
 

@@ -137,7 +137,7 @@ def evaluate_command(
         int | None,
         typer.Option(
             help="With --prequential: leaves between two versions. Default: 1; without --leaf-rows, in a file of more "
-            "than 300,000 rows, as many as leave 150 versions."
+            "than 200,000 rows, as many as leave 100 versions."
         ),
     ] = None,
     peers: Annotated[

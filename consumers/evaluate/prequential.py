@@ -45,9 +45,9 @@ AT_ONCE: Final = 1
 """A lag of one row: each label is known before the next row comes."""
 LEAF_ROWS: Final = 2_000
 """Rows of a leaf where nobody says otherwise."""
-MOST_VERSIONS: Final = 150
+MOST_VERSIONS: Final = 100
 """Models that are made of a file where nobody says how many leaves lie between two: of 581,000 rows of 54 features a
-model for each leaf would take three minutes, most of it solving. Blocks of `over_time` are as many or fewer."""
+model for each leaf would take minutes, most of it solving. Blocks of `over_time` are as many or fewer."""
 EXACT_ROWS: Final = (2_000, 10_000)
 """Windows of which an exact machine is trained."""
 WINDOW_LEAVES: Final = 16

@@ -32,7 +32,6 @@ def cell(part: worth.Part, name: str, contender: str, auc: float, trial: int = 0
     return Cell(part=part, set=name, contender=contender, trial=trial, auc=auc, **figures, **sizes)
 
 
-@pytest.mark.long(keep=())
 def test_a_second_command_measures_only_what_is_missing(
     data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

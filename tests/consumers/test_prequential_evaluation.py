@@ -158,12 +158,12 @@ def test_a_model_is_made_after_the_first_leaf_and_then_after_each_so_many() -> N
 
 
 def test_a_long_file_has_fewer_versions_unless_somebody_says_otherwise() -> None:
-    """A leaf each up to 300,000 rows."""
+    """A leaf each up to 200,000 rows."""
     most = LEAF_ROWS * MOST_VERSIONS
     assert PrequentialPlan().version_rows(most) == LEAF_ROWS
-    assert PrequentialPlan().version_rows(581_000) == 2 * LEAF_ROWS
+    assert PrequentialPlan().version_rows(581_000) == 3 * LEAF_ROWS
     assert PrequentialPlan(leaf_rows=200).version_rows(581_000) == 200
-    assert PrequentialPlan(every_leaves=3).version_rows(581_000) == 3 * LEAF_ROWS
+    assert PrequentialPlan(every_leaves=4).version_rows(581_000) == 4 * LEAF_ROWS
 
 
 def test_each_contender_is_told_before_the_next_begins(turning: Path) -> None:

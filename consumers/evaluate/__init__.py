@@ -5,10 +5,9 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 
 from consumers.evaluate.configured import not_followed, of_points, partitions_of, settings_of
 from consumers.evaluate.plan import FLAGS, EvaluationReport, EvaluationRow, Plan
-from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
+from consumers.evaluate.predict_then_train import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.reading import load
-from consumers.evaluate.run import evaluate
-from consumers.evaluate.table import (
+from consumers.evaluate.results_table import (
     describe,
     describe_prequential,
     describe_thresholds,
@@ -17,6 +16,7 @@ from consumers.evaluate.table import (
     prequential_notes,
     progress_bar,
 )
+from consumers.evaluate.run import evaluate
 
 __all__ = [
     "FLAGS",

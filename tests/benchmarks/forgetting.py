@@ -30,7 +30,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from consumers.evaluate.prequential import PrequentialPlan
+from consumers.evaluate.predict_then_train import PrequentialPlan
 from consumers.evaluate.prequential_contenders import CoresetContender
 from streamsvm.config import CoresetConfig, ModelConfig, PointsConfig, SvmConfig
 from streamsvm.coreset.moments import Moments

@@ -54,8 +54,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from consumers.evaluate.prequential import PrequentialPlan, PrequentialRow, memories, run, whole
-from consumers.evaluate.prequential import Stream as Labeled
+from consumers.evaluate.predict_then_train import PrequentialPlan, PrequentialRow, memories, run, whole
+from consumers.evaluate.predict_then_train import Stream as Labeled
 from consumers.evaluate.prequential_contenders import Answers, CoresetContender, SgdContender, no_change
 from streamsvm.branches.events.features.columns import FeatureColumns, columns_of
 from streamsvm.branches.events.features.inference import proposal

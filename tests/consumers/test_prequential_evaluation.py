@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 from consumers.cli.app import app
 from consumers.evaluate import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.plan import REMARK
-from consumers.evaluate.prequential import LEAF_ROWS, MOST_VERSIONS, Stream, contenders
+from consumers.evaluate.predict_then_train import LEAF_ROWS, MOST_VERSIONS, Stream, contenders
 from consumers.evaluate.prequential_contenders import Due, majority, no_change, shares_before
-from consumers.evaluate.table import LINE_EVERY_S, line_progress
+from consumers.evaluate.results_table import LINE_EVERY_S, line_progress
 from streamsvm.config import SvmConfig
 from streamsvm.errors import ConfigurationError
 from streamsvm.ingest.files.opening import open_source

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from consumers.evaluate.plan import REMARK, EvaluationReport, EvaluationRow, Step
-from consumers.evaluate.prequential import AT_ONCE, PrequentialReport
+from consumers.evaluate.predict_then_train import AT_ONCE, PrequentialReport
 
 LINE_EVERY_S: Final = 10.0
 """Seconds between two lines of one phase where there is no terminal."""

@@ -124,16 +124,30 @@ def evaluate_command(
         typer.Option(
             "--prequential",
             help="Instead: keep the file's order, predict each row before it is learned, and compare every "
-            "coreset.memory with others. For a stream that changes.",
+            "coreset.memory, by accuracy, balanced accuracy, AUC, average precision and log loss. For a stream that "
+            "changes.",
         ),
     ] = False,
     lag: Annotated[
         int | None,
         typer.Option(help="With --prequential: labels come so many rows at a time. Default: those of a leaf."),
     ] = None,
-    leaf_rows: Annotated[
-        int | None, typer.Option(help="With --prequential: rows of a leaf, and between two versions. Default: 2000.")
+    leaf_rows: Annotated[int | None, typer.Option(help="With --prequential: rows of a leaf. Default: 2000.")] = None,
+    every_leaves: Annotated[
+        int | None,
+        typer.Option(
+            help="With --prequential: leaves between two versions. Default: 1; without --leaf-rows, in a file of more "
+            "than 200,000 rows, as many as leave 100 versions."
+        ),
     ] = None,
+    peers: Annotated[
+        bool,
+        typer.Option(
+            "--peers",
+            help="With --prequential: also run exact machines of the newest rows, and SGD, with labels as late as ours "
+            "and row by row. Takes several times as long.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Learn a file's points in one shuffled pass with a chosen memory, and compare; needs no broker.
@@ -146,6 +160,7 @@ def evaluate_command(
 
     from consumers.cli.file_options import SkippedRowCounter, in_flags, rows_by_recipe, source_of
     from consumers.evaluate import (
+        FLAGS,
         Plan,
         PrequentialPlan,
         describe,
@@ -158,6 +173,7 @@ def evaluate_command(
         notes,
         of_points,
         partitions_of,
+        prequential_notes,
         progress_bar,
         settings_of,
     )
@@ -166,7 +182,8 @@ def evaluate_command(
         raise ConfigurationError(
             "evaluate needs either a file or --dataset", "For example: streamsvm evaluate --dataset htru2"
         )
-    require({"--prequential": prequential, "--lag": lag, "--leaf-rows": leaf_rows})
+    order = {"--lag": lag, "--leaf-rows": leaf_rows, "--every-leaves": every_leaves, "--peers": peers or None}
+    require({"--prequential": prequential, **order})
     require({"--config": config is not None, "--partitions": partitions})
     learning = {
         "memory_points": memory_points,
@@ -227,10 +244,20 @@ def evaluate_command(
             if ignored := not_followed(settings):
                 said.append(f"not followed here: {', '.join(ignored)}")
         if prequential:
-            order = PrequentialPlan(
-                leaf_rows=leaf_rows or 2_000, lag=lag, kernel=plan.kernel, alpha=plan.alpha, seed=plan.seed
+            plan.check()
+            require({"--prequential": True, "svm.C": plan.C}, FLAGS)
+            found = evaluate_prequentially(
+                source,
+                PrequentialPlan(
+                    leaf_rows=leaf_rows,
+                    lag=lag,
+                    every_leaves=every_leaves,
+                    peers=peers,
+                    svm=plan.svm if settings is None else settings.svm,
+                    seed=plan.seed,
+                ),
+                step,
             )
-            found = evaluate_prequentially(source, order, step)
         else:
             rejected = (lambda: left_out.rows) if by_recipe else (lambda: 0)
             report = evaluate(source, plan, step=step, rejected=rejected)
@@ -239,6 +266,8 @@ def evaluate_command(
             typer.echo(json.dumps(found.plain(), indent=2))
         else:
             Console().print(describe_prequential(found))
+            for line in (*said, *prequential_notes(found)):
+                typer.echo(printable(line))
         return
     if as_json:
         typer.echo(json.dumps(report.plain(), indent=2))

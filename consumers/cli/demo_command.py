@@ -15,13 +15,13 @@ def demo(
         ReducerName, typer.Option(help="How many points are reduced to few: coreset.reducer.")
     ] = "calibrated",
     keep_open: Annotated[
-        bool, typer.Option(help="Keep running after the table, so that the live page stays available.")
+        bool, typer.Option("--keep-open", help="Keep running after the table, so that the live page stays available.")
     ] = False,
     write_csv: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Instead, write 6,000 rows of the survey, labeled noise or pulsar, as a CSV file to try replay with.",
+            help="Run no demo: write 6,000 rows of the survey, labeled noise or pulsar, as a CSV file to try replay with.",
         ),
     ] = None,
 ) -> None:

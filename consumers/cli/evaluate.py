@@ -106,7 +106,7 @@ def evaluate_command(
         str | None,
         typer.Option(
             metavar="FIGURE=SHARE",
-            help="Choose the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01 instead: svm.target.",
+            help="Instead of --cost: choose the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01, svm.target.",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the split, the order and every method. Default: 0.")] = None,
@@ -115,7 +115,7 @@ def evaluate_command(
         bool | None,
         typer.Option(
             "--optimum/--no-optimum",
-            help="Also train on all points, which the gaps are measured against: most of the time that it all takes. "
+            help="Also train on all points, and measure gaps against that optimum. It takes most of the time. "
             "Default: only if points times features are at most 67 million.",
         ),
     ] = None,
@@ -123,8 +123,8 @@ def evaluate_command(
         bool,
         typer.Option(
             "--prequential",
-            help="Instead: keep the file's order, predict each row before it is learned, and compare every "
-            "coreset.memory with others. For a stream that changes.",
+            help="Keep the file's order instead of shuffling it, predict each row before it is learned, and compare "
+            "every coreset.memory with others. For a stream that changes.",
         ),
     ] = False,
     lag: Annotated[

@@ -162,7 +162,10 @@ def pin_command(
         typer.Option(help="Name the version by this alias, any name you choose, such as stable; pin nothing."),
     ] = None,
     remove: Annotated[
-        bool, typer.Option("--remove", help="Remove the pin, or the alias: readers of `current` follow the trainer.")
+        bool,
+        typer.Option(
+            "--remove", help="Remove the pin, so that readers of `current` follow the trainer; with --alias the alias."
+        ),
     ] = False,
     reason: Reason = "",
 ) -> None:
@@ -229,7 +232,9 @@ def follow_command(
     ],
     from_: Annotated[
         int | None,
-        typer.Option("--from", min=1, help="Version to begin with where there is no file. Default: the newest."),
+        typer.Option(
+            "--from", min=1, help="Version to begin with if the file of --position does not exist. Default: the newest."
+        ),
     ] = None,
 ) -> None:
     """Run a command for each published version, in their order and at least once, until stopped.

@@ -1,8 +1,7 @@
 """Help as it is written: the command line's classes, under which a help text is text and no markup.
 
-Who prints the help takes `[features]` for a tag and leaves it out. Nothing in our help texts is meant as one. It also keeps
-the line breaks of a docstring, and gives a long list of choices a column of its own, for which names of options are cut on
-a terminal of 80 columns. So paragraphs are joined, and long choices stand in the text.
+Who prints the help takes `[features]` for a tag and leaves it out. Nothing in our help texts is meant as one. The
+line breaks of a docstring are kept, too, and are not those of the terminal; so each paragraph becomes one line.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from typer.core import TyperCommand, TyperGroup
 
 HELP_FLAGS: Final = ("-h", "--help")
 ALL_FLAG: Final = "--help-all"
-LONGEST_METAVAR: Final = 16
-"""Characters of `<linear|rbf>` and the like, beyond which an option's choices stand in its text."""
 
 
 @contextmanager
@@ -39,26 +36,6 @@ def _escaped(parts: Iterable[Any]) -> Iterator[None]:
 def _joined(text: str) -> str:
     """Return a text with each paragraph in one line, for the terminal to wrap."""
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-
-
-@contextmanager
-def _short_choices(parameters: Iterable[Any]) -> Iterator[None]:
-    """Put long lists of choices into the texts of their options for as long as the help is printed."""
-    found = [(one, one.help, choices) for one in parameters if (choices := _long_choices(one))]
-    for one, text, choices in found:
-        one.metavar, one.help = "CHOICE", f"{text} One of {choices}."
-    try:
-        yield
-    finally:
-        for one, text, _ in found:
-            one.metavar, one.help = None, text
-
-
-def _long_choices(parameter: Any) -> str:
-    """Return the choices of an option whose list of them is long; empty if it is not."""
-    choices = [str(one) for one in getattr(parameter.type, "choices", ())]
-    is_long = len("|".join(choices)) + 2 > LONGEST_METAVAR
-    return ", ".join(choices) if is_long and parameter.metavar is None and parameter.help else ""
 
 
 @contextmanager
@@ -92,7 +69,7 @@ class PlainCommand(TyperCommand):
         """Print the help."""
         left_out = [] if ALL_FLAG in ctx.meta else [one for one in self.params if one.name in self.seldom]
         self.epilog = _rest(ctx.command_path, len(left_out)) if left_out else None
-        with _short_choices(self.params), _escaped([self, *self.params]), _hidden(left_out):
+        with _escaped([self, *self.params]), _hidden(left_out):
             super().format_help(ctx, formatter)
 
 

@@ -131,7 +131,8 @@ def export(
         typer.Option("--format", help="json: the message itself; onnx: a graph for ONNX runtimes."),
     ] = "json",
     events: Annotated[
-        bool, typer.Option("--events", help="onnx: take the fields of raw events, by the version's features.")
+        bool,
+        typer.Option("--events", help="With --format onnx: take the fields of raw events, by the version's features."),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="File to write; default: standard output.")] = None,
 ) -> None:

@@ -49,8 +49,8 @@ class CoresetOptions(MemoryLength, KernelSizes):
     )
     buckets: Annotated[Annotated[int, Field(ge=2, le=64)] | None, BeforeValidator(none_in_words)] = Field(
         default=4,
-        description="Most buckets of a `tree` of the reducer `calibrated`. none: `fan_in` buckets of a level merge into "
-        "one of the next; so too if `fan_in` is given, or with another reducer.",
+        description="Most buckets of a `tree` of the reducer `calibrated`. none: `fan_in` buckets of a level merge "
+        "into one of the next; so too if `fan_in` is given, or with another reducer.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,

@@ -55,7 +55,9 @@ def build_command(
     ] = None,
     except_: Annotated[
         list[str] | None,
-        typer.Option("--except", metavar="FROM/TO", help="Leave this stretch out; may be repeated."),
+        typer.Option(
+            "--except", metavar="FROM/TO", help="Leave out the rows from one time to another; may be repeated."
+        ),
     ] = None,
     where: Annotated[
         str | None, typer.Option(metavar="partition=0,3", help="Only these partitions of the input. Default: all.")
@@ -67,7 +69,7 @@ def build_command(
         str | None,
         typer.Option(
             metavar="hour|day|week",
-            help="Publish nothing; print a table, CSV or JSON, of the coefficients of a model of each such stretch.",
+            help="Publish nothing; print a table, CSV or JSON, of the coefficients of a model of each hour, day or week.",
         ),
     ] = None,
     as_json: AsJson = False,

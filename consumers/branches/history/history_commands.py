@@ -69,7 +69,7 @@ def build_command(
         str | None,
         typer.Option(
             metavar="hour|day|week",
-            help="Publish nothing; print a table, CSV or JSON, of the coefficients of a model of each hour, day or week.",
+            help="Publish nothing; print a table, CSV or JSON, of the coefficients for each hour, day or week.",
         ),
     ] = None,
     as_json: AsJson = False,

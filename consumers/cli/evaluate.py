@@ -26,7 +26,7 @@ from consumers.cli.file_flags import (
     event_file,
 )
 from consumers.host.untrusted_text import printable
-from streamsvm.algorithms import ReducerName, StructureName
+from streamsvm.algorithms import ReducerName, StructureName, names
 from streamsvm.errors import ConfigurationError
 from streamsvm.supports import require
 
@@ -77,15 +77,26 @@ def evaluate_command(
     gamma: Annotated[str | None, typer.Option(help="RBF width: scale, auto or a number. Default: scale.")] = None,
     structure: Annotated[
         StructureName | None,
-        typer.Option(help="How buckets merge: coreset.structure. Default without --config: chain."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How buckets merge, coreset.structure: {', '.join(names('coreset.structure'))}. Default without "
+            "--config: chain.",
+        ),
     ] = None,
     reducer: Annotated[
         ReducerName | None,
-        typer.Option(help="How many points are reduced to few: coreset.reducer. Default: calibrated."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How many points are reduced to few, coreset.reducer: {', '.join(names('coreset.reducer'))}. "
+            "Default: calibrated.",
+        ),
     ] = None,
     probability: Annotated[
         Literal["sigmoid", "isotonic"] | None,
-        typer.Option(help="Also judge probabilities, by Brier score and log loss: svm.probability."),
+        typer.Option(
+            metavar="KIND",
+            help="Also judge probabilities, sigmoid or isotonic, by Brier score and log loss: svm.probability.",
+        ),
     ] = None,
     class_weight: Annotated[
         str | None,
@@ -106,7 +117,7 @@ def evaluate_command(
         str | None,
         typer.Option(
             metavar="FIGURE=SHARE",
-            help="Choose the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01 instead: svm.target.",
+            help="Instead of --cost: the threshold for precision=0.9, recall=0.9 or alarm_rate=0.01, svm.target.",
         ),
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the split, the order and every method. Default: 0.")] = None,
@@ -115,7 +126,7 @@ def evaluate_command(
         bool | None,
         typer.Option(
             "--optimum/--no-optimum",
-            help="Also train on all points, which the gaps are measured against: most of the time that it all takes. "
+            help="Also train on all points, and measure gaps against that optimum. It takes most of the time. "
             "Default: only if points times features are at most 67 million.",
         ),
     ] = None,
@@ -123,7 +134,7 @@ def evaluate_command(
         bool,
         typer.Option(
             "--prequential",
-            help="Instead: keep the file's order, predict each row before it is learned, and compare every "
+            help="Keep the file's order instead of shuffling it, predict each row before it is learned, and compare every "
             "coreset.memory, by accuracy, balanced accuracy, AUC, average precision and log loss. For a stream that "
             "changes.",
         ),

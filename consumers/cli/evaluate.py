@@ -134,9 +134,9 @@ def evaluate_command(
         bool,
         typer.Option(
             "--prequential",
-            help="Keep the file's order instead of shuffling it, predict each row before it is learned, and compare every "
-            "coreset.memory, by accuracy, balanced accuracy, AUC, average precision and log loss. For a stream that "
-            "changes.",
+            help="Keep the file's order instead of shuffling it, predict each row before it is learned, and compare "
+            "every coreset.memory, by accuracy, balanced accuracy, AUC, average precision and log loss. For a stream "
+            "that changes.",
         ),
     ] = False,
     lag: Annotated[

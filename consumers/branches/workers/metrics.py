@@ -12,7 +12,7 @@ CORESETS: Final = (
     Definition(
         "streamsvm_coresets_records",
         "counter",
-        "Records written to the coresets topic: `part`, `manifest`, `tombstone` or `opening`.",
+        "Records written to the coresets topic: `part`, `manifest`, `tombstone`, `opening` or `files`.",
         "Manifests flat while producers write: the worker owns nothing, or waits; see its readiness.",
         ("kind",),
         panel="Workers: the coresets topic",

@@ -11,7 +11,8 @@ Either way the stream goes on at `next`, and what comes out are the bytes of a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -162,6 +163,20 @@ class FilesCut(FilesOrigin, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return FilesOrigin(files=self.files, layout=self.layout, in_topic=self.in_topic, partitions=self.partitions)
 
 
+def changed_file(known: Sequence[NamedFile], found: Sequence[NamedFile]) -> str:
+    """Say, for people, in which file two cuts differ; empty where in none."""
+    before, now = ({one.name: one for one in files} for files in (known, found))
+    for name, one in before.items():
+        if name not in now:
+            return f"{name} (SHA-256 {one.sha256}) is not among these"
+        if now[name].sha256 != one.sha256:
+            return f"{name} has the SHA-256 {now[name].sha256} now, and had {one.sha256}"
+    added = next((name for name in now if name not in before), None)
+    if added is not None:
+        return f"{added} (SHA-256 {now[added].sha256}) was not among them"
+    return "" if tuple(known) == tuple(found) else "they are in another order"
+
+
 def with_files(origin: FilesOrigin, log: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
     """Return what a log and files hold together: first offset and end of each partition."""
     base = origin.base
@@ -225,8 +240,8 @@ def _check(origin: FilesOrigin) -> None:
         raise InvalidMessage("info_files names a file twice, or a digest that is not a SHA-256")
     if sum(one.rows for one in origin.files) != sum(one.rows for one in origin.partitions):
         raise InvalidMessage("info_files has other rows in its files than in its partitions")
-    if [one.partition for one in origin.partitions] != list(range(len(origin.partitions))):
-        raise InvalidMessage("info_files does not name the partitions from 0 on")
+    if any(before.partition >= after.partition for before, after in pairwise(origin.partitions)):
+        raise InvalidMessage("info_files does not name its partitions in ascending order")
     if any(at.offset < 0 for at in origin.base.values()):
         raise InvalidMessage("info_files begins before the topic's first offset")
 

@@ -28,7 +28,7 @@ from consumers.settings import Settings
 from consumers.streams.identity import identity_of
 from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
-from streamsvm.branches.workers.files_part import FORMAT, FilesCut, FilesOfPartition, Layout
+from streamsvm.branches.workers.files_part import FORMAT, FilesCut, FilesOfPartition, Layout, changed_file
 from streamsvm.delivery.decision import reset_token
 from streamsvm.errors import ConfigurationError, StateError
 from streamsvm.ingest.files.faults import listed
@@ -266,18 +266,12 @@ def _recorded(settings: Settings, cluster: Cluster, cut: FilesCut) -> FilesCut:
 
 def _difference(known: FilesCut, cut: FilesCut) -> str:
     """Say in what two cuts differ, for people."""
-    before, now = ({one.name: one for one in files.files} for files in (known, cut))
-    for name in before:
-        if name not in now:
-            return f"{name} (SHA-256 {before[name].sha256}) is not among these"
-        if now[name].sha256 != before[name].sha256:
-            return f"{name} has the SHA-256 {now[name].sha256} now, and had {before[name].sha256}"
-    added = next((name for name in now if name not in before), None)
-    if added is not None:
-        return f"{added} (SHA-256 {now[added].sha256}) was not among them"
+    changed = changed_file(known.files, cut.files)
+    if changed:
+        return changed
     if known.layout != cut.layout:
         return f"columns were read as {known.layout}, and are now {cut.layout}"
-    return "their order, or the places of their rows, are others"
+    return "--in-topic was given then, and not now, or the other way round; or the topic has other partitions"
 
 
 def _begun(settings: Settings, cluster: Cluster, cut: FilesCut, stop: Stop) -> dict[int, int] | None:

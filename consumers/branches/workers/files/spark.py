@@ -50,7 +50,7 @@ class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
     rows : dict of int to int
         Learned of each of its partitions.
     seconds : float
-        That it took, its start apart.
+        From when it had taken up its partitions to its end.
     peak_bytes : int
         Most memory of its process so far.
     what, remedy : str
@@ -128,7 +128,7 @@ def learn_by_spark(task: Task, master: str | None, stop: Stop) -> int:
     log.info(
         "backfill_finished",
         rows=sum(sum(result.rows.values()) for result in results),
-        slowest_task_s=round(max(result.seconds for result in results), 1),
+        task_seconds=round(sum(result.seconds for result in results), 1),
         peak_task_bytes=max(result.peak_bytes for result in results),
     )
     return EXIT_CLEAN
@@ -238,6 +238,8 @@ def run_share(encoded: bytes) -> TaskResult:
     began = time.monotonic()
 
     def enough(ahead: Mapping[int, int]) -> bool:
+        nonlocal began
+        began = began if reached else time.monotonic()
         reached.update(ahead)
         return all(ahead.get(partition, -1) >= mark for partition, mark in share.marks.items())
 

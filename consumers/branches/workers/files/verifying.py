@@ -61,20 +61,20 @@ class FilesVerifier(Verifier):
             If others are given.
         """
         origin = version.lineage.fact(FilesOrigin)
-        if origin is None or (origin.in_topic and not self._paths):
+        if origin is None:
             return log
         if not self._paths:
             raise NotRecomputable(
-                f"the version was made of {len(origin.files):,} files before the topic, such as "
-                f"{origin.files[0].name}: give them with --files"
+                f"the version begins with {len(origin.files):,} files, such as {origin.files[0].name}: give them with "
+                "--files"
             )
         self._plan(origin)
         return with_files(origin, log)
 
     def source(self, version: Version, recomputation: Recomputation) -> ReplaySource | None:
-        """Return what reads a version's files, and then its topic; None where it has none, or none is given."""
+        """Return what reads a version's files, and then its topic; None where it has none."""
         origin = version.lineage.fact(FilesOrigin)
-        if origin is None or not self._paths:
+        if origin is None:
             return None
         return _FilesThenTopic(self._cluster, recomputation, self._plan(origin), self._timeout_s, self._schemas)
 

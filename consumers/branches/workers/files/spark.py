@@ -9,6 +9,7 @@ Files must be at the same paths on every machine, and the broker reachable from 
 
 from __future__ import annotations
 
+import logging
 import os
 import resource
 import socket
@@ -38,7 +39,13 @@ LOOK_S: Final = 0.5
 CONNECT_S: Final = 5.0
 IDLE_S: Final = 90.0
 """After so long without a task that runs, the cluster is taken for one that gives none."""
-KILLED: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure", "OutOfMemoryError", "exited with code 137")
+KILLED: Final = (
+    "Python worker exited unexpectedly",
+    "SocketException: Connection reset",
+    "ExecutorLostFailure",
+    "OutOfMemoryError",
+    "exited with code 137",
+)
 """What Spark says of a task whose process is gone."""
 
 
@@ -144,6 +151,7 @@ def _context(master: str | None, name: str) -> Any:
     """
     from pyspark import SparkConf, SparkContext
 
+    logging.getLogger("py4j").setLevel(logging.ERROR)  # the bridge logs each connection that it closes
     conf = SparkConf().setAppName(f"streamsvm backfill {name}")
     conf.set("spark.ui.showConsoleProgress", "false")
     if master is not None:

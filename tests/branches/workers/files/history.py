@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from consumers.branches.workers.coresets_topic import read_partition
 from consumers.branches.workers.files.backfill import Files, backfill_files
 from consumers.settings import Settings
 from streamsvm.config import CoresetConfig
+from streamsvm.errors import TopicMissing
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection
 from tests.branches.workers.files.tables import FEATURES, partition_of, table, write
@@ -108,8 +110,9 @@ class Backfilling:
         """Wait until the cut of files stands in the coresets topic."""
         pause = threading.Event()
         while self._thread.is_alive():
-            if read_partition(Cluster(self._connection), self._settings, PARTITIONS - 1)[0].files is not None:
-                return
+            with suppress(TopicMissing):  # the backfill makes it
+                if read_partition(Cluster(self._connection), self._settings, PARTITIONS - 1)[0].files is not None:
+                    return
             pause.wait(0.05)
         self.wait()
 

@@ -47,7 +47,7 @@ class Workers(Attachment):
             check_topic(cluster.describe(coresets_topic(settings)), partitions, cluster.max_message_bytes)
 
     def present(self, present: Present, topic: TopicInfo) -> Present:
-        """Take in which files go before the stream: what a checkpoint has of them is no gap of the log."""
+        """Take in which files go before the stream, so that a checkpoint may stand within them."""
         if not self._training.from_coresets:
             return present
         cut = files_of(self.world.components.cluster, self.world.settings)

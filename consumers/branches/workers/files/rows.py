@@ -32,7 +32,7 @@ _ENTRY: Final = re.compile(r"x\[(\d+)\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRow:
-    """A row that is no valid point.
+    """A row that is not a valid point.
 
     Attributes
     ----------

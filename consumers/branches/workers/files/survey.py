@@ -35,7 +35,7 @@ def found_in(paths: Sequence[Path]) -> list[FoundFile]:
     files = [file for path in paths for file in (_below(path) if path.is_dir() else [_found(path, path.parent)])]
     if not files:
         raise ConfigurationError(
-            f"there is no file of points in {listed([str(path) for path in paths])}",
+            f"no points were found in {listed([str(path) for path in paths])}",
             f"Give files, or folders of files, that end in {', '.join(FORMATS)}.",
         )
     if len(files) > MOST_FILES:
@@ -185,14 +185,14 @@ def partitions_in(
     Raises
     ------
     ConfigurationError
-        If a row has no key, or its partition is none.
+        If a row has no key, or the topic does not have its partition.
     """
     if column is None:
         return np.zeros(rows, np.int64)
     decided = texts(column) if layout.key and not layout.partition else whole_numbers(column)
     if decided.null_count:
         at = int(np.flatnonzero(decided.is_null().to_numpy(zero_copy_only=False))[0])
-        raise _undecided(name, first_row + at, layout, "is empty, or is no whole number")
+        raise _undecided(name, first_row + at, layout, "is empty, or cannot be read")
     if layout.key and not layout.partition:
         _, borders, text = decided.buffers()
         ends = np.frombuffer(borders, np.int64, rows + 1, decided.offset * 8)

@@ -1,7 +1,7 @@
 """Parquet, Arrow and CSV files as tables of the columns that are used, part by part.
 
 Whatever a format calls a type, a table has numbers as numbers and labels as the records of a topic would have them. A
-cell that cannot be converted is null here, and so rejects its row; `cells_at_fault` says which one it was.
+cell that cannot be converted is null here, and so rejects its row.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _role(name: str, layout: Layout) -> str:
 
 
 def numbers(column: Any) -> Any:
-    """Return a column as float64; null where a cell is none, or is no number."""
+    """Return a column as float64; null where a cell cannot be read as a number."""
     return _cast(column, pa.float64(), float)
 
 
@@ -208,7 +208,7 @@ def times(column: Any | None, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     Raises
     ------
     ConfigurationError
-        If a cell is no time.
+        If a cell cannot be read as a time.
     """
     if column is None:
         return np.full(rows, -1, np.int64)
@@ -219,7 +219,7 @@ def times(column: Any | None, rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def whole_numbers(column: Any) -> Any:
-    """Return a column as int64; null where a cell is none, or is no whole number."""
+    """Return a column as int64; null where a cell cannot be read as a whole number."""
     return _cast(column, pa.int64(), int)
 
 
@@ -231,7 +231,7 @@ def texts(column: Any) -> Any:
 
 
 def vectors(columns: Sequence[Any], dimension: int) -> Any:
-    """Return the features as a column of vectors, in which a cell is null where it is none."""
+    """Return the features as a column of vectors, in which a cell is null where it cannot be read as a number."""
     if len(columns) == 1 and not _is_number(columns[0].type) and not _is_text(columns[0].type):
         return _of_length(columns[0], dimension)
     given = [numbers(column) for column in columns]

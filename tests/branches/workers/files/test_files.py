@@ -231,7 +231,7 @@ def test_a_partition_that_is_none_is_refused(tmp_path: Path, number: int) -> Non
 
 def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     """Folders without any, unknown endings, and names that are the same."""
-    with pytest.raises(ConfigurationError, match="no file of points"):
+    with pytest.raises(ConfigurationError, match="no points were found in"):
         found_in([tmp_path])
     (tmp_path / "a.txt").touch()
     with pytest.raises(ConfigurationError, match=r"a.txt is of an unknown format"):

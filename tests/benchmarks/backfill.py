@@ -75,12 +75,12 @@ def settings_of(number: int, dimension: int) -> Settings:
     return Settings(
         name="m",
         kafka={"bootstrap.servers": "unused:1"},
-        input=InputConfig(topic=TOPIC, dead_letters="backfill.dead"),
+        input=InputConfig(topic=TOPIC),
         points=PointsConfig(dimension=dimension),
         output=OutputConfig(models_topic="backfill.models"),
         training=TrainingConfig(policy="latest", from_coresets=True, coresets_topic=topic),
         checkpoint=CheckpointConfig(directory=Path("unused")),
-        log=LogConfig(level="INFO"),
+        log=LogConfig(level="info"),
     )
 
 
@@ -183,7 +183,7 @@ def main() -> None:
 def measure(connection: Connection, folder: Path, given: argparse.Namespace) -> None:
     """Make the files and a topic that begins at offset 1, and run each engine."""
     cluster, n = Cluster(connection), given.points
-    cluster.create([TopicSpec(TOPIC, PARTITIONS), TopicSpec("backfill.dead", 1)])
+    cluster.create([TopicSpec(TOPIC, PARTITIONS), TopicSpec(settings_of(0, 1).input.dead_letters, 1)])
     for partition in range(PARTITIONS):
         produce(connection, TOPIC, [b"{}"], partition)
     admin = AdminClient(dict(connection.options))

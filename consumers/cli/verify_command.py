@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from consumers.settings import Settings
 
 
-@with_settings("output", "registry", common=CLIENT)
+@with_settings("output", "registry", "files", common=CLIENT)
 def verify_command(
     settings: Settings,
     *,

@@ -156,6 +156,10 @@ class Attachment:
     def begun(self, begun: Begin | Resume, topic: TopicInfo) -> None:
         """Take in what the start decided."""
 
+    def base(self, starts: Mapping[int, Position]) -> Mapping[int, Position]:
+        """Return where an incarnation that begins now begins, in place of the configured starts."""
+        return starts
+
     @property
     def continues(self) -> int:
         """The incarnation whose newest version this one continues; 0: there is none."""
@@ -258,6 +262,12 @@ class Attachments:
         for one in self.all:
             snapshot = one.candidate(snapshot, present)
         return snapshot
+
+    def base(self, starts: Mapping[int, Position]) -> dict[int, Position]:
+        """See `Attachment.base`."""
+        for one in self.all:
+            starts = one.base(starts)
+        return dict(sorted(starts.items()))
 
     @property
     def continues(self) -> int:

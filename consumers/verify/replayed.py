@@ -93,7 +93,8 @@ class Replayed:
                 return found
         recomputation = self._advanced(version, certifier)
         self.last = recomputation.made(version)
-        return recomputation.encoded(self.last, version, lineage)
+        facts = tuple(fact for verifier in self._verifiers for fact in verifier.facts(version))
+        return recomputation.encoded(self.last, version, lineage, facts)
 
     def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
         """Return the id of a topic, None where there is none, and what its log holds of each partition."""
@@ -166,7 +167,10 @@ class Replayed:
         topic = version.lineage.topic
         self._look(topic)
         others = tuple(filter(None, (verifier.other_log(version) for verifier in self._verifiers)))
-        missing = missing_input(version, self._ids[topic], self._logs[topic]) or self._missing(version, others)
+        log: Mapping[int, tuple[int, int]] = self._logs[topic]
+        for verifier in self._verifiers:
+            log = verifier.held(version, log)
+        missing = missing_input(version, self._ids[topic], log) or self._missing(version, others)
         if missing:
             raise NotRecomputable(missing)
         without = left_out_of(self._verifiers, version)
@@ -176,7 +180,7 @@ class Replayed:
             return present, self._source
         self._drop()
         self._without = without
-        self._recomputation = Recomputation(version, self._ids[topic] or "", self._logs[topic], certifier, others)
+        self._recomputation = Recomputation(version, self._ids[topic] or "", log, certifier, others)
         self._threads.enter_context(limited(self._recomputation.config.svm))
         self._source = self._source_of(version, self._recomputation)
         return self._recomputation, self._source

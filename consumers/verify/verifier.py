@@ -9,6 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
+from consumers.settings import Settings
 from consumers.verify.source import ReplaySource
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.certifying import Certificate, Certifier
@@ -74,6 +77,20 @@ class Verifier:
         """
         return None
 
+    def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
+        """Return what the branch's parts say of a version, as far as that does not follow from its rows."""
+        return ()
+
+    def held(self, version: Version, log: Mapping[int, tuple[int, int]]) -> Mapping[int, tuple[int, int]]:  # noqa: ARG002
+        """Return first offset and end of each partition of a version's input, with what else holds rows of it.
+
+        Raises
+        ------
+        NotRecomputable
+            If that is not there.
+        """
+        return log
+
     def other_log(self, version: Version) -> OtherLog | None:  # noqa: ARG002
         """Return a log beside the input that a version was made from; None: there is none."""
         return None
@@ -97,8 +114,8 @@ class Verifier:
         """
 
 
-Begin = Callable[[Cluster, str, float, SchemaRegistry | None], Verifier]
-"""Takes the cluster, the aliases topic, the seconds to wait without progress, and the registry of schemas, if any."""
+Begin = Callable[[Cluster, Settings, float, SchemaRegistry | None], Verifier]
+"""Takes the cluster, the settings, the seconds to wait without progress, and the registry of schemas, if any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +126,11 @@ class Verifies:
 
 
 def verifiers_of(
-    cluster: Cluster, aliases_topic: str, timeout_s: float, schemas: SchemaRegistry | None
+    cluster: Cluster, settings: Settings, timeout_s: float, schemas: SchemaRegistry | None
 ) -> tuple[Verifier, ...]:
     """Return those of a run."""
     found = plugged("verifiers", Verifies, DAEMONS)
-    return tuple(one.begin(cluster, aliases_topic, timeout_s, schemas) for one in found)
+    return tuple(one.begin(cluster, settings, timeout_s, schemas) for one in found)
 
 
 def left_out_of(verifiers: Iterable[Verifier], version: Version) -> dict[int, frozenset[Position]]:

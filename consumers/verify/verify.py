@@ -64,7 +64,7 @@ def verify(
     ----------
     cluster : Cluster
     settings : Settings
-        Only `name` and `output` are looked at.
+        Of these `name` and `output` are looked at, and what branches need to find what else rows are made of.
     number : int, optional
         The one version to recompute; the places of all are checked anyway. Default: all.
     keep : int
@@ -98,7 +98,7 @@ def verify(
     total = sum(map(len, survey.found.values()))
     with ExitStack() as stack:
         schemas = stack.enter_context(schemas_of(settings))
-        verifiers = verifiers_of(cluster, settings.output.aliases_topic, timeout_s, schemas)
+        verifiers = verifiers_of(cluster, settings, timeout_s, schemas)
         replayed = stack.enter_context(Replayed(cluster, timeout_s, schemas, verifiers))
         for record in _versions(cluster, settings, survey, timeout_s):
             replayed.last = None

@@ -48,6 +48,7 @@ REMAINS = (
     "compacted",
     "scores hold what output fields passed through, and dead letters whole records: their topics are not looked at",
     "the coresets topic, if one was ever used for this model, holds states of workers until Kafka compacts it",
+    "files that were learned before the stream (`streamsvm scale backfill`) hold their rows: no command changes them",
     "ONNX copies, exported models and files that were made before this",
     "copies and backups of checkpoints and of the archive made before this; a file system may keep removed bytes",
     "logs of a trainer name no row's content, but other programs' may",

@@ -103,7 +103,7 @@ def refine(
     beside.require_own_name(connection, target)
     with ExitStack() as stack:
         schemas = stack.enter_context(schemas_of(settings))
-        verifiers = verifiers_of(cluster, settings.output.aliases_topic, READ_TIMEOUT_S, schemas)
+        verifiers = verifiers_of(cluster, settings, READ_TIMEOUT_S, schemas)
         replayed = stack.enter_context(Replayed(cluster, READ_TIMEOUT_S, schemas, verifiers))
         say(_memory(version, request))
         recomputation, made = replayed.made(version)

@@ -8,6 +8,7 @@ import msgspec
 
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import rebuilt
+from consumers.settings import Settings
 from consumers.verify.verifier import Replays, Verifier, Verifies
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.refined_part import Refined
@@ -26,16 +27,16 @@ class PastVerifier(Verifier):
     Parameters
     ----------
     cluster : Cluster
-    aliases_topic : str
+    settings : Settings
     timeout_s : float
     schemas : SchemaRegistry, optional
     """
 
     def __init__(
-        self, cluster: Cluster, aliases_topic: str, timeout_s: float, schemas: SchemaRegistry | None = None
+        self, cluster: Cluster, settings: Settings, timeout_s: float, schemas: SchemaRegistry | None = None
     ) -> None:
         self._cluster, self._timeout_s, self._schemas = cluster, timeout_s, schemas
-        self._erased = ErasedRows(cluster, aliases_topic, timeout_s)
+        self._erased = ErasedRows(cluster, settings.output.aliases_topic, timeout_s)
 
     def left_out(self, version: Version) -> Places:
         """Return the rows that were erased before a version was published; raises `RowsLeftOut`."""

@@ -7,6 +7,7 @@ from collections import deque
 from typing import Final
 
 from consumers.branches.late_labels.joined_source import JoinedSource
+from consumers.settings import Settings
 from consumers.verify.source import BATCH_RECORDS, POLL_S, ReplaySource
 from consumers.verify.verifier import Verifier, Verifies
 from streamsvm.branches.late_labels.lineage import LabelsOrigin, labels_origin_of
@@ -22,7 +23,7 @@ class LabelsVerifier(Verifier):
     Parameters
     ----------
     cluster : Cluster
-    aliases_topic : str
+    settings : Settings
     timeout_s : float
     schemas : SchemaRegistry, optional
     """
@@ -30,7 +31,7 @@ class LabelsVerifier(Verifier):
     def __init__(
         self,
         cluster: Cluster,
-        aliases_topic: str,  # noqa: ARG002 - what every verifier is given
+        settings: Settings,  # noqa: ARG002 - what every verifier is given
         timeout_s: float,
         schemas: SchemaRegistry | None = None,  # noqa: ARG002
     ) -> None:

@@ -109,6 +109,8 @@ class Adopting(InputOnly):
         Takes rows that were just learned: the newest ones, not all.
     log_ends : callable
         Returns where the input's partitions ended at the newest look at them.
+    after_files : mapping of partition to int
+        Where the stream goes on after files: no record before that is to be read.
     metrics : Metrics
     health : Health
     monotonic : callable
@@ -127,6 +129,7 @@ class Adopting(InputOnly):
         incarnation: Callable[[], int],
         note: Callable[[Rows], None],
         log_ends: Callable[[], Mapping[int, int]],
+        after_files: Mapping[int, int],
         metrics: Metrics,
         health: Health,
         monotonic: Callable[[], float],
@@ -135,6 +138,7 @@ class Adopting(InputOnly):
         self._cluster, self._follower = cluster, follower
         self._writer = CoresetsWriter(coresets_topic(settings), outbox, metrics)
         self._topic_id, self._incarnation, self._log_ends = topic_id, incarnation, log_ends
+        self._after_files = after_files
         self._note, self._metrics, self._health, self._monotonic = note, metrics, health, monotonic
         self._followed: dict[int, _Followed] = {}
         self._ended = False
@@ -173,7 +177,9 @@ class Adopting(InputOnly):
 
     def surveyed(self) -> tuple[Positions, Positions]:
         """See `Source.surveyed`."""
-        return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
+        reading = self._pipeline.reading(self.ends)
+        after = {partition: Position(offset) for partition, offset in self._after_files.items()}
+        return self._pipeline.learner.positions, {p: max(at, after.get(p, at)) for p, at in reading.items()}
 
     @property
     def ahead(self) -> Mapping[int, int]:

@@ -16,16 +16,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 import structlog
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Task as ProgressTask
+from rich.text import Text
 
 from consumers.branches.workers.backfill_process import Share, progress_of
 from consumers.branches.workers.coresets_topic import check_topic, read_partition
 from consumers.branches.workers.crew import environment, plain
+from consumers.branches.workers.files.plan import FilesPlan
 from consumers.branches.workers.settings import WorkerConfig, coresets_topic
 from consumers.host.exit_codes import EXIT_CLEAN, EXIT_RETRYABLE
 from consumers.settings import Settings
@@ -84,23 +96,78 @@ def backfill(settings: Settings, cluster: Cluster, processes: int, stop: Stop) -
     check_topic(cluster.describe(coresets_topic(settings)), len(source.partitions), cluster.max_message_bytes)
     begun = _standing(settings, cluster, source.partitions)
     marks = {p: max(end, begun[p]) for p, end in cluster.starts(source.name, source.partitions, "latest").items()}
+    # The marks are of the log that was learned, whose manifests each worker confirms.
+    return learn(Task(settings, cluster, begun, marks, lambda: identity.confirm(marks)), processes, stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be learned.
+
+    Attributes
+    ----------
+    settings : Settings
+    cluster : Cluster
+    begun, marks : mapping of partition to int
+        From where on, and up to where: offsets, or rows of files.
+    confirm : callable
+        Called once all was learned; raises if it was learned from something else than is there now.
+    plan : FilesPlan or None
+        The files; None: the input topic.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    begun: Mapping[int, int]
+    marks: Mapping[int, int]
+    confirm: Callable[[], None]
+    plan: FilesPlan | None = None
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "records" if self.plan is None else "rows"
+
+    def done(self, ends: Mapping[int, int]) -> int:
+        """Count what lies between where it began and where it stands."""
+        return sum(max(0, min(end, self.marks[p]) - self.begun[p]) for p, end in ends.items())
+
+    def share(self, ordinal: int, of: int) -> Share:
+        """Return what one of so many processes is to learn."""
+        connection = self.cluster.connection
+        fixed = section(self.settings, WorkerConfig).model_copy(update={"ordinal": ordinal, "of": of})
+        return Share(
+            settings=plain(self.settings.model_copy(update={"worker": fixed})),
+            marks={partition: mark for partition, mark in self.marks.items() if partition % of == ordinal},
+            kafka=dict(connection.options),
+            client_id=f"{connection.client_id}-{ordinal}",
+            embedded=connection.embedded,
+            allow_insecure_tls=connection.allow_insecure_tls,
+            plan=self.plan,
+        )
+
+
+def learn(task: Task, processes: int, stop: Stop) -> int:
+    """Learn by processes of this machine; return the exit status, as `backfill` does."""
     # Once, before several processes would each do it.
-    kernels.prepare(settings.models(), registry=bool(settings.registry.url))
-    of = min(processes, len(marks))
-    log.info("backfill_began", topic=source.name, records=_between(begun, marks), processes=of)
-    crew = [_Process(settings, cluster, ordinal, of, marks) for ordinal in range(of)]
+    kernels.prepare(task.settings.models(), registry=bool(task.settings.registry.url))
+    of = min(processes, len(task.marks))
+    log.info("backfill_began", processes=of, **{task.unit: task.done(task.marks)})
+    crew = [_Process(task.share(ordinal, of), ordinal) for ordinal in range(of)]
     try:
-        status = _follow(crew, begun, marks, stop)
+        status = _follow(task, crew, stop)
     finally:
         for one in crew:
             one.end()
-    done = {p: offset for one in crew for p, offset in one.ahead.items()}
-    identity.confirm(marks)  # the marks are of the log that was learned, whose manifests each worker confirms
-    if not status and all(done.get(partition, -1) >= mark for partition, mark in marks.items()):
-        log.info("backfill_finished", records=_between(begun, done))
+    done = {p: reached for one in crew for p, reached in one.ahead.items()}
+    task.confirm()
+    if not status and all(done.get(partition, -1) >= mark for partition, mark in task.marks.items()):
+        log.info("backfill_finished", **{task.unit: task.done(done)})
         return EXIT_CLEAN
     log.warning(
-        "backfill_stopped", records=_between(begun, done), remedy="start it again: it goes on from what is stored"
+        "backfill_stopped",
+        remedy="start it again: it goes on from what is stored",
+        **{task.unit: task.done(done)},
     )
     return status or EXIT_RETRYABLE
 
@@ -122,16 +189,12 @@ def _standing(settings: Settings, cluster: Cluster, partitions: Iterable[int]) -
     return standing
 
 
-def _between(begun: Mapping[int, int], ends: Mapping[int, int]) -> int:
-    return sum(max(0, end - begun[partition]) for partition, end in ends.items())
-
-
-def _follow(crew: list[_Process], begun: Mapping[int, int], marks: Mapping[int, int], stop: Stop) -> int:
+def _follow(task: Task, crew: list[_Process], stop: Stop) -> int:
     """Show how far the processes are until all have ended; return the first status that is not 0."""
     status = EXIT_CLEAN
-    with _shown(_between(begun, marks)) as show:
+    with shown(task.done(task.marks), task.unit) as show:
         while any(one.status is None for one in crew):
-            show(sum(_between(begun, {p: min(at, marks[p]) for p, at in one.ahead.items()}) for one in crew))
+            show(sum(task.done(one.ahead) for one in crew))
             failed = next((one for one in crew if one.status not in (None, EXIT_CLEAN)), None)
             if failed is not None and not status:
                 status = failed.status or EXIT_CLEAN
@@ -150,42 +213,43 @@ def _follow(crew: list[_Process], begun: Mapping[int, int], marks: Mapping[int, 
     return status or next((one.status for one in crew if one.status), EXIT_CLEAN)
 
 
+class _Rate(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: ProgressTask) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s")
+
+
 @contextmanager
-def _shown(records: int) -> Iterator[Show]:
-    """Show a bar on standard error, or lines of the log where that is not a terminal; yields what takes records."""
+def shown(total: int, unit: str) -> Iterator[Show]:
+    """Show a bar on standard error, or lines of the log where that is not a terminal; yields what takes a count."""
     if not sys.stderr.isatty():
-        shown_at = time.monotonic()
+        began = shown_at = time.monotonic()
 
         def show(done: int) -> None:
             nonlocal shown_at
-            if time.monotonic() - shown_at >= LOG_EVERY_S:
-                shown_at = time.monotonic()
-                log.info("backfill_progress", records=done, of=records)
+            now = time.monotonic()
+            if now - shown_at >= LOG_EVERY_S:
+                shown_at = now
+                a_second = done / (now - began)
+                left_s = round((total - done) / a_second) if done else None
+                log.info("backfill_progress", of=total, a_second=round(a_second), seconds_left=left_s, **{unit: done})
 
         yield show
         return
-    columns = (SpinnerColumn(), TextColumn("records learned"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=records)
+    columns = (SpinnerColumn(), TextColumn(f"{unit} learned"), BarColumn(), MofNCompleteColumn(), _Rate())
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=total)
         yield lambda done: bar.update(task, completed=done)
 
 
 class _Process:
     """One worker process, as its parent knows it."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, ordinal: int, of: int, marks: Mapping[int, int]) -> None:
+    def __init__(self, share: Share, ordinal: int) -> None:
         self.ordinal = ordinal
         self.ahead: dict[int, int] = {}
-        connection = cluster.connection
-        fixed = section(settings, WorkerConfig).model_copy(update={"ordinal": ordinal, "of": of})
-        share = Share(
-            settings=plain(settings.model_copy(update={"worker": fixed})),
-            marks={partition: mark for partition, mark in marks.items() if partition % of == ordinal},
-            kafka=dict(connection.options),
-            client_id=f"{connection.client_id}-{ordinal}",
-            embedded=connection.embedded,
-            allow_insecure_tls=connection.allow_insecure_tls,
-        )
         self._process = subprocess.Popen(
             [sys.executable, "-m", "consumers.branches.workers.backfill_process"],
             stdin=subprocess.PIPE,

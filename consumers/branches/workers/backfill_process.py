@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from consumers.branches.workers.files.plan import FilesPlan
 from consumers.branches.workers.group_worker import GroupWorker
 from consumers.branches.workers.metrics import WORKER
 from consumers.host import last_words
@@ -24,6 +25,7 @@ from consumers.host.exit_codes import EXIT_CLEAN, EXIT_UNFORESEEN, exit_code
 from consumers.host.runtime import Health, configure_logging, spare_the_collector
 from consumers.metrics import Metrics
 from consumers.settings import Settings
+from consumers.streams.ports import Stop
 from streamsvm.errors import StreamsvmError
 from streamsvm.kafka import Cluster, Connection
 
@@ -40,7 +42,9 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     marks : dict of int to int
         The offset before which each of its partitions is to be learned.
     kafka : dict
-        How the broker is reached; with the fields after it, a `Connection`.
+        How the broker is reached; with the three fields after it, a `Connection`.
+    plan : FilesPlan or None
+        The files that are learned; marks count their rows. None: the input topic.
     """
 
     settings: dict[str, Any]
@@ -49,6 +53,17 @@ class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     client_id: str
     embedded: bool
     allow_insecure_tls: bool
+    plan: FilesPlan | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """How the broker is reached."""
+        return Connection(
+            options=self.kafka,
+            client_id=self.client_id,
+            embedded=self.embedded,
+            allow_insecure_tls=self.allow_insecure_tls,
+        )
 
 
 def progress_of(line: bytes) -> dict[int, int]:
@@ -72,6 +87,17 @@ def until(marks: Mapping[int, int], lines: BinaryIO) -> Callable[[Mapping[int, i
     return enough
 
 
+def worker_of(share: Share, settings: Settings, stop: Stop, enough: Callable[[Mapping[int, int]], bool]) -> GroupWorker:
+    """Return the worker that learns a share."""
+    health, metrics = Health(stuck_after_s=settings.http.stuck_after_s), Metrics(WORKER)
+    cluster = Cluster(share.connection)
+    if share.plan is None:
+        return GroupWorker(settings, cluster, metrics, health, stop, enough=enough)
+    from consumers.branches.workers.files.worker import FilesWorker
+
+    return FilesWorker(settings, cluster, metrics, health, stop, plan=share.plan, enough=enough)
+
+
 def serve(share: Share, asks: BinaryIO, lines: BinaryIO) -> int:
     """Learn a share; return the exit status."""
     settings, stop = Settings(**share.settings), threading.Event()
@@ -82,16 +108,8 @@ def serve(share: Share, asks: BinaryIO, lines: BinaryIO) -> int:
         stop.set()
 
     threading.Thread(target=listen, name="parent", daemon=True).start()
-    connection = Connection(
-        options=share.kafka,
-        client_id=share.client_id,
-        embedded=share.embedded,
-        allow_insecure_tls=share.allow_insecure_tls,
-    )
-    health = Health(stuck_after_s=settings.http.stuck_after_s)
     try:
-        enough = until(share.marks, lines)
-        GroupWorker(settings, Cluster(connection), Metrics(WORKER), health, stop, enough=enough).run()
+        worker_of(share, settings, stop, until(share.marks, lines)).run()
     except BrokenPipeError:  # the parent is gone; what was published stays published
         return EXIT_CLEAN
     except StreamsvmError as error:

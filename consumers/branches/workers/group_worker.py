@@ -25,6 +25,7 @@ from consumers.branches.workers.coresets_topic import (
     CoresetsWriter,
     Due,
     check_topic,
+    files_before,
     is_opening,
     log_faults,
     number_of,
@@ -44,7 +45,9 @@ from consumers.streams.ports import Stop
 from consumers.streams.topics import check_input
 from consumers.trainer.intake import FLUSH_TIMEOUT_S, Intake
 from consumers.trainer.pacing import LEARN_S
+from consumers.trainer.source import Source
 from consumers.trainer.warming import WarmUp
+from streamsvm.branches.workers.coreset_log import PartitionLog
 from streamsvm.branches.workers.coreset_records import Opening, newest_rows
 from streamsvm.branches.workers.coreset_writer import PartitionWriter
 from streamsvm.crashpoints import crash_point
@@ -111,7 +114,7 @@ class GroupWorker:
         self._follows: dict[int, int] = {}
         self._incarnation: Opening | None = None
         self._reading: Reading | None = None
-        self._intake: Intake | None = None
+        self._intake: Source | None = None
         self._shown_at = -math.inf
         self._known: TopicIdentity | None = None
         self._over = 0
@@ -134,11 +137,15 @@ class GroupWorker:
                 return
             self._health.require("start", "")
             log.info("worker_started", topic=self._settings.input.topic, coresets=coresets_topic(self._settings))
-            while not self._stop.is_set() and not self._enough({} if self._reading is None else self._reading.ahead):
+            while not self._stop.is_set() and not self._enough(self._ahead()):
                 self._turn()
             self._publish_last()
             self._show(at_once=True)
             log.info("stopped", partitions=sorted(self._owned))
+
+    def _ahead(self) -> Mapping[int, int]:
+        """Return what `enough` is asked about."""
+        return {} if self._reading is None else self._reading.ahead
 
     def _publish_last(self) -> None:
         try:
@@ -331,7 +338,13 @@ class GroupWorker:
         reading = Reading(
             FixedGoal(), learner, name=self._settings.name, topic=self._settings.input.topic, read_to=read_to
         )
-        self._intake = Intake(
+        self._intake = self._made_intake(reading)
+        self._reading = reading
+        self._intake.assign(reading.assign(dict.fromkeys(base)).offsets)
+
+    def _made_intake(self, reading: Reading) -> Source:
+        """Return what reads rows for these partitions."""
+        return Intake(
             self._settings,
             reading,
             reader=self._reader,
@@ -343,8 +356,6 @@ class GroupWorker:
             monotonic=self._monotonic,
             clock=lambda: datetime.now(UTC),
         )
-        self._reading = reading
-        self._intake.assign(reading.assign(dict.fromkeys(base)).offsets)
 
     # -------------------------------------------------------------- restoring
 
@@ -417,6 +428,10 @@ class GroupWorker:
             found.adopt(highest)
         self._writer.clear(partition, found.garbage())
         position = Position(*opening.base) if highest is None else highest.state.position
+        awaits = self._awaits_files(found, opening, position)
+        if awaits:
+            awaited.why, awaited.look_at = awaits, self._monotonic() + LOOK_AGAIN_S
+            return None
         rows, newest = 0 if highest is None else highest.manifest.rows, NewestRows(newest_rows(self._config))
         if highest is not None and highest.newest is not None:
             newest.add(highest.newest)
@@ -439,6 +454,13 @@ class GroupWorker:
             begun=None if highest is None else highest.state,
             read_to=None if highest is None else self._read_to_of(partition, highest.headers),
         )
+
+    def _awaits_files(self, found: PartitionLog, opening: Opening, position: Position) -> str:
+        """Say that files go before the stream and are not learned yet; empty where there is nothing to wait for."""
+        cut = files_before(found, opening)
+        if cut is None or position >= Position(cut.next[opening.partition]):
+            return ""
+        return "files go before the stream, and `streamsvm scale backfill` has not learned all of them yet"
 
     def _read_to_of(self, partition: int, headers: Mapping[str, bytes]) -> int | None:
         """Return before which offset nothing is left to learn, by a manifest's header; not beyond the input."""

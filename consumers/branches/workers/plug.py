@@ -15,11 +15,13 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     "settings": (
         "consumers.branches.workers.settings:TRAINING",
         "consumers.branches.workers.settings:WORKER",
+        "consumers.branches.workers.settings:FILES",
     ),
     "trainer_metrics": (
         "consumers.branches.workers.metrics:ADOPTING",
         "consumers.branches.workers.metrics:TRAINER",
     ),
     "daemon_metrics": ("consumers.branches.workers.metrics:DAEMON",),
+    "verifiers": ("consumers.branches.workers.files.verifying:VERIFIES",),
     "trainer": ("consumers.branches.workers.wanted:TRAINER",),
 }

@@ -3,4 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-PLUGS: Final[Mapping[str, tuple[str, ...]]] = {"supports": ("streamsvm.branches.workers.combinations:ROWS",)}
+PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "supports": ("streamsvm.branches.workers.combinations:ROWS",),
+    "message_parts": ("streamsvm.branches.workers.files_part:PART",),
+}

@@ -57,9 +57,10 @@ def check(records: Iterable[tuple[int, bytes, bytes | None]]) -> Checked:
     faults, count, manifests, rewritten = list[str](), 0, 0, 0
     for offset, raw, value in records:
         count += 1
-        name, incarnation, key = raw.decode().split("/", 2)
-        if incarnation == "o":
+        name, incarnation, *rest = raw.decode().split("/", 2)
+        if incarnation in ("o", "f"):
             continue
+        (key,) = rest
         own = seen[f"{name}/{incarnation}"]
         kept: dict[str, object] = own.manifests if key.startswith("m/") else own.values  # type: ignore[assignment]
         if value is None:

@@ -1,0 +1,243 @@
+"""Spark as the engine of a backfill: the bytes of processes; what is wrong with Spark is said in a line.
+
+They need pyspark, which no other test does: `make spark` puts it into a folder and runs them. Else they are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from consumers.branches.workers.crew import environment, plain
+from consumers.branches.workers.files import spark
+from consumers.branches.workers.files.backfill import Files
+from consumers.branches.workers.files.spark import TaskResult, require_spark, run_share
+from consumers.settings import Settings
+from streamsvm.errors import ConfigurationError, FatalError, TransientError
+from streamsvm.kafka import Cluster, Connection
+from tests.branches.workers.files.history import Backfilling, History, given, large
+from tests.branches.workers.files.spark_run import Job
+from tests.branches.workers.test_backfill import copy_openings, manifests, second
+from tests.branches.workers.test_group_workers import adopting_settings
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.trainers import Running
+
+ROOT = Path(__file__).parents[4]
+FOLDER = Path(os.environ.get("STREAMSVM_TEST_SPARK") or ROOT / ".venv" / "spark")
+needs_spark = pytest.mark.skipif(
+    not (FOLDER / "pyspark").is_dir() or shutil.which("java") is None,
+    reason=f"no pyspark in {FOLDER}, or no Java: `make spark` runs this",
+)
+ROWS = 100_000
+JOB_S = 240.0
+
+
+@pytest.fixture
+def connection(embedded_broker: TestBroker) -> Connection:
+    return embedded_broker.connection
+
+
+@pytest.fixture
+def settings(embedded_broker: TestBroker, tmp_path: Path) -> Settings:
+    return large(adopting_settings(embedded_broker, tmp_path / "checkpoint"))
+
+
+def environment_of_spark() -> dict[str, str]:
+    """Return the environment in which a process finds Spark and this package."""
+    own = environment()
+    return {**own, "PYTHONPATH": f"{own['PYTHONPATH']}{os.pathsep}{FOLDER}", "PYSPARK_PYTHON": sys.executable}
+
+
+def run(settings: Settings, connection: Connection, files: Files, master: str, folder: Path) -> tuple[int, str]:
+    """Run a backfill by Spark in a process; return its status and what it wrote to standard error."""
+    job = Job(
+        settings=plain(settings),
+        kafka=dict(connection.options),
+        embedded=connection.embedded,
+        paths=list(map(str, files.paths)),
+        columns=dict(files.columns),
+        in_topic=files.in_topic,
+        dead_letters=str(files.dead_letters),
+        master=master,
+    )
+    path = folder / "job.json"
+    path.write_bytes(msgspec.json.encode(job))
+    command = [sys.executable, "-m", "tests.branches.workers.files.spark_run", str(path)]
+    done = subprocess.run(
+        command, env=environment_of_spark(), cwd=ROOT, capture_output=True, text=True, timeout=JOB_S, check=False
+    )
+    return done.returncode, done.stderr
+
+
+def prepared(settings: Settings, connection: Connection, folder: Path, rows: int) -> Files:
+    """Fill the topic, write the files, and learn them by processes, in the second coresets topic."""
+    history, topic = History.of(rows), settings.input.topic
+    history.send(connection, topic)
+    files = given([history.timed(connection, topic).files(folder / "files")], folder)
+    running = Backfilling(settings, connection, files, processes=1)
+    running.wait_until_recorded()
+    with Running(settings, connection) as trainer:
+        trainer.wait_until_started()
+    running.stop.set()
+    running.wait()
+    copy_openings(settings, connection)
+    assert Backfilling(second(settings), connection, files).wait() == 0
+    return files
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@needs_spark
+def test_spark_and_equal(settings: Settings, connection: Connection, tmp_path: Path) -> None:
+    """100,000 rows on `local[2]`: the manifests of processes, byte for byte; a second run has nothing to do."""
+    files = prepared(settings, connection, tmp_path, ROWS)
+    status, said = run(settings, connection, files, "local[2]", tmp_path)
+    assert status == 0, said[-3_000:]
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+    assert "peak_task_bytes" in said
+    status, said = run(settings, connection, files, "local[2]", tmp_path)
+    assert status == 0, said[-3_000:]
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+
+
+@pytest.fixture
+def cluster_of_two(tmp_path: Path) -> Iterator[str]:
+    """Start a standalone cluster: a master and two workers of a core each; yields its URL."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    url = f"spark://127.0.0.1:{port}"
+    home, run_class = FOLDER / "pyspark", FOLDER / "pyspark" / "bin" / "spark-class"
+    own = {**environment_of_spark(), "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    master = ["org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+    worker = ["org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g"]
+    with ExitStack() as stack:
+        for name, command in (
+            ("master", master),
+            *((f"worker{k}", [*worker, "--webui-port", "0", "-d", str(tmp_path / f"w{k}"), url]) for k in range(2)),
+        ):
+            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
+            process = subprocess.Popen(["bash", str(run_class), *command], env=own, stdout=log, stderr=log)
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+        deadline = time.monotonic() + 60.0
+        while (tmp_path / "master.log").read_text().count("Registering worker") < 2:
+            assert time.monotonic() < deadline, (tmp_path / "master.log").read_text()[-3_000:]
+            time.sleep(0.2)
+        yield url
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@needs_spark
+def test_a_cluster_of_two_workers(
+    settings: Settings, connection: Connection, tmp_path: Path, cluster_of_two: str
+) -> None:
+    """The same bytes, of tasks on two executors; a task's error comes back as the command's own."""
+    files = prepared(settings, connection, tmp_path, 20_000)
+    status, said = run(settings, connection, files, cluster_of_two, tmp_path)
+    assert status == 0, said[-3_000:]
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+
+
+@pytest.mark.long
+@needs_spark
+def test_a_task_that_is_killed_is_said_in_a_line(
+    settings: Settings, connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the system has no memory left; what was stored stays, and another start ends it."""
+    files = prepared(settings, connection, tmp_path, 2_000)
+    killer = tmp_path / "site" / "sitecustomize.py"
+    killer.parent.mkdir()
+    # In the Python process of a task, and nowhere else: it ends as the kernel would end it.
+    killer.write_text(
+        "import os, signal, sys, threading\n"
+        "if sys.orig_argv[1:3] == ['-m', 'pyspark.daemon']:\n"
+        "    os.register_at_fork(after_in_child=lambda: threading.Timer(\n"
+        "        1.0, lambda: os.kill(os.getpid(), signal.SIGKILL)).start())\n"
+    )
+    with monkeypatch.context() as patched:
+        patched.setenv("PYTHONPATH", f"{killer.parent}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+        status, said = run(settings, connection, files, "local[1]", tmp_path)
+    assert status == 1
+    assert [line for line in said.splitlines() if line.startswith("a task of Spark was ended from outside")], said
+    status, said = run(settings, connection, files, "local[1]", tmp_path)
+    assert status == 0, said[-3_000:]
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+
+
+def test_spark_that_is_not_there_is_said_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the package, nor the master: before a file is looked at."""
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    with pytest.raises(ConfigurationError, match="needs pyspark") as raised:
+        require_spark(None)
+    assert "streamsvm[spark]" in raised.value.remedy
+    monkeypatch.setitem(sys.modules, "pyspark", object())
+    require_spark("local[2]")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        nobody = f"spark://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(TransientError, match=re.escape(f"no Spark master answers at {nobody}")):
+        require_spark(nobody)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        require_spark(f"spark://127.0.0.1:1,127.0.0.1:{server.getsockname()[1]}")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        (
+            "...\norg.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n",
+            TransientError,
+            "memory",
+        ),
+        ("ExecutorLostFailure (executor 1 exited)", TransientError, "ended from outside"),
+        ("x\n  streamsvm.errors.BrokerUnavailable: no broker answers\nat org...", TransientError, "no broker answers"),
+        ("java.lang.IllegalStateException: stopped", FatalError, "Spark ended the job"),
+    ],
+)
+def test_what_ends_a_job_is_told(text: str, kind: type[Exception], said: str) -> None:
+    """In a line, whatever Java has to say."""
+    meaning = spark._meaning(RuntimeError(text))
+    assert isinstance(meaning, kind)
+    assert said in str(meaning)
+
+
+@pytest.mark.enough("embedded")
+def test_a_task_run_twice_writes_the_same(settings: Settings, connection: Connection, tmp_path: Path) -> None:
+    """Without Spark: what its tasks run, one a partition, each of them twice, the second beside the first."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from consumers.branches.workers.backfill import Task
+
+    files = prepared(settings, connection, tmp_path, 2_000)
+    made: list[Task] = []
+
+    def caught(task: Task, *_: Any) -> int:
+        made.append(task)
+        return 0
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("consumers.branches.workers.files.backfill.learn", caught)
+        assert Backfilling(settings, connection, files).wait() == 0
+    (task,) = made
+    shares = [msgspec.json.encode(task.share(ordinal, len(task.marks))) for ordinal in range(len(task.marks))]
+    with ThreadPoolExecutor(2) as pool:
+        for share in shares:
+            first, again = pool.map(run_share, [share, share])
+            assert isinstance(first, TaskResult)
+            assert first.rows == again.rows != {}
+    assert manifests(settings, connection) == manifests(second(settings), connection)
+    assert Cluster(connection).log_range(settings.input.topic, 0)[1] == task.marks[0]

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from streamsvm.delivery.machine import Continued
 from streamsvm.sockets import DAEMONS, import_name, plugged
 
 if TYPE_CHECKING:
@@ -157,9 +158,9 @@ class Attachment:
         """Take in what the start decided."""
 
     @property
-    def continues(self) -> int:
-        """The incarnation whose newest version this one continues; 0: there is none."""
-        return 0
+    def continues(self) -> Continued:
+        """The incarnation whose newest version this one continues, and replaces at once; none by default."""
+        return Continued()
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """Return what takes the place of the learner; None: nothing does."""
@@ -260,9 +261,9 @@ class Attachments:
         return snapshot
 
     @property
-    def continues(self) -> int:
-        """See `Attachment.continues`."""
-        return max((one.continues for one in self.all), default=0)
+    def continues(self) -> Continued:
+        """See `Attachment.continues`; the latest incarnation counts."""
+        return max((one.continues for one in self.all), key=lambda one: one.incarnation, default=Continued())
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """See `Attachment.learner`; the first answer counts."""

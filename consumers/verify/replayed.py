@@ -93,7 +93,8 @@ class Replayed:
                 return found
         recomputation = self._advanced(version, certifier)
         self.last = recomputation.made(version)
-        return recomputation.encoded(self.last, version, lineage)
+        facts = tuple(fact for verifier in self._verifiers for fact in verifier.facts(version))
+        return recomputation.encoded(self.last, version, lineage, facts)
 
     def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
         """Return the id of a topic, None where there is none, and what its log holds of each partition."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from consumers.verify.source import ReplaySource
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.certifying import Certificate, Certifier
@@ -73,6 +75,10 @@ class Verifier:
             If the log does not hold its rows, or this build cannot run its configuration.
         """
         return None
+
+    def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:  # noqa: ARG002
+        """Return what a version that a trainer published must say of where it comes from, besides what all say."""
+        return ()
 
     def other_log(self, version: Version) -> OtherLog | None:  # noqa: ARG002
         """Return a log beside the input that a version was made from; None: there is none."""

@@ -15,11 +15,13 @@ not take the id back. Being fenced is only a doubt, too, because a broker fences
 id over, or a transaction of our own timed out. The owner record distinguishes the two.
 
 Invariants: version numbers rise by one. Within an incarnation each version's cut is at or past the previous one in
-every partition, and differs from it. A cut at or behind the head's is never published again. `State.OVER` is final.
+every partition, and differs from it. A cut at or behind the head's is never published again, but for one version at the
+cut of an incarnation that is continued: it takes the place of that one's newest. `State.OVER` is final.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -29,6 +31,24 @@ from streamsvm.learning.tuning import Tuning
 from streamsvm.model.pointers import Alias, Head, Owner
 from streamsvm.model.version import positions
 from streamsvm.points import Position, Positions, precedes
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """An earlier incarnation whose newest version counts as one of this one's.
+
+    A version at the same cut takes the place of that one before anything new is learned.
+
+    Attributes
+    ----------
+    incarnation : int
+        0: there is none.
+    why : str
+        Why that version is replaced, for people.
+    """
+
+    incarnation: int = 0
+    why: str = ""
 
 
 class State(StrEnum):
@@ -105,7 +125,7 @@ class Delivery:
         self._incarnation = 0
         self._head: Head | None = None
         self._on_topic = 0
-        self._continues = 0
+        self._continued = Continued()
 
     @property
     def state(self) -> State:
@@ -152,9 +172,17 @@ class Delivery:
         """The newest cut that this incarnation published; empty if none."""
         # A cut of an earlier incarnation names positions of a log that may be another by now; not where this one began
         # only because rows of the same log were erased.
-        if self._head is None or self._head.incarnation not in {self._incarnation, self._continues}:
+        if self._head is None or self._head.incarnation not in {self._incarnation, self._continued.incarnation}:
             return {}
         return positions(self._head.cut)
+
+    @property
+    def replaces(self) -> str:
+        """Why the newest version, of the incarnation that is continued, is to be replaced; empty if it is not."""
+        head, continued = self._head, self._continued
+        if head is None or head.incarnation == self._incarnation or head.incarnation != continued.incarnation:
+            return ""
+        return continued.why
 
     @property
     def tuning(self) -> Tuning | None:
@@ -162,10 +190,13 @@ class Delivery:
         return tuning_of(self._head) if self.published_cut else None
 
     def admits(self, cut: Positions) -> bool:
-        """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
+        """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal.
+
+        Equal it may be where the newest version is to be replaced.
+        """
         published = self.published_cut
         # Behind or equal is what reading again passes through: those versions exist already.
-        return precedes(published, cut) and dict(cut) != published
+        return precedes(published, cut) and (dict(cut) != published or bool(self.replaces))
 
     def replaying(self, reached: Positions) -> bool:
         """Return whether some partition is still behind the head's cut."""
@@ -191,7 +222,12 @@ class Delivery:
         self._move(Event.OWNED)
 
     def begins(
-        self, owner: Owner | None, incarnation: int, head: Head | None, on_topic: Head | None, continues: int = 0
+        self,
+        owner: Owner | None,
+        incarnation: int,
+        head: Head | None,
+        on_topic: Head | None,
+        continued: Continued = Continued(),
     ) -> None:
         """Become ready after a start.
 
@@ -203,8 +239,8 @@ class Delivery:
             The result of `decide`: the incarnation, and the head that its first version follows.
         on_topic : Head or None
             The head on the topic; it is older than `head` if the models topic was lost.
-        continues : int
-            An earlier incarnation, whose newest version counts as one of this one's; 0: there is none.
+        continued : Continued
+            The earlier incarnation whose newest version counts as one of this one's, if there is one.
 
         Raises
         ------
@@ -212,7 +248,7 @@ class Delivery:
             If another process owns the model by now.
         """
         self.check_owner(owner)
-        self._incarnation, self._head, self._continues = incarnation, head, continues
+        self._incarnation, self._head, self._continued = incarnation, head, continued
         # Not `head`, which a checkpoint may know although the topic was lost: the topic is compared with itself later.
         self._on_topic = on_topic.number if on_topic else 0
         self._move(Event.FOUND)

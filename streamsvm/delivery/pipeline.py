@@ -4,9 +4,10 @@ One object holds everything between what was read and what is published: the row
 waits to be trained, the one in training, the result that waits to be published. Whoever drives it reads, trains and
 publishes, and tells it; it answers with events.
 
-Invariant: cuts are published in the order of the log, each at most once. While the learner is behind the newest version
-(after a start from an older checkpoint) rows are read *again*, only as far as that version's cut, and the learner must
-then hold the training set that the version was made from.
+Invariant: cuts are published in the order of the log, each at most once in an incarnation. While the learner is behind
+the newest version (after a start from an older checkpoint) rows are read *again*, only as far as that version's cut,
+and the learner must then hold the training set that the version was made from. Where rows of that version are left out
+since, a version at the same cut takes its place before any new row is learned.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from streamsvm.errors import StateError
 from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position, Positions, Rows
 
 
 @dataclass(slots=True)
@@ -110,6 +111,7 @@ class Pipeline(Reading):
         self._build = dict(build)
         self._waits_for_training = waits_for_training
         self._cuts = CutsInFlight(waiting)
+        self._replacing = False
 
     # --------------------------------------------------------------- learning
 
@@ -137,6 +139,10 @@ class Pipeline(Reading):
             if self._again and not self._delivery.replaying(self.learner.positions):
                 yield CaughtUp(self._delivery.next_number - 1)
                 return
+            # Nothing new is learned before the version is out that takes the place of the newest one.
+            if self._replacing and self.in_flight:
+                return
+            self._replacing = False
             if not self.backlog:
                 return
             yield self._learn_rows(self._next_span())
@@ -150,7 +156,8 @@ class Pipeline(Reading):
         if head is None or self.learner.positions != self._delivery.published_cut:
             return ""
         if head.incarnation != self._delivery.incarnation:
-            # Rows of that version were erased since: it cannot come again, and leaves count as if they never came.
+            # It cannot come again, for rows of it are left out since: one without them takes its place.
+            self._replace(self._delivery.published_cut)
             return ""
         # The cut itself is not published again: it only restarts the count of leaves, as publishing that version did.
         found = self.learner.cut().points.sha256()
@@ -164,6 +171,12 @@ class Pipeline(Reading):
         if head.build == self._build:
             raise StateError(what, "The input log no longer holds the records that this version was made from.")
         return what
+
+    def _replace(self, published: Positions) -> None:
+        """Let a cut be due where the newest version was cut, unless it was taken there already."""
+        if not any(dict(cut.positions) == dict(published) for cut in self.in_flight):
+            self.learner.call_for_cut()
+        self._replacing = True
 
     def extend(self, added: Mapping[int, int]) -> None:
         """Take up new partitions, from their first offsets on; `assign` is due then."""

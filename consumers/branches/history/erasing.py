@@ -43,6 +43,7 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import limited
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
+from streamsvm.model.pointers import Head
 from streamsvm.points import Position
 
 PAUSE_S: Final = 0.2
@@ -76,6 +77,7 @@ def erase(
     reason: str = "",
     agree: Callable[[Cost], bool],
     marking: Callable[[], None] = lambda: None,
+    retire: Sequence[int] = (),
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> bool:
@@ -95,6 +97,8 @@ def erase(
         Takes the cost; returns whether to go on. Nothing is changed before.
     marking : callable
         Marks the archive; called right before the record is published.
+    retire : sequence of int
+        Versions that the trainer is to retire once one without the rows has taken their place.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -127,7 +131,7 @@ def erase(
         report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
         if not agree(cost):
             return False
-        erasure.record(reason, marking)
+        erasure.record(reason, marking, retire)
         crash_point("erase.recorded")
         erasure.empty()
         crash_point("erase.emptied")
@@ -297,7 +301,7 @@ class _Erasure:
 
     # ------------------------------------------------------------ what is done
 
-    def record(self, reason: str, marking: Callable[[], None]) -> None:
+    def record(self, reason: str, marking: Callable[[], None], retire: Sequence[int]) -> None:
         """Take the model over, so that no trainer goes on with it, and publish the record of erased rows."""
         if not self._wanted:
             return  # a command before this one was ended after the record
@@ -328,7 +332,11 @@ class _Erasure:
                 ),
                 continues=self._continues(found, before),
                 rows=(*(before.rows if before is not None else ()), *((*row, newest) for row in rows)),
+                retires=self._retired(retire, before, newest),
             )
+            self._report.record_before = before.sha256 if before is not None else ""
+            self._report.record = self._known.sha256
+            self._report.takes_place = self._taken_place(head)
             entry = trail.RowsErased(
                 name=name, topic=self._snapshot.topic, rows=rows, by=self._report.by, reason=reason, time=_now()
             )
@@ -349,6 +357,22 @@ class _Erasure:
                     return
         finally:
             session.close()
+
+    def _retired(self, retire: Sequence[int], before: Erased | None, newest: int) -> tuple[int, ...]:
+        """Return which versions the trainer retires: those of an erasure before, these, and what came since a look."""
+        since = range(max(retire) + 1, newest + 1) if retire else ()
+        return tuple(sorted({*(before.retires if before is not None else ()), *retire, *since}))
+
+    def _taken_place(self, head: Head | None) -> str:
+        """Say which version the next start publishes, where one is continued."""
+        name, known = self._settings.name, self._known
+        if head is None or known is None:
+            return ""
+        if known.continues != head.incarnation:
+            return f"versions are published anew from the beginning, from {name}@{head.number + 1} on"
+        return (
+            f"{name}@{head.number + 1} takes the place of {name}@{head.number}, at its cut, before a new row is learned"
+        )
 
     def _continues(self, found: KnownPointers, before: Erased | None) -> int:
         """Return the incarnation whose newest version stays the newest until the log is learned again up to its cut."""

@@ -96,6 +96,12 @@ class ForgettingReport:
         How long that takes, estimated.
     checkpoints : list of Checkpoint
         Those that were removed, and what is there instead.
+    record, record_before : str
+        SHA-256 of the record of erased rows, and of the one before it; empty where there is none.
+    takes_place : str
+        Which version the trainer's next start publishes in whose place.
+    pin : str
+        The version at which readers are held, if it is of these rows.
     retired : list of str
         Versions that were retired because they are of these rows.
     found : list of str
@@ -119,6 +125,10 @@ class ForgettingReport:
     archive: str = ""
     rows_to_read: int = 0
     seconds_to_read: float = 0.0
+    record: str = ""
+    record_before: str = ""
+    takes_place: str = ""
+    pin: str = ""
     checkpoints: list[Checkpoint] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)

@@ -198,8 +198,21 @@ def forget_command(
         bool, typer.Option("--archive-only", help="Only from the archive, not from what the trainer learned; at once.")
     ] = False,
     retire: Annotated[
-        bool, typer.Option("--retire", help="Retire the versions of these rows that no alias or pin names.")
+        bool,
+        typer.Option(
+            "--retire",
+            help="Retire the versions of these rows that no alias or pin names; the trainer retires the newest one "
+            "once a version without the rows is out.",
+        ),
     ] = False,
+    pinned: Annotated[
+        int | None,
+        typer.Option(
+            "--pinned",
+            metavar="VERSION",
+            help="Go on although readers are pinned to this version, which is of the rows: they keep it.",
+        ),
+    ] = None,
     report_file: Annotated[
         Path | None,
         typer.Option("--report", metavar="FILE", help="Write the report there: JSON to *.json, Markdown else."),
@@ -215,10 +228,9 @@ def forget_command(
     """
     from consumers.branches.history.erased_rows import ErasedRows
     from consumers.branches.history.erasing import erase
-    from consumers.branches.history.forgetting import note_versions, opened, report_of
+    from consumers.branches.history.forgetting import opened, report_of
     from consumers.host.runtime import connect, schemas_of
     from consumers.streams.topics import READ_TIMEOUT_S
-    from streamsvm.errors import TopicMissing
     from streamsvm.kafka import Cluster
 
     positions = _positions(position or [])
@@ -242,6 +254,7 @@ def forget_command(
             if archive_only or _has_archive(settings, report):
                 work = stack.enter_context(opened(cluster, _directory(settings), report, schemas))
                 positions = _with_begun(positions, work.begun)
+            of_them = _versions_of(report, settings, cluster, positions)
             if archive_only:
                 assert work is not None
                 work.require_recorded(work.record_of(ErasedRows(cluster, aliases, READ_TIMEOUT_S)))
@@ -250,6 +263,8 @@ def forget_command(
                 report.model = settings.name
                 if work is not None:
                     work.require_log(positions)
+                own = [version.number for version in of_them if version.name == settings.name]
+                report.pin = _pin(settings, cluster, own, pinned, refuses=yes)
                 report.done = erase(
                     connection,
                     settings,
@@ -258,15 +273,11 @@ def forget_command(
                     reason=reason,
                     agree=lambda cost: _agreed(cost, yes=yes),
                     marking=lambda: None if work is None else work.mark(positions),
+                    retire=own if retire else (),
                     schemas=schemas,
                 )
             if work is not None and report.done:
                 work.run(positions, work.record_of(ErasedRows(cluster, aliases, READ_TIMEOUT_S)))
-        try:
-            of_them = note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
-        except TopicMissing as missing:
-            report.remains.append(f"versions were not looked at: {missing.what}")
-            of_them = []
         if retire and report.done:
             _retire(settings, cluster, of_them, report, reason)
     text = json.dumps(report.plain(), indent=2)
@@ -274,6 +285,47 @@ def forget_command(
         report_file.write_text(f"{text}\n" if report_file.suffix == ".json" else report.text(), encoding="utf-8")
     typer.echo(text if as_json else printable_lines(report.text()))
     raise typer.Exit(1 if report.absent or not report.done else 0)
+
+
+def _versions_of(
+    report: ForgettingReport, settings: Settings, cluster: Cluster, positions: dict[int, list[Position]]
+) -> list[Version]:
+    """Return the versions of any model that are of some rows, which the report names."""
+    from consumers.branches.history.forgetting import note_versions
+    from streamsvm.errors import TopicMissing
+
+    try:
+        return note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
+    except TopicMissing as missing:
+        report.remains.append(f"versions were not looked at: {missing.what}")
+        return []
+
+
+def _pin(settings: Settings, cluster: Cluster, own: list[int], confirmed: int | None, *, refuses: bool) -> str:
+    """Return at which version of the rows readers are held; empty if at none.
+
+    Raises
+    ------
+    ConfigurationError
+        If that was not confirmed.
+    """
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from streamsvm.model.pointers import pin_key
+    from streamsvm.registry.aliases import read_aliases
+
+    names = read_aliases(cluster, settings.name, settings.output.aliases_topic, READ_TIMEOUT_S)
+    held = names.named.get(pin_key(settings.name))
+    if held is None or held.number not in own:
+        return ""
+    version = f"{settings.name}@{held.number}"
+    if refuses and confirmed != held.number:
+        raise ConfigurationError(
+            f"readers of {settings.name}@current are pinned to {version}, which is of rows that are to be erased: they "
+            "would go on with it",
+            "Nothing was changed. Take the pin away with streamsvm model pin --remove; or confirm with --pinned "
+            f"{held.number} that they keep it for now.",
+        )
+    return version
 
 
 def _has_archive(settings: Settings, report: ForgettingReport) -> bool:
@@ -355,9 +407,13 @@ def _retire(
             named[version.name] = aliases.numbers
     for name, kept in sorted(named.items()):
         numbers = [version.number for version in of_them if version.name == name]
+        later = (
+            "the trainer retires it as soon as nothing names it any more, after its next start"
+            if name == settings.name
+            else "retire it with streamsvm model retire once nothing names it any more"
+        )
         report.remains += [
-            f"{name}@{number} was not retired, because it is the newest, or an alias or a pin names it: repeat the "
-            "command once a later version took its place"
+            f"{name}@{number} was not retired, because it is the newest, or an alias or a pin names it: {later}"
             for number in numbers
             if number in kept
         ]

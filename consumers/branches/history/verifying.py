@@ -41,6 +41,10 @@ class PastVerifier(Verifier):
         """Return the rows that were erased before a version was published; raises `RowsLeftOut`."""
         return self._erased.left_out(version)
 
+    def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
+        """Return under which record of erased rows a version must have been made."""
+        return self._erased.facts(version)
+
     def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:
         """Return the value that a refined version, or one of a stretch, must have; raises `NotRecomputable`."""
         if (refined := version.lineage.fact(Refined)) is not None:

@@ -6,6 +6,7 @@ PLUGS: Final = {
     "message_parts": (
         "streamsvm.branches.history.built_part:PART",
         "streamsvm.branches.history.refined_part:PART",
+        "streamsvm.branches.history.without_part:PART",
     ),
     "left_out": ("streamsvm.branches.history.erased:READER",),
     "removal": ("streamsvm.branches.history.exact_removal:REMOVAL",),

@@ -8,6 +8,7 @@ from typing import Final
 from streamsvm.branches.history.built_part import Built, BuiltOf
 from streamsvm.branches.history.erased_part import Obeyed, obeying
 from streamsvm.branches.history.refined_part import Refined
+from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.model.version import Lineage
 from tests.golden.checkpoint import handmade
@@ -51,12 +52,18 @@ def refined(_: Lineage) -> Refined:
     return Refined(name="m", number=3, sha256="12" * 32, keep=64, reads=2, objective=1.5, bound=1.25, bounded=2)
 
 
+def without(_: Lineage) -> WithoutRows:
+    """Return what it says of the record of erased rows that it obeys."""
+    return WithoutRows(sha256="0e" * 32)
+
+
 CHECKPOINTS: Final[Mapping[str, Callable[[], Snapshot]]] = {"checkpoint-1-erased": handmade_erased}
 PARTS: Final = (("snapshot", "checkpoint-1-erased", "erased"),)
-FACTS: Final = {"built": built, "refined": refined}
+FACTS: Final = {"built": built, "refined": refined, "without": without}
 WRONG: Final = (
     ("parts.info_refined", "reads", 0),
     ("parts.info_refined", "sha256", "ab"),
     ("parts.info_built", "parts", []),
+    ("parts.info_without", "sha256", "ab"),
 )
 """Values that no version has: where they stand, the field, the value."""

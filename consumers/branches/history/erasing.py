@@ -28,6 +28,7 @@ from consumers.branches.history.stretches import Log, Ranges
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
+from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
@@ -157,6 +158,24 @@ def configuration_of(settings: Settings) -> ModelConfig:
             if generation.snapshot is not None and generation.snapshot.name == settings.name:
                 return ModelConfig.of_canonical(generation.snapshot.configuration)
     raise _without_checkpoint(settings)
+
+
+def model_configuration(settings: Settings, cluster: Cluster) -> ModelConfig:
+    """Return the configuration of the newest version, by which records are decoded; whoever has the checkpoints.
+
+    Raises
+    ------
+    ConfigurationError
+        If no version was published, or it cannot be read.
+    """
+    head = read_pointers(cluster, settings, READ_TIMEOUT_S).head
+    found = None if head is None else present_of(settings, cluster, head.alias)
+    if found is None or found.version is None:
+        raise ConfigurationError(
+            f"no version of {settings.name} can be read" + (f": {found.why}" if found is not None else ""),
+            "Give the trainer's --name and --output-models-topic.",
+        )
+    return ModelConfig.of_canonical(found.version.lineage.configuration)
 
 
 class _Erasure:

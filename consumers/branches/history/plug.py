@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "row_stores": (
+        "consumers.branches.history.stores:ARCHIVED",
+        "consumers.branches.history.stores:SET_ASIDE",
+    ),
     "shown_facts": ("consumers.branches.history.showing:SHOWN",),
     "verifiers": ("consumers.branches.history.verifying:VERIFIES",),
     "commands": (

@@ -19,7 +19,9 @@ def lines(version: Version) -> list[tuple[str, str]]:
     of_refined = [] if refined is None else [("refined", _refined(refined, version.stream.points))]
     of_built = [] if built is None else [("built", _built(built))]
     without = version.lineage.fact(WithoutRows)
-    obeyed = [] if without is None else [("without", f"the rows of the record {without.sha256[:12]}, which were erased")]
+    obeyed = (
+        [] if without is None else [("without", f"the rows of the record {without.sha256[:12]}, which were erased")]
+    )
     return of_refined + of_built + obeyed
 
 

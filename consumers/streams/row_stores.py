@@ -68,6 +68,10 @@ class RowStore:
     part_of: str = ""
     given: bool = False
 
+    def is_somewhere(self, settings: Settings) -> bool:
+        """Return whether the options say where it is."""
+        return bool(self.part_of or self.topics(settings) or self.files(settings))
+
     def where(self, settings: Settings) -> str:
         """Say where it is."""
         if self.part_of:

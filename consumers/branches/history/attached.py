@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from math import nan
 from typing import TYPE_CHECKING
 
 from consumers.branches.history.retiring import Retiring
@@ -115,18 +116,22 @@ class History(Attachment):
         archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
         if archivist is None and self._erased is None:
             return None
-        return _Kept(making.settings.name, archivist, self._erased, self._retires(making))
+        return _Kept(making.settings.name, archivist, self._erased, self._turn(making))
 
-    def _retires(self, making: Making) -> Callable[[], None]:
-        """Return what retires versions of the rows, once one without them is out."""
+    def _turn(self, making: Making) -> Callable[[], None]:
+        """Return what says whether the newest version is without the rows, and then retires those that are not."""
         erased, delivery, parts = self._erased, self.world.delivery, self.world.components
-        if not isinstance(erased, Erased) or not erased.retires:
+        if not isinstance(erased, Erased):
             return lambda: None
         retiring = Retiring(making.settings, parts.cluster, erased.retires, parts.clock.now)
+        parts.metrics.put("streamsvm_erasure", len(erased.rows), figure="rows")
+        parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, figure="reach")
 
         def turn() -> None:
             head = delivery.head
-            if delivery.ready and head is not None and head.incarnation > erased.incarnation:
+            without = head is None or head.incarnation > erased.incarnation
+            parts.metrics.put("streamsvm_erasure", float(not without), figure="waits")
+            if delivery.ready and head is not None and without:
                 retiring.turn(head.number)
 
         return turn
@@ -154,16 +159,16 @@ class _Kept(Part):
     """What is kept of the past, and what must not be."""
 
     def __init__(
-        self, name: str, archivist: Archivist | None, erased: LeftOut | None, retires: Callable[[], None]
+        self, name: str, archivist: Archivist | None, erased: LeftOut | None, turn: Callable[[], None]
     ) -> None:
-        self._name, self._archivist, self._erased, self._retires = name, archivist, erased, retires
+        self._name, self._archivist, self._erased, self._turn = name, archivist, erased, turn
 
     def began(self, checkpoints: CheckpointDirectory) -> None:
         if self._erased is not None:  # what an older checkpoint holds of erased rows goes, too
             remove_disobedient(checkpoints, self._erased, self._name)
 
     def turn(self) -> None:
-        self._retires()
+        self._turn()
 
     def learned(self, rows: Rows) -> None:
         if self._archivist is not None:

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from consumers.branches.history.bounding import Reach
 from consumers.branches.history.building import log_of
 from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
 from consumers.branches.history.rebuilding import Rebuild, identity_of
@@ -111,6 +112,10 @@ class ForgettingReport:
         Rows that the trainer's next start reads and learns again.
     seconds_to_read : float
         How long that takes, estimated.
+    erasures_a_day : int
+        How many such commands could be carried out in a day, each for up to as many rows as one record may name.
+    bound : Reach or None
+        How far the newest version can be from a model that never saw the rows; None where nothing was published.
     checkpoints : list of Checkpoint
         Those that were removed, and what is there instead.
     record, record_before : str
@@ -144,6 +149,8 @@ class ForgettingReport:
     archive: str = ""
     rows_to_read: int = 0
     seconds_to_read: float = 0.0
+    erasures_a_day: int = 0
+    bound: Reach | None = None
     record: str = ""
     record_before: str = ""
     takes_place: str = ""
@@ -160,13 +167,12 @@ class ForgettingReport:
 
     def note_stores(self, settings: Settings) -> None:
         """Write down every store, and where it is by some settings."""
-        nothing = "nothing yet" if not self.done else ""
         self.stores = [
             StoreRow(
                 store=store.name,
                 where=store.where(settings),
                 holds=store.holds,
-                done=nothing or store.taken_out,
+                done=store.taken_out if self.done and store.is_somewhere(settings) else "",
                 remains=store.remains,
             )
             for store in every_store()
@@ -186,9 +192,11 @@ class ForgettingReport:
         elif self.rows_to_read:
             lines += [
                 f"The trainer's next start learns {self.rows_to_read:,} rows again, in about "
-                f"{self.seconds_to_read:,.0f} s, without these.",
+                f"{self.seconds_to_read:,.0f} s, without these; {self.erasures_a_day:,} such commands fit into a day.",
                 "",
             ]
+        if self.bound is not None:
+            lines += [f"Until then {self.bound}.", ""]
         if self.record:
             before = f", in the place of {self.record_before}" if self.record_before else ""
             lines += [f"The record of erased rows has the SHA-256 {self.record}{before}.", ""]
@@ -588,8 +596,8 @@ def note_versions(
             if isinstance(version.model.machine, KernelMachine):
                 kind = "its support vectors may be such rows themselves"
             report.versions.append(
-                f"{version.key}, SHA-256 {model_codec.sha256(record.value)}, of {', '.join(touched)}: {kind}; to retire it: streamsvm model retire "
-                f"{version.number} --name {version.name}"
+                f"{version.key}, SHA-256 {model_codec.sha256(record.value)}, of {', '.join(touched)}: {kind}; to "
+                f"retire it: streamsvm model retire {version.number} --name {version.name}"
             )
     return of_them
 

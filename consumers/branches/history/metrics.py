@@ -1,4 +1,4 @@
-"""Metrics of the archive."""
+"""Metrics of the archive, and of erased rows."""
 
 from __future__ import annotations
 
@@ -25,6 +25,22 @@ DEFINITIONS: Final = (
     ),
 )
 
+ERASURE: Final = (
+    Definition(
+        "streamsvm_erasure",
+        "gauge",
+        "Of erased rows of the input, by `figure`: `rows`, how many are left out; `waits`, 1 while the newest version "
+        "may be of some; `reach`, how far that can be from the best model without them, in parts of its length.",
+        "`waits` at 1 for longer than a start reads the log: look at the log of the trainer. A `reach` near 0 says "
+        "that the rows hardly matter.",
+        ("figure",),
+    ),
+)
+OF_ERASURE: Final = BranchMetrics(
+    definitions=ERASURE,
+    after="streamsvm_checkpoint_failures",
+    wanted=lambda settings: True,  # noqa: ARG005 - rows may have been erased of any model
+)
 TRAINER: Final = BranchMetrics(
     definitions=DEFINITIONS,
     after="streamsvm_checkpoint_failures",

@@ -18,5 +18,9 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "settings": ("consumers.branches.history.settings:ARCHIVE",),
     "trainer": ("consumers.branches.history.wanted:TRAINER",),
-    "trainer_metrics": ("consumers.branches.history.metrics:TRAINER",),
+    "status": ("consumers.branches.history.status:BLOCK",),
+    "trainer_metrics": (
+        "consumers.branches.history.metrics:OF_ERASURE",
+        "consumers.branches.history.metrics:TRAINER",
+    ),
 }

@@ -92,6 +92,10 @@ class Making:
     remedy: str
 
 
+class StartOver(Exception):
+    """What a part raises in its turn to end this life: a start finds other things than the one before did."""
+
+
 class Part:
     """What a branch does in every turn of a life."""
 
@@ -99,7 +103,7 @@ class Part:
         """Take in that the first checkpoint of this life was written."""
 
     def turn(self) -> Version | None:
-        """Do what is due; return a version that became current by it."""
+        """Do what is due; return a version that became current by it. May raise `StartOver`."""
 
     def learned(self, rows: Rows) -> None:
         """Take in rows that were learned just now."""

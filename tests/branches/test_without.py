@@ -50,7 +50,7 @@ def test_an_import_through_another_file_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("branch", "parts"),
     [
-        ("history", {"info_built", "info_refined", "info_without"}),
+        ("history", {"info_built", "info_deletes", "info_refined", "info_without"}),
         ("late_labels", {"info_labels"}),
         ("challenges", set()),
     ],

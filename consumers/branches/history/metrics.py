@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.history.settings import ArchiveConfig, DeletesConfig
 from consumers.metrics import BranchMetrics, Definition
 from streamsvm.sections import section
 
@@ -25,6 +25,22 @@ DEFINITIONS: Final = (
     ),
 )
 
+DELETES: Final = (
+    Definition(
+        "streamsvm_deletes",
+        "counter",
+        "Deletes of `deletes.topic` by `outcome`: `carried_out`; `unknown`, no row has the name; `doubled`, the name "
+        "had one before; `unreadable`, none; `past_retention`, the log cannot be learned again. And rows: `early`, "
+        "they came after their delete; `later`, they are younger and were learned.",
+        "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic.",
+        ("outcome",),
+    ),
+)
+OF_DELETES: Final = BranchMetrics(
+    definitions=DELETES,
+    after="streamsvm_checkpoint_failures",
+    wanted=lambda settings: bool(section(settings, DeletesConfig).topic),
+)
 ERASURE: Final = (
     Definition(
         "streamsvm_erasure",

@@ -16,10 +16,17 @@ PLUGS: Final[Mapping[str, tuple[str, ...]]] = {
         "consumers.branches.history.refine_command:REFINE",
         "consumers.branches.history.history_commands:HISTORY",
     ),
-    "settings": ("consumers.branches.history.settings:ARCHIVE",),
-    "trainer": ("consumers.branches.history.wanted:TRAINER",),
+    "settings": (
+        "consumers.branches.history.settings:ARCHIVE",
+        "consumers.branches.history.settings:DELETES",
+    ),
+    "trainer": (
+        "consumers.branches.history.wanted:TRAINER",
+        "consumers.branches.history.wanted:DELETES",
+    ),
     "status": ("consumers.branches.history.status:BLOCK",),
     "trainer_metrics": (
+        "consumers.branches.history.metrics:OF_DELETES",
         "consumers.branches.history.metrics:OF_ERASURE",
         "consumers.branches.history.metrics:TRAINER",
     ),

@@ -110,7 +110,7 @@ class Trainer:
             return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
-        """Live once; return whether to start over: a branch says so, or the configuration does and the log has a gap."""
+        """Live once; return whether to start over: a branch says so, or the configuration does after a gap."""
         try:
             self._live()
         except StartOver as why:

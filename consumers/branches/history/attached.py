@@ -129,7 +129,7 @@ class History(Attachment):
 
         def turn() -> None:
             head = delivery.head
-            without = head is None or head.incarnation > erased.incarnation
+            without = head is None or head.incarnation == delivery.incarnation
             parts.metrics.put("streamsvm_erasure", float(not without), figure="waits")
             if delivery.ready and head is not None and without:
                 retiring.turn(head.number)

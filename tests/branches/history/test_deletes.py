@@ -64,6 +64,11 @@ def count(running: Running, outcome: str) -> float:
     return running.value("streamsvm_deletes_total", outcome=outcome)
 
 
+def run_until_it_fails(settings: Settings, connection: Connection) -> None:
+    with Running(settings, connection) as running:
+        running.wait_until(lambda: False)
+
+
 @pytest.mark.parametrize("by", ["id", "key"])
 def test_a_delete_takes_its_rows_out_and_a_version_without_them_comes_at_once(
     real_broker: TestBroker, tmp_path: Path, by: str
@@ -163,10 +168,8 @@ def test_a_trainer_that_dies_once_the_record_stands_carries_it_out_at_its_next_s
 
     with monkeypatch.context() as patched:
         patched.setattr(carried, "StartOver", Killed)
-        running = Running(own, connection)
-        with pytest.raises(Killed), running:
-            running.wait_until(lambda: names_of(connection, own).left_out is not None)
-            running.wait_until(lambda: running.failure is not None)
+        with pytest.raises(Killed):
+            run_until_it_fails(own, connection)
     run_until(own, connection, 60)
     after = versions(connection, own)[len(before) :]
     assert [version.lineage.cut for version in after] == [before[-1].lineage.cut]

@@ -14,8 +14,9 @@ killed anywhere carries it out at its next start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -167,7 +168,7 @@ class CarriesOut(Part):
         self._applied, self._erased = applied, erased
         self._looked = offsets_of(applied.input)
         self._search: Aside[Batch | None] | None = None
-        self._sending: tuple[Sequence[Message], Applied, Erased | None] | None = None
+        self._sending: tuple[Sequence[Message], Applied, Erased | None, Callable[[], None]] | None = None
         self._due_at = 0.0
         self._metrics.begin("streamsvm_deletes", "outcome", OUTCOMES)
 
@@ -225,7 +226,6 @@ class CarriesOut(Part):
             log.error("deletes_refused", rows=len(rows), what=impossible[0], remedy=impossible[1])
             self._due_at = self._world.components.clock.monotonic() + max(self._options.every_s, 60.0)
             return
-        self._count(batch, rows)
         self._looked = dict(batch.found.ends)
         applied = Applied(
             topic=self._applied.topic,
@@ -235,7 +235,9 @@ class CarriesOut(Part):
             input=pairs_of(batch.found.ends),
         )
         if rows or applied.deletes != self._applied.deletes:
-            self._sending = self._messages(rows, applied)
+            self._sending = (*self._messages(rows, applied), partial(self._count, batch, len(rows)))
+        else:
+            self._count(batch, 0)
 
     def _impossible(self, rows: int) -> tuple[str, str] | str:
         """Say why the log cannot be learned again without rows, and what to do; empty if it can."""
@@ -257,13 +259,13 @@ class CarriesOut(Part):
                 )
         return ""
 
-    def _count(self, batch: Batch, rows: Sequence[tuple[int, Position]]) -> None:
+    def _count(self, batch: Batch, rows: int) -> None:
         met = batch.found.met_ids | batch.found.met_keys
         fresh = set(batch.fresh)
         for outcome, count in (
             ("carried_out", len(fresh & met)),
             ("unknown", len(fresh - met)),
-            ("early", 0 if fresh else len(rows)),
+            ("early", 0 if fresh else rows),
             ("doubled", batch.doubled),
             ("unreadable", batch.unreadable),
             ("later", batch.found.younger if fresh else 0),
@@ -310,7 +312,7 @@ class CarriesOut(Part):
 
     def _send(self) -> None:
         assert self._sending is not None
-        messages, applied, erased = self._sending
+        messages, applied, erased, count = self._sending
         try:
             self._world.session.publish(messages)
         except InDoubt:  # the same records twice say the same
@@ -322,6 +324,7 @@ class CarriesOut(Part):
         self._sending = None
         self._applied = applied
         self._deletes.carried_on(applied)
+        count()
         if erased is not None:
             raise StartOver(f"deletes of {applied.topic} take rows out of what was learned")
 

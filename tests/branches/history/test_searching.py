@@ -171,23 +171,23 @@ def test_the_command_says_where_something_is_left(real_broker: TestBroker, tmp_p
     """Exit status 1 while something is, 0 where nothing is; a log file is given by its store."""
     connection = real_broker.connection
     own = started(connection, settings_of(real_broker.name("command"), tmp_path / "own"))
-    rows = gaussian(60, 5)
+    rows = gaussian(70, 5)
     produce(connection, own, encoded(rows))
-    run_until(own, connection, 60)
-    (tmp_path / "service.log").write_text(f"learned {rows.X[50][0]!s} at noon\n")
+    run_until(own, connection, 70)  # the last ten in an open leaf
+    (tmp_path / "service.log").write_text(f"learned {rows.X[65][0]!s} at noon\n")
     given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
     given += ["--output-models-topic", own.output.models_topic, "--input-topic", own.input.topic]
     given += ["--checkpoint-directory", str(own.checkpoint.directory), "--scoring-output-topic", own.input.topic + "-s"]
-    asked = ["history", "search", "--position", "0:50", "--also", f"logs={tmp_path / 'service.log'}", *given]
+    asked = ["history", "search", "--position", "0:65", "--also", f"logs={tmp_path / 'service.log'}", *given]
     done = run(*asked, "--json")
     assert done.returncode == 1, done.stderr
     left = {one["store"] for one in json.loads(done.stdout)["left"]}
     assert left == {"checkpoints", "logs"}
-    assert "FOUND 0:50 in logs" in run(*asked).stdout
-    wrong = run("history", "search", "--position", "0:50", "--also", "cellar=/", *given)
+    assert "FOUND 0:65 in logs" in run(*asked).stdout
+    wrong = run("history", "search", "--position", "0:65", "--also", "cellar=/", *given)
     assert wrong.returncode == 78
     assert "The stores are" in wrong.stderr
-    forgotten(connection, own, 50)
+    forgotten(connection, own, 65)
     (tmp_path / "service.log").unlink()
     (tmp_path / "service.log").write_text("nothing\n")
     clean = run(*asked)

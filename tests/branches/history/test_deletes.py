@@ -127,10 +127,10 @@ def test_every_delete_has_an_answer(real_broker: TestBroker, tmp_path: Path) -> 
         for outcome, expected in {"unknown": 3, "doubled": 1, "unreadable": 2, "later": 1}.items():
             assert count(running, outcome) == expected, outcome
         assert {at.offset for at in record_of(connection, own).places()[0]} == {5}
-        put(connection, own.input.topic, named(encoded(gaussian(100, 6))[60:], 60))
+        put(connection, own.input.topic, named(encoded(gaussian(130, 6))[60:], 60))
         running.wait_until(lambda: count(running, "early") == 1)
         running.wait_until(lambda: {at.offset for at in record_of(connection, own).places()[0]} == {5, 90})
-    run_until(own, connection, 0)
+    run_until(own, connection, 130)
     newest = versions(connection, own)[-1]
     assert newest.stream.points == newest.stream.rows - 2
     assert verify(Cluster(connection), own).rows[-1].outcome is Outcome.IDENTICAL

@@ -29,8 +29,8 @@ HEAVY: Final = ("sklearn", "scipy.stats", "pandas")
 TIMEOUT_S: Final = 300.0
 
 LIMITS: Final[Mapping[str, int]] = {
-    "lines outside branches, papers and drop-ins": 72_000,
-    "lines of the trunk of learning and publishing": 53_500,
+    "lines outside branches, papers and drop-ins": 73_000,  # 600 more: reasons as comments, and pages of modules
+    "lines of the trunk of learning and publishing": 54_000,  # the same
     "modules that a reader loads": 74,
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
     "modules that a linear trainer loads": 420,  # codecs and options of branches, each in a module of its own

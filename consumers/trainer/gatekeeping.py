@@ -265,7 +265,7 @@ def _say_refused(version: Version, gate: Gate) -> None:
 
 
 def _incomparable(version: Version, present: Version) -> str:
-    """Say why two versions cannot be scored on the same points; empty if they can."""
+    """Return why two versions cannot be scored on the same points; empty if they can."""
     if version.model.dimension != present.model.dimension:
         return f"{present.key} has {present.model.dimension} features"
     if version.labels != present.labels:

@@ -201,7 +201,7 @@ def _judged(attempt: str, found: Sequence[AttemptRecord], models_topic: str, dec
 
 
 def _fault(version: AttemptRecord | None, pointers: Iterable[AttemptRecord]) -> str:
-    """Say why a version and the records that name it do not fit together; empty if they do, or there are none."""
+    """Return why a version and the records that name it do not fit together; empty if they do, or there are none."""
     heads = [part for part in pointers if (part.key or b"").endswith(_HEAD.encode())]
     if version is None:
         return f"the version that {heads[0].where} names is no longer in the log" if heads else ""

@@ -424,7 +424,7 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array([b for _, b in self._raw_planes()])
 
     def __sklearn_tags__(self) -> Any:
-        """Say that rows are mappings where there are features."""
+        """Return scikit-learn's tags; with features, rows are mappings and not arrays."""
         tags = super().__sklearn_tags__()
         if self.features is not None:
             tags.input_tags.two_d_array = False

@@ -1,4 +1,7 @@
-"""A partition as it stood at a cut, and what it brings to the cut.
+"""A partition as it was at a cut, and the points, moments and audit sample that it contributes.
+
+`Partition.standing` makes a `PartitionAtCut` in the main loop, at no cost. The training thread calls `parts`, possibly
+much later: the partition has learned on by then, and the result must be the same.
 
 Invariant: nothing here changes after it is made, whatever the partition learns.
 """
@@ -30,7 +33,7 @@ from streamsvm.points import Points
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAtCut:
-    """A partition as it stood at a cut. Nothing in it changes any more, whatever the partition learns.
+    """A partition as it was at a cut. Nothing in it changes any more, whatever the partition learns.
 
     Attributes
     ----------
@@ -38,13 +41,13 @@ class PartitionAtCut:
         Buckets by reference; the arrays of leaf and audit sample are those of the partition, which copies them before
         it changes them.
     bounds : FeatureRanges or None
-        By which the next row is clipped.
+        The bounds by which the next row is clipped.
     outlier_bounds : OutlierBounds or None
         None before anything was sealed.
     places : tuple of (offsets, rows)
         Where the points of a first leaf stand in the log; empty where that is not known.
     weighing : Weighing or None
-        What counts, and how much; None: all that is held, as it is.
+        Which buckets count, and how much; None: all, as they are.
     """
 
     state: PartitionState
@@ -71,9 +74,10 @@ class PartitionAtCut:
         state = self.state
         points, moments, found = self._open_points(config, task)
         weighing = self.weighing
+        # One factor for each bucket, and the last one for the open leaf. A memory that forgets gives factors below 1.
         factors = [1.0] * (len(state.buckets) + 1) if weighing is None else weighing.factors(now_ms, moments)
-        held = [(bucket.points, bucket.extent.moments) for bucket in state.buckets] + [(points, moments)]
-        counting = [(*one, factor) for one, factor in zip(held, factors, strict=True) if factor > 0.0]
+        sets = [(bucket.points, bucket.extent.moments) for bucket in state.buckets] + [(points, moments)]
+        counting = [(*one, factor) for one, factor in zip(sets, factors, strict=True) if factor > 0.0]
         whole = Moments.zero(config.points.dimension, task.classes)
         for _, own, factor in counting:
             whole = whole.merge(own.scaled(factor))
@@ -87,13 +91,14 @@ class PartitionAtCut:
         )
 
     def _totals(self, open_points: Points, accounting: Accounting | None) -> tuple[tuple[Points, Account], ...]:
-        """Return all parts with their accounts; empty where nobody keeps any, or a bucket has none."""
+        """Return all parts with their accounts; empty where no accounts are kept, or a bucket has none."""
         if accounting is None:
             return ()
         found = [(bucket.points, bucket.totals) for bucket in self.state.buckets]
         leaf = self.state
         of_leaf = account_of(open_points, leaf.leaf_points, leaf.screened, leaf.leaf_totals, accounting)
         found.append((open_points, of_leaf))
+        # All or none: a bound from the accounts of some parts would not hold for all rows.
         known = tuple((points, totals) for points, totals in found if totals is not None)
         return known if len(known) == len(found) else ()
 
@@ -109,6 +114,8 @@ class PartitionAtCut:
         """Return points and moments of the open leaf, a first leaf clipped as if sealed; and the outliers of that."""
         state = self.state
         bounds = self._first_bounds(config)
+        # The open leaf takes part in a cut as if it were sealed now: a screened one under calibrated weights, a first
+        # one within bounds of its own, which sealing would compute from the same points.
         if bounds is None:
             points = state.leaf_points
             calm = points if state.screened is None else state.screened.calibrated(points, Observed())
@@ -130,17 +137,17 @@ class PartitionAtCut:
                 for bucket, factor in zip(self.state.buckets, factors, strict=False)
                 if factor > 0.0 and bucket.audit
             ]
-            held = merged([*older, own.scaled(factors[-1])], more * most) if older else own
-            yield held.sampled(
+            sample = merged([*older, own.scaled(factors[-1])], more * most) if older else own
+            yield sample.sampled(
                 class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
             )
 
     def clipped_audit(self, config: ModelConfig) -> Iterator[Held]:
         """Yield the audit sample, or that of each label, clipped like the next row: models learn clipped points."""
         outliers = self.outlier_bounds or self._first_bounds(config)
-        for held in self.state.audit:
-            points = held.points if self.bounds is None else self.bounds.clip(held.points)[0]
-            yield replace(held, points=points if outliers is None else outliers.draw_in(points)[0])
+        for sample in self.state.audit:
+            points = sample.points if self.bounds is None else self.bounds.clip(sample.points)[0]
+            yield replace(sample, points=points if outliers is None else outliers.draw_in(points)[0])
 
     def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
         return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)
@@ -148,7 +155,7 @@ class PartitionAtCut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutParts:
-    """What a partition brings to a cut, under the weights that it has there.
+    """The parts of a cut that come from one partition, under the weights that they have in the cut.
 
     Attributes
     ----------
@@ -161,9 +168,9 @@ class CutParts:
     found : Found or None
         The outliers of an open first leaf.
     horizons : tuple of Horizon
-        What they are of; empty where nothing is forgotten.
+        Which rows count, and their shares; empty where nothing is forgotten.
     totals : tuple of (Points, Account)
-        Of buckets and open leaf; empty where nobody keeps them.
+        Of buckets and open leaf; empty where no accounts are kept.
     """
 
     points: tuple[Points, ...]

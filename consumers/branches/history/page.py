@@ -16,12 +16,12 @@ def drawn(found: ErasurePart, status: TrainerStatus) -> Markup:  # noqa: ARG001 
     if not found.waits:
         return element("p", rows, "The newest version is without them.")
     if found.reach is None:
-        far = join("How far it can be from a model that never saw them is not known. ")
+        far = join("How far that version can be from a model that never saw the rows is not known. ")
     else:
         far = join(
-            "Its coefficients are at most ",
+            "The coefficients of that version are at most ",
             number_of("erasure.reach", found.reach, ".2%"),
-            " of their length from those of the best model that never saw them. ",
+            " of their length from those of the best model that never saw the rows. ",
         )
     return element(
         "p",

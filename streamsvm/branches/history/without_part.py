@@ -38,7 +38,7 @@ def encode(version: Version) -> WithoutPart | None:
 
 
 def decode(part: WithoutPart, draft: Draft) -> None:
-    """Add which record it is; raises `InvalidMessage` if that is none."""
+    """Add which record it is; raises `InvalidMessage` if the part names no hash."""
     if not SHA256.fullmatch(part.sha256):
         raise InvalidMessage(f"info_without.sha256 is {part.sha256[:64]!r}, which is not a SHA-256")
     draft.facts.append(WithoutRows(sha256=part.sha256))

@@ -71,6 +71,6 @@ WRONG: Final = (
     ("parts.info_refined", "sha256", "ab"),
     ("parts.info_built", "parts", []),
     ("parts.info_without", "sha256", "ab"),
-    ("parts.info_deletes", "cut", [[1, 0], [0, 3]]),
+    ("parts.info_deletes", "cut", [[0, -1]]),
 )
 """Values that no version has: where they stand, the field, the value."""

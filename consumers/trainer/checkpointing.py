@@ -1,7 +1,7 @@
 """Checkpoints on time: written at an interval, tried again after a failure, and an alarm when none worked for long.
 
 A `Saver` belongs to one life. The main loop calls `save_on` of `consumers.trainer.life`, which begins a checkpoint here
-when one is due, and works on it for `STEPS_S` in each round: a large state must not stop the loop for a second. What a
+when one is due, and works on it for `STEPS_S` in each turn: a large state must not stop the loop for a second. What a
 checkpoint contains is `streamsvm.checkpoint.snapshot`; how it reaches the disk, `streamsvm.checkpoint.directory`.
 
 A checkpoint is a cache: the log decides, and a trainer without any reads the log again. So a failed one is reported and
@@ -24,7 +24,7 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.errors import DirectoryTaken, TransientError
 
 STEPS_S: Final = 0.02
-"""How long a round of the loop works on a checkpoint; a step that has begun is finished."""
+"""How long a turn of the loop works on a checkpoint; a step that has begun is finished."""
 LOOK_INTERVAL_S: Final = 1.0
 """How often the directory is checked, which takes two system calls."""
 
@@ -88,7 +88,7 @@ class Saver:
     def begin(self, snapshot: Snapshot) -> None:
         """Begin a checkpoint, in place of one that is not finished; raises as `save`."""
         # The time of the attempt, not of its success: a disk that refuses is tried again after the interval, and not in
-        # every round.
+        # every turn.
         self._tried_at = self._monotonic()
         self._taken_again = False
         self._spent_s, self._sequence = 0.0, snapshot.sequence
@@ -181,7 +181,7 @@ class Saver:
                 "A new, empty directory was created, and the old checkpoints are gone: find out who removes the "
                 "directory.",
             )
-            # After a restart from an empty directory the whole log would be read again. So the next round saves.
+            # After a restart from an empty directory the whole log would be read again. So the next turn saves.
             self._taken_again = True
 
     def _say(self, what: str, remedy: str) -> None:

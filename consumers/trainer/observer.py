@@ -125,7 +125,7 @@ class Observer:
             self._freshness.looked(self._clock.monotonic())
 
     def turns(self) -> None:
-        """Note the time at which a round of the main loop begins."""
+        """Note the time at which a turn of the main loop begins."""
         self._turns.next(self._clock.monotonic())
 
     def started(self, life: Life) -> None:

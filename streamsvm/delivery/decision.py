@@ -1,5 +1,9 @@
 """Decides how a start continues, from what it finds: one table for all cases, from a first start to a replaced log.
 
+`consumers.trainer.startup` reads the topics, the checkpoints and the log, and calls `decide` with what it found;
+nothing here does I/O. The result is `Begin`, `Resume`, or an error that a person must act on. To read: `decide`, then
+`_refusal`, which lists what makes a checkpoint unusable, in the order in which it is checked.
+
 Invariant: a start that could be silently wrong is refused. The refusal names both values and the exact option with
 which to begin anew. A reset names the incarnation that it ends, so that an option left in a unit file takes effect only
 once.

@@ -1,4 +1,7 @@
-"""Judges what is left of a transaction whose markers did not reach every partition, and says what completes it.
+"""Judges what is left of a transaction whose markers did not reach every partition, and returns what completes it.
+
+This is the part of a settlement without I/O: `consumers.streams.settling` reads the records of an attempt from the
+broker, calls `judge`, and publishes what the judgement names. `streamsvm.delivery.machine` says when that happens.
 
 A coordinator decides a transaction, logs the decision, answers the commit, and only then writes a marker into each
 partition. If the coordinator dies in between and comes back, markers may be missing for good, in some or all

@@ -12,8 +12,8 @@ does the rest, in this order:
 4. make the next leaf's screen from the buckets (`_next_screen`): with a screen the leaf spans many more rows, and keeps
    those that matter.
 
-The order matters. Bounds and screen of the next leaf are computed after the merge, so that a checkpoint, which contains
-the buckets only, is enough to compute them again.
+The order matters. Bounds are computed after the merge, from the buckets as they stay, so that a checkpoint need not
+contain them. The screen comes last, because it may use a pilot that the merge has solved.
 
 `standing` returns the partition as it is now, for a cut or a checkpoint, without copying anything. It can do that
 because buckets never change, and because leaf and audit sample take new memory before they change what was handed out.
@@ -143,8 +143,8 @@ class Partition:
         self._standing = None
         self.memory.note(rows, before)
         bounded = self.bounding.drawn_in(rows)
-        # The audit sample gets the rows bounded, and not clipped: a model is judged by the loss of the rows as they
-        # are, and without bounds a single outlier would decide that loss.
+        # The audit sample gets the rows bounded, and not clipped: they are clipped when a cut is made, by the bounds of
+        # that moment (`PartitionAtCut.clipped_audit`).
         for reservoir in self.audit:
             reservoir.add(bounded)
         clipped = self.bounding.clip(bounded)

@@ -8,7 +8,6 @@ from functools import partial
 from math import nan
 from typing import TYPE_CHECKING
 
-from consumers.branches.history.retiring import Retiring
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
@@ -123,6 +122,8 @@ class History(Attachment):
         erased, delivery, parts = self._erased, self.world.delivery, self.world.components
         if not isinstance(erased, Erased):
             return lambda: None
+        from consumers.branches.history.retiring import Retiring
+
         retiring = Retiring(making.settings, parts.cluster, erased.retires, parts.clock.now)
         parts.metrics.put("streamsvm_erasure", len(erased.rows), figure="rows")
         parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, figure="reach")

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from consumers.settings_sockets import settings_section
 from streamsvm.branches.history.combinations import RULE_OF_DELETES
-from streamsvm.branches.history.deletes import By
+from streamsvm.branches.history.deletes_part import By
 from streamsvm.option_texts import named_directory
 from streamsvm.sections import Section, section
 from streamsvm.supports import require

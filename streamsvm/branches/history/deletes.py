@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from streamsvm.branches.history.deletes_part import By
 from streamsvm.model.pointers import decode_record
 from streamsvm.places import Offset, Partition
 
-By = Literal["id", "key"]
 OP: Final = "delete"
 MOST_NAME_CHARACTERS: Final = 1_000
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
-from streamsvm.branches.history.deletes import By
 from streamsvm.errors import InvalidMessage
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import MessagePart
 from streamsvm.model.version import Version
 from streamsvm.places import Offset, Partition
+
+By = Literal["id", "key"]
+"""What a delete names."""
 
 
 class DeletesApplied(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

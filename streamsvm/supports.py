@@ -612,16 +612,23 @@ def _access() -> Iterator[Row]:
 
 
 def _evaluate() -> Iterator[Row]:
-    for option in ("--prequential", "--probability"):
-        yield Row(
-            axis=_EVALUATE,
-            feature=given(option),
-            without=MORE_LABELS,
-            why="it is evaluated for two labels",
-            remedy="Leave {feature} out.",
-            kind="not built",
-        )
-    for option in ("--lag", "--leaf-rows"):
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--probability"),
+        without=MORE_LABELS,
+        why="it is evaluated for two labels",
+        remedy="Leave {feature} out.",
+        kind="not built",
+    )
+    yield Row(
+        axis=_EVALUATE,
+        feature=given("--prequential"),
+        without=given("svm.C"),
+        why="C is the penalty of all rows together, of which memories that forget count a part",
+        remedy="Give svm.alpha (--alpha) instead.",
+        kind="nature",
+    )
+    for option in ("--lag", "--leaf-rows", "--every-leaves", "--peers"):
         yield Row(
             axis=_EVALUATE,
             feature=given(option),

@@ -100,8 +100,8 @@ class CoresetSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Standard deviations beyond which features are clipped; see the option of that name.
     max_leverage : float or None, default 0.1
         Largest share by which one row may increase the variance of a feature, or the total weight, over what came
-        before. Values beyond are clipped, with a warning that names the farthest row. None: no bound. See the option of
-        that name.
+        before. A row beyond is left out until ten others are like it, with a warning that names the farthest one. None:
+        no bound. See the option of that name.
     tune : "auto" or None, default None
         Choose `alpha` (or `C`), and `gamma`, by five-fold cross-validation on the points held, each time a model is
         trained; see `streamsvm.learning.tuning`.

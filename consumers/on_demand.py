@@ -39,6 +39,7 @@ TRAINER_SECTIONS: Final = (
     "checkpoint",
     "quality",
     "archive",
+    "deletes",
 )
 """Sections of a trainer, and of a command that is given its options."""
 

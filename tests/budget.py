@@ -33,11 +33,11 @@ LIMITS: Final[Mapping[str, int]] = {
     "lines of the trunk of learning and publishing": 53_900,
     "modules that a reader loads": 74,
     "modules that `streamsvm --help` loads": 36,  # two a branch, and those with its commands
-    "modules that a linear trainer loads": 421,  # codecs and options of branches, each in a module of its own
+    "modules that a linear trainer loads": 423,  # codecs and options of branches, each in a module of its own
     "modules that a linear trainer loads, others' included": 1_560,
     "options that `streamsvm train --help` shows": 13,
-    "commands that `streamsvm --help` and its groups show": 20,
-    "metrics of a plain trainer": 58,
+    "commands that `streamsvm --help` and its groups show": 21,  # one more: `history search`
+    "metrics of a plain trainer": 59,  # one more: erased rows, which any model may have
     "threads of a plain trainer": 5,
     "calls of a seal, 1 partition": 1_340,
     "calls of a seal, 16 partitions": 1_040,

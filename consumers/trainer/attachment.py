@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from streamsvm.delivery.machine import Continued
 from streamsvm.sockets import DAEMONS, import_name, plugged
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ class Making:
     remedy: str
 
 
+class StartOver(Exception):
+    """What a part raises in its turn to end this life: a start finds other things than the one before did."""
+
+
 class Part:
     """What a branch does in every turn of a life."""
 
@@ -98,7 +103,7 @@ class Part:
         """Take in that the first checkpoint of this life was written."""
 
     def turn(self) -> Version | None:
-        """Do what is due; return a version that became current by it."""
+        """Do what is due; return a version that became current by it. May raise `StartOver`."""
 
     def learned(self, rows: Rows) -> None:
         """Take in rows that were learned just now."""
@@ -161,9 +166,9 @@ class Attachment:
         return starts
 
     @property
-    def continues(self) -> int:
-        """The incarnation whose newest version this one continues; 0: there is none."""
-        return 0
+    def continues(self) -> Continued:
+        """The incarnation whose newest version this one continues, and replaces at once; none by default."""
+        return Continued()
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """Return what takes the place of the learner; None: nothing does."""
@@ -270,9 +275,9 @@ class Attachments:
         return dict(sorted(starts.items()))
 
     @property
-    def continues(self) -> int:
-        """See `Attachment.continues`."""
-        return max((one.continues for one in self.all), default=0)
+    def continues(self) -> Continued:
+        """See `Attachment.continues`; the latest incarnation counts."""
+        return max((one.continues for one in self.all), key=lambda one: one.incarnation, default=Continued())
 
     def learner(self, config: ModelConfig, base: dict[int, Position]) -> Partitions | None:
         """See `Attachment.learner`; the first answer counts."""

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import Final, Protocol
 
 import structlog
+from msgspec import structs
 
 from consumers.settings import Settings
 from consumers.trainer.gatekeeping import Gatekeeper
@@ -125,9 +126,11 @@ class VersionPublisher:
         if not self._delivery.admits(made.cut.positions):
             return self._after_doubt(made)
         version = self._version(made, topic_id, base)
-        verdict = self._gate.judge(version, made.cut)
+        verdict, why = self._gate.judge(version, made.cut), self._delivery.replaces
+        if why:
+            verdict = nevertheless(verdict, why)
         skill = self._gate.skill(version, made.cut, verdict)
-        sent = publication.publication(version, made, verdict, self._delivery, self._now(), skill)
+        sent = publication.publication(version, made, verdict, self._delivery, self._now(), skill, why)
         # Set before sending: if the outcome becomes doubtful, whatever the reason, this is the version that was sent.
         self._in_doubt = sent
         try:
@@ -232,6 +235,20 @@ class VersionPublisher:
             build=self._build,
         )
         return version_of(made, self._config, self._origin(origin))
+
+
+def nevertheless(verdict: Gate | None, why: str) -> Gate | None:
+    """Return the verdict on a version that becomes current whatever the gate says, with both reasons."""
+    if verdict is None:
+        return None
+    if not verdict.holds_back:
+        return structs.replace(verdict, why=f"{why}; {verdict.why}" if verdict.why else why)
+    return structs.replace(verdict, outcome="passed", why=f"{why}; else it would have been {_held_back(verdict)}")
+
+
+def _held_back(verdict: Gate) -> str:
+    kind = "made to wait for a challenge" if verdict.outcome == "waits" else verdict.outcome
+    return f"{kind}: {verdict.why}" if verdict.why else kind
 
 
 def topics_of(settings: Settings) -> Topics:

@@ -38,6 +38,7 @@ import structlog
 
 from consumers.settings import Settings
 from consumers.streams.abandonable import Stopped
+from consumers.trainer.attachment import StartOver
 from consumers.trainer.beginning import begin
 from consumers.trainer.components import Components
 from consumers.trainer.life import Life
@@ -131,9 +132,14 @@ class Trainer:
             return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
-        """Run one life; return whether to start over: the log has a gap, and `input.on_gap` is `reset`."""
+        """Run one life; return whether to start over: a branch says so, or `input.on_gap` does of a gap."""
         try:
             self._live()
+        except StartOver as why:
+            log.info(
+                "starting_over", why=str(why), remedy="no action needed: the trainer begins without what was taken"
+            )
+            return True
         except (LogGap, OffsetOutOfRange) as gap:
             if self._settings.input.on_gap == "fail" or self._stop.is_set():
                 raise
@@ -143,7 +149,9 @@ class Trainer:
 
     def _live(self) -> None:
         self._lives += 1
-        passing = () if self._settings.input.on_gap == "fail" else (LogGap, OffsetOutOfRange)
+        passing: tuple[type[Exception], ...] = (StartOver,)
+        if self._settings.input.on_gap != "fail":
+            passing = (*passing, LogGap, OffsetOutOfRange)
         with ExitStack() as stack, self._health.failing(unless=passing):  # red before anything is closed
             for condition in ("start", "broker", "replay"):
                 self._health.require(condition, "starting")

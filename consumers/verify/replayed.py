@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
+import msgspec
+
 from consumers.streams.identity import TopicIdentity
 from consumers.verify.source import InputSource, ReplaySource
 from consumers.verify.verifier import Verifier, left_out_of
@@ -93,8 +95,11 @@ class Replayed:
                 return found
         recomputation = self._advanced(version, certifier)
         self.last = recomputation.made(version)
-        facts = tuple(fact for verifier in self._verifiers for fact in verifier.facts(version))
-        return recomputation.encoded(self.last, version, lineage, facts)
+        return recomputation.encoded(self.last, version, lineage, self.facts(version))
+
+    def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
+        """Return what a version that a trainer published must say of where it comes from, by what branches know."""
+        return tuple(fact for verifier in self._verifiers for fact in verifier.facts(version))
 
     def log_of(self, topic: str) -> tuple[str | None, Mapping[int, tuple[int, int]]]:
         """Return the id of a topic, None where there is none, and what its log holds of each partition."""

@@ -70,8 +70,9 @@ What always holds
 - Version numbers rise by one.
 - Within an incarnation the cut of each version is at or past the cut of the one before it in every partition, and
   differs from it (`Delivery.admits`).
-- A cut at or behind the head's is never published again. After a restart from an older checkpoint the trainer passes
-  such cuts while it reads the log again.
+- A cut at or behind the head's is never published again, but for one version at the cut of an incarnation that is
+  continued: it takes the place of that one's newest (`Continued`). After a restart from an older checkpoint the trainer
+  passes such cuts while it reads the log again.
 - `State.OVER` is final.
 
 To read next: `consumers.trainer.session` (the driver), `streamsvm.delivery.settlement` (what SETTLING does, case by
@@ -80,6 +81,7 @@ case), `streamsvm.delivery.decision` (what a start concludes from what it found)
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -89,6 +91,24 @@ from streamsvm.learning.tuning import Tuning
 from streamsvm.model.pointers import Alias, Head, Owner
 from streamsvm.model.version import positions
 from streamsvm.points import Position, Positions, precedes
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """An earlier incarnation whose newest version counts as one of this one's.
+
+    A version at the same cut takes the place of that one before anything new is learned.
+
+    Attributes
+    ----------
+    incarnation : int
+        0: there is none.
+    why : str
+        Why that version is replaced, for people.
+    """
+
+    incarnation: int = 0
+    why: str = ""
 
 
 class State(StrEnum):
@@ -169,7 +189,7 @@ class Delivery:
         # The newest number that was seen on the topic. It can be less than the number of `_head`, because a checkpoint
         # may name a version that the topic lost; numbers go on from `_head`, comparisons of the topic use this one.
         self._on_topic = 0
-        self._continues = 0
+        self._continued = Continued()
 
     @property
     def state(self) -> State:
@@ -216,10 +236,18 @@ class Delivery:
         """The newest cut that this incarnation published; empty if none."""
         # The cut of an earlier incarnation may name positions of another log: a reset often follows a recreated topic.
         # The exception is an incarnation that began because rows were erased: its log is the same, so that the cut
-        # before the erasure still counts (`continues`).
-        if self._head is None or self._head.incarnation not in {self._incarnation, self._continues}:
+        # before the erasure still counts (`Continued`).
+        if self._head is None or self._head.incarnation not in {self._incarnation, self._continued.incarnation}:
             return {}
         return positions(self._head.cut)
+
+    @property
+    def replaces(self) -> str:
+        """Why the newest version, of the incarnation that is continued, is to be replaced; empty if it is not."""
+        head, continued = self._head, self._continued
+        if head is None or head.incarnation == self._incarnation or head.incarnation != continued.incarnation:
+            return ""
+        return continued.why
 
     @property
     def tuning(self) -> Tuning | None:
@@ -227,10 +255,13 @@ class Delivery:
         return tuning_of(self._head) if self.published_cut else None
 
     def admits(self, cut: Positions) -> bool:
-        """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
+        """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal.
+
+        Equal it may be where the newest version is to be replaced.
+        """
         published = self.published_cut
         # A trainer that reads the log again reaches cuts behind the head, and the head's own. Those versions exist.
-        return precedes(published, cut) and dict(cut) != published
+        return precedes(published, cut) and (dict(cut) != published or bool(self.replaces))
 
     def replaying(self, reached: Positions) -> bool:
         """Return whether some partition is still behind the head's cut."""
@@ -257,7 +288,12 @@ class Delivery:
         self._move(Event.OWNED)
 
     def begins(
-        self, owner: Owner | None, incarnation: int, head: Head | None, on_topic: Head | None, continues: int = 0
+        self,
+        owner: Owner | None,
+        incarnation: int,
+        head: Head | None,
+        on_topic: Head | None,
+        continued: Continued = Continued(),
     ) -> None:
         """Become ready after a start.
 
@@ -269,8 +305,8 @@ class Delivery:
             The result of `decide`: the incarnation, and the head that its first version follows.
         on_topic : Head or None
             The head on the topic; it is older than `head` if the models topic was lost.
-        continues : int
-            An earlier incarnation, whose newest version counts as one of this one's; 0: there is none.
+        continued : Continued
+            The earlier incarnation whose newest version counts as one of this one's, if there is one.
 
         Raises
         ------
@@ -278,7 +314,7 @@ class Delivery:
             If another process owns the model by now.
         """
         self.check_owner(owner)
-        self._incarnation, self._head, self._continues = incarnation, head, continues
+        self._incarnation, self._head, self._continued = incarnation, head, continued
         # Not the number of `head`: a checkpoint may name a later version than a topic that was lost and recreated. What
         # `renews` needs later is what the topic itself showed at this moment.
         self._on_topic = on_topic.number if on_topic else 0

@@ -13,9 +13,11 @@ there is room.
 What comes before a cut, reading and the backlog of rows, is in the base class (`streamsvm.delivery.reading`), which a
 worker without versions uses, too.
 
-Invariant: cuts are published in the order of the log, each at most once. While the learner is behind the newest version
-(after a start from an older checkpoint) rows are read *again*, only as far as that version's cut. There the learner
-must have the very training set that the version was made from: a different one means that the log has changed.
+Invariant: cuts are published in the order of the log, each at most once in an incarnation. While the learner is behind
+the newest version (after a start from an older checkpoint) rows are read *again*, only as far as that version's cut.
+There the learner must have the very training set that the version was made from: a different one means that the log has
+changed. Where rows of that version are left out since, a version at the same cut takes its place before any new row is
+learned.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from streamsvm.errors import StateError
 from streamsvm.learning.cutting import DueCut
 from streamsvm.learning.partitions import Partitions
 from streamsvm.learning.recipe import Made
-from streamsvm.points import Position, Rows
+from streamsvm.points import Position, Positions, Rows
 
 
 @dataclass(slots=True)
@@ -120,6 +122,7 @@ class Pipeline(Reading):
         self._build = dict(build)
         self._waits_for_training = waits_for_training
         self._cuts = CutsInFlight(waiting)
+        self._replacing = False
 
     # --------------------------------------------------------------- learning
 
@@ -148,6 +151,10 @@ class Pipeline(Reading):
             if self._again and not self._delivery.replaying(self.learner.positions):
                 yield CaughtUp(self._delivery.next_number - 1)
                 return
+            # Nothing new is learned before the version is out that takes the place of the newest one.
+            if self._replacing and self.in_flight:
+                return
+            self._replacing = False
             if not self.backlog:
                 return
             yield self._learn_rows(self._next_span())
@@ -162,8 +169,9 @@ class Pipeline(Reading):
         if head is None or self.learner.positions != self._delivery.published_cut:
             return ""
         if head.incarnation != self._delivery.incarnation:
-            # Rows of that version were erased since. Its training set cannot be made again, and leaves are counted as
-            # if the erased rows had been rejected from the beginning.
+            # Rows of that version were erased since. Its training set cannot be made again: a version at the same cut,
+            # without the rows, takes its place.
+            self._replace(self._delivery.published_cut)
             return ""
         # The cut is made for its hash and dropped; making it restarts the count of leaves.
         found = self.learner.cut().points.sha256()
@@ -177,6 +185,12 @@ class Pipeline(Reading):
         if head.build == self._build:
             raise StateError(what, "The input log no longer holds the records that this version was made from.")
         return what
+
+    def _replace(self, published: Positions) -> None:
+        """Let a cut be due where the newest version was cut, unless it was taken there already."""
+        if not any(dict(cut.positions) == dict(published) for cut in self.in_flight):
+            self.learner.call_for_cut()
+        self._replacing = True
 
     def extend(self, added: Mapping[int, int]) -> None:
         """Begin to learn new partitions, from their first offsets on; the caller then calls `assign`."""

@@ -73,6 +73,8 @@ class Publication:
     time : datetime
     skill : Skill or None
         None where quality is not measured.
+    why : str
+        Why it becomes current whatever the gate says; empty if the gate decides.
     """
 
     version: Version
@@ -82,6 +84,7 @@ class Publication:
     head: Head
     time: datetime
     skill: AnySkill | None = None
+    why: str = ""
 
     @property
     def gate(self) -> Gate | None:
@@ -94,7 +97,13 @@ class Publication:
 
 
 def publication(
-    version: Version, made: Made, gate: Gate | None, delivery: Delivery, time: datetime, skill: AnySkill | None = None
+    version: Version,
+    made: Made,
+    gate: Gate | None,
+    delivery: Delivery,
+    time: datetime,
+    skill: AnySkill | None = None,
+    why: str = "",
 ) -> Publication:
     """Encode a version, and name it as the next head."""
     value = model_codec.encode(version)
@@ -111,7 +120,9 @@ def publication(
         gate=gate,
         links=links_after(delivery.head, version.number),
     )
-    return Publication(version=version, made=made, value=value, digest=digest, head=head, time=time, skill=skill)
+    return Publication(
+        version=version, made=made, value=value, digest=digest, head=head, time=time, skill=skill, why=why
+    )
 
 
 def records(published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None) -> list[Message]:
@@ -177,7 +188,8 @@ def pointers(published: Publication, topics: Topics, offsets: Sequence[int], by:
     )
     messages = [to(topics.aliases, head_key(version.name), encode_head(head))]
     if not refused:
-        messages.append(to(topics.aliases, current, encode_alias(head.alias)))
+        named = msgspec.structs.replace(head.alias, why=published.why)
+        messages.append(to(topics.aliases, current, encode_alias(named)))
     return [*messages, to(topics.audit, version.key, trail.encode(entry))]
 
 

@@ -62,7 +62,8 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         "refused" leaves the alias `current` unchanged, and so does "waits", of a version that has to win first,
         by the rule of a branch.
     why : str
-        Why the version could not be scored, or why it does not become the first current one; else empty.
+        Why the version could not be scored, why it does not become the first current one, or why it passes whatever was
+        scored; else empty.
     scored_on : "window", "audit", "training" or ""
         Points after the version's cut, the audit sample, or the training set.
     points : int
@@ -96,12 +97,27 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return self.outcome in ("refused", "waits")
 
 
-class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset."""
+class Alias(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What an alias such as `name@current` names: a version's number, its value's SHA-256 and its record's offset.
+
+    Attributes
+    ----------
+    number : int
+    sha256 : str
+    offset : int
+    why : str
+        Why it names the version whatever a gate said; empty, and not written, where a gate or a person decided.
+    """
 
     number: Count
     sha256: str
     offset: OffsetOrUnknown
+    why: str = ""
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        """What it names, without the reason."""
+        return self.number, self.sha256, self.offset
 
 
 class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

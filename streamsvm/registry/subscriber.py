@@ -489,4 +489,4 @@ class _Wanted:
 
 
 def _names(alias: Alias, loaded: Loaded | None) -> bool:
-    return loaded is not None and alias == Alias(loaded.version.number, loaded.sha256, loaded.offset)
+    return loaded is not None and alias.place == (loaded.version.number, loaded.sha256, loaded.offset)

@@ -1,8 +1,9 @@
 """Rows deleted from an archive: what it costs, what it leaves, and what a tombstone alone would leave.
 
-``python -m tests.benchmarks.deletion --data DIR [--sets NAME ...] [--rows N] [--json]``: `DIR` has npz files of X and
-y. Each set is shuffled and recorded into an archive; then a share of its rows is deleted, drawn at random, or those
-nearest the margin of the model of everything, which are the ones that matter. A row of the output has
+``python -m tests.benchmarks.deletion --data DIR [--sets NAME ...] [--rows N] [--share S,...] [--where random,margin]
+[--json]``: `DIR` has npz files of X and y; the set `generated` is made here. Each set is shuffled and recorded into an
+archive; then a share of its rows is deleted, drawn at random, or those nearest the margin of the model of everything,
+which are the ones that matter. With `--json` the output is one object; a row of its `rows` has
 
 - `gap_before`: of the model that still has them, over the rows that are left;
 - `gap_tombstone`: of the model without those of them that buckets hold, and nothing made again;
@@ -14,12 +15,22 @@ nearest the margin of the model of everything, which are the ones that matter. A
   their length.
 
 Gaps are to a proven lower bound of the objective over the rows that are left.
+
+`membership` is an attack on random deletions: a tenth of the set never was in the stream, and somebody ranks deleted
+rows and these by their loss, the smaller the likelier a member. Each figure is the area under the curve of that ranking
+with its standard error; 0.5 is chance:
+
+- `before`: by the model that still has the rows: what anybody learns who has that version;
+- `after`: by the model of rebuilt buckets: what is left for readers once the others are retired;
+- `both`: by how much the loss grows from one to the other: deletion inference (Chen et al. 2021), open to whoever keeps
+  the version before; `both_of_members` is the same against rows that stayed.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -27,6 +38,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from scipy.stats import rankdata
 
 from streamsvm.branches.bounds.certificate.deletion import reach, rescaled
 from streamsvm.branches.history.names import Node
@@ -45,6 +57,10 @@ from streamsvm.svm.solvers import StdaSolver
 from tests.benchmarks.past import BASE, BATCH, gap
 
 SHARES: Final = (0.001, 0.01, 0.1)
+WHERES: Final = ("random", "margin")
+GENERATED: Final = "generated"
+DIMENSION: Final = 10
+"""Of the generated set."""
 LEAF: Final = 1_000
 SPAN_LEAVES: Final = 4
 
@@ -142,8 +158,12 @@ def bounded(before: Made, drop: set[bytes]) -> tuple[float, float]:
     return found.distance / length, float(np.linalg.norm(again.coefficients - present.coefficients)) / length
 
 
-def measured(name: str, points: Points) -> Iterator[dict[str, Any]]:
-    """Yield a row for each share and choice of rows."""
+def measured(
+    name: str, points: Points, shares: Sequence[float] = SHARES, wheres: Sequence[str] = WHERES
+) -> Iterator[dict[str, Any]]:
+    """Yield a row for each share and choice of rows, and last of random ones an attack."""
+    kept_out = len(points) // 10
+    never, points = points.take(slice(0, kept_out)), points.take(slice(kept_out, len(points)))
     config = ModelConfig(points=PointsConfig(dimension=points.dimension), svm=SvmConfig(alpha=1e-4))
     archive = archived(config, leaf_rows=LEAF, span_rows=SPAN_LEAVES * LEAF, bucket_points=1_000)
     whole = Archived(points, config, archive)
@@ -152,9 +172,9 @@ def measured(name: str, points: Points) -> Iterator[dict[str, Any]]:
     assert isinstance(model.machine, LinearMachine)
     margin = np.abs(model.scaler.transform(whole.points.X) @ model.machine.coefficients + model.machine.intercept)
     random = np.random.default_rng(0)
-    for where in ("random", "margin"):
+    for where in wheres:
         order = random.permutation(len(margin)) if where == "random" else np.argsort(margin, kind="stable")
-        for share in SHARES:
+        for share in shares:
             gone = np.sort(order[: max(1, int(share * len(order)))])
             left = whole.points.take(np.setdiff1d(np.arange(len(margin)), gone))
             drop = {row.tobytes() for row in whole.points.X[gone]}
@@ -179,7 +199,38 @@ def measured(name: str, points: Points) -> Iterator[dict[str, Any]]:
                 "retrain_seconds": round(retrain, 3),
                 "bound": bound,
                 "distance": distance,
+                **(attacked(before, rebuilt, whole.points.take(gone), never, left) if where == "random" else {}),
             }
+
+
+def attacked(before: Made, after: Made, gone: Points, never: Points, left: Points) -> dict[str, Any]:
+    """Return what rankings by losses tell of deleted rows."""
+    of = {
+        name: (loss(before, own), loss(after, own)) for name, own in (("gone", gone), ("never", never), ("left", left))
+    }
+    rise = {name: late - early for name, (early, late) in of.items()}
+    return {
+        "membership": {
+            "before": area(-of["gone"][0], -of["never"][0]),
+            "after": area(-of["gone"][1], -of["never"][1]),
+            "both": area(rise["gone"], rise["never"]),
+            "both_of_members": area(rise["gone"], rise["left"]),
+        }
+    }
+
+
+def loss(made: Made, points: Points) -> np.ndarray:
+    """Return the hinge loss of each row."""
+    decided = made.trained.model.decision_function(points.X)
+    return np.maximum(0.0, 1.0 - points.y * decided)
+
+
+def area(positive: np.ndarray, negative: np.ndarray) -> tuple[float, float]:
+    """Return the area under the curve of a ranking, ties counted half, and its standard error where it is chance."""
+    m, n = len(positive), len(negative)
+    ranks = rankdata(np.concatenate([positive, negative]))[:m]
+    found = (float(ranks.sum()) - m * (m + 1) / 2) / (m * n)
+    return round(found, 4), round(math.sqrt((m + n + 1) / (12 * m * n)), 4)
 
 
 def _over(made: Made, left: Points) -> float:
@@ -196,15 +247,36 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=["cod_rna", "ijcnn1"])
     parser.add_argument("--rows", type=int, default=50_000)
+    parser.add_argument("--share", type=_numbers, default=SHARES)
+    parser.add_argument("--where", type=lambda text: tuple(text.split(",")), default=WHERES)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    rows = []
     for name in given.sets:
-        with np.load(given.data / f"{name}.npz") as stored:
-            order = np.random.default_rng(1).permutation(len(stored["y"]))[: given.rows]
-            X, y = stored["X"][order].astype(np.float32), stored["y"][order]
-        signs = np.where(y == y.max(), 1, -1).astype(np.int8)
-        for row in measured(name, Points(X, signs, np.ones(len(X)))):
-            print(json.dumps(row) if given.json else "  ".join(f"{key} {value}" for key, value in row.items()))
+        for row in measured(name, points_of(given.data, name, given.rows), given.share, given.where):
+            rows.append(row)
+            if not given.json:
+                print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    if given.json:
+        print(json.dumps({"rows": rows}, indent=1))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split(",")))
+
+
+def points_of(data: Path, name: str, rows: int) -> Points:
+    """Return so many points of a set, shuffled."""
+    if name == GENERATED:
+        random = np.random.default_rng(1)
+        y = np.where(random.random(rows) < 0.5, 1, -1).astype(np.int8)
+        X = random.standard_normal((rows, DIMENSION), np.float32)
+        X[:, :3] += 0.7 * y[:, None].astype(np.float32)
+        return Points(X, y, np.ones(rows))
+    with np.load(data / f"{name}.npz") as stored:
+        order = np.random.default_rng(1).permutation(len(stored["y"]))[:rows]
+        X, y = stored["X"][order].astype(np.float32), stored["y"][order]
+    return Points(X, np.where(y == y.max(), 1, -1).astype(np.int8), np.ones(len(X)))
 
 
 if __name__ == "__main__":

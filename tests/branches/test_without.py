@@ -49,7 +49,11 @@ def test_an_import_through_another_file_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("branch", "parts"),
-    [("history", {"info_built", "info_refined"}), ("late_labels", {"info_labels"}), ("challenges", set())],
+    [
+        ("history", {"info_built", "info_deletes", "info_refined", "info_without"}),
+        ("late_labels", {"info_labels"}),
+        ("challenges", set()),
+    ],
 )
 def test_the_parts_of_a_branch_are_known(branch: str, parts: set[str]) -> None:
     """They are taken out of the golden versions of a copy."""

@@ -221,7 +221,7 @@ class Challenges:
             self._begin()
             return
         challenge, present = self._open, self._gate.present
-        if present is None or present.alias != challenge.champion:
+        if present is None or present.alias.place != challenge.champion.place:
             self._end("void", None)
             return
         if challenge.since_ms < 0 <= self._gate.time_ms:

@@ -70,8 +70,10 @@ class ShadowGate:
         if gate is not None and gate.outcome == "waits":
             self.waiting = alias
             self._metrics.increase("streamsvm_gate_verdicts", outcome="waits")
-        else:
-            self._gate.published(version, gate, alias)
+            return
+        if gate is None or not gate.holds_back:
+            self.waiting = None  # whatever waits is older than what became current without a challenge
+        self._gate.published(version, gate, alias)
 
     def promoted(self, version: Version, alias: Alias) -> None:
         """Note that a version became current after it was published."""

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
+from math import nan
 from typing import TYPE_CHECKING
 
 from consumers.branches.history.settings import ArchiveConfig
 from consumers.settings import Settings
 from consumers.streams.topics import KnownPointers
 from consumers.trainer.attachment import Attachment, Making, Part, World
+from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.erased_part import Obeyed, obeyed_of, obeying
 from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
+from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.checkpoint.directory import CheckpointDirectory
 from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.delivery.decision import Begin, Present, Resume
+from streamsvm.delivery.machine import Continued
 from streamsvm.errors import StateError
 from streamsvm.kafka import TopicInfo
+from streamsvm.learning.recipe import Origin
 from streamsvm.model.left_out import LeftOut, left_out_key, masked
 from streamsvm.points import Positions, Rows
 from streamsvm.sections import section
@@ -82,14 +88,23 @@ class History(Attachment):
             self._obeyed = Obeyed(sha256=self._erased.sha256, continues=0)
 
     @property
-    def continues(self) -> int:
-        """The incarnation whose newest version this one continues."""
-        return 0 if self._obeyed is None else self._obeyed.continues
+    def continues(self) -> Continued:
+        """The incarnation whose newest version, which may be of the rows, this one continues and replaces at once."""
+        if self._obeyed is None:
+            return Continued()
+        why = f"rows of the input were erased (record {self._obeyed.sha256}), and the version before it may be of them"
+        return Continued(self._obeyed.continues, why)
 
     def passes_over(self) -> Callable[[Rows], Rows] | None:
         """Return what marks erased rows."""
         places = {} if self._erased is None else self._erased.places()
         return partial(masked, places=places) if places else None
+
+    def origin(self, origin: Origin) -> Origin:
+        """Let a version name the record that it was made under."""
+        if self._obeyed is None:
+            return origin
+        return replace(origin, facts=(*origin.facts, WithoutRows(sha256=self._obeyed.sha256)))
 
     def saved(self, snapshot: Snapshot) -> Snapshot:
         """Say under which record the checkpoint was made."""
@@ -100,7 +115,27 @@ class History(Attachment):
         archivist = None if section(making.settings, ArchiveConfig).directory is None else self._archivist(making)
         if archivist is None and self._erased is None:
             return None
-        return _Kept(making.settings.name, archivist, self._erased)
+        return _Kept(making.settings.name, archivist, self._erased, self._turn(making))
+
+    def _turn(self, making: Making) -> Callable[[], None]:
+        """Return what says whether the newest version is without the rows, and then retires those that are not."""
+        erased, delivery, parts = self._erased, self.world.delivery, self.world.components
+        if not isinstance(erased, Erased):
+            return lambda: None
+        from consumers.branches.history.retiring import Retiring
+
+        retiring = Retiring(making.settings, parts.cluster, erased.retires, parts.clock.now)
+        parts.metrics.put("streamsvm_erasure", len(erased.rows), figure="rows")
+        parts.metrics.put("streamsvm_erasure", nan if erased.reach is None else erased.reach, figure="reach")
+
+        def turn() -> None:
+            head = delivery.head
+            without = head is None or head.incarnation == delivery.incarnation
+            parts.metrics.put("streamsvm_erasure", float(not without), figure="waits")
+            if delivery.ready and head is not None and without:
+                retiring.turn(head.number)
+
+        return turn
 
     def _archivist(self, making: Making) -> Archivist:
         from consumers.branches.history.archivist import Archivist, archive_config
@@ -124,12 +159,17 @@ class History(Attachment):
 class _Kept(Part):
     """What is kept of the past, and what must not be."""
 
-    def __init__(self, name: str, archivist: Archivist | None, erased: LeftOut | None) -> None:
-        self._name, self._archivist, self._erased = name, archivist, erased
+    def __init__(
+        self, name: str, archivist: Archivist | None, erased: LeftOut | None, turn: Callable[[], None]
+    ) -> None:
+        self._name, self._archivist, self._erased, self._turn = name, archivist, erased, turn
 
     def began(self, checkpoints: CheckpointDirectory) -> None:
         if self._erased is not None:  # what an older checkpoint holds of erased rows goes, too
             remove_disobedient(checkpoints, self._erased, self._name)
+
+    def turn(self) -> None:
+        self._turn()
 
     def learned(self, rows: Rows) -> None:
         if self._archivist is not None:

@@ -12,6 +12,7 @@ from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.forgotten import Forgotten
 from streamsvm.branches.history.refined_part import Refined
+from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.errors import TopicMissing
 from streamsvm.kafka import Cluster
 from streamsvm.model.version import Version, positions
@@ -66,6 +67,20 @@ class ErasedRows:
             return {}
         _refuse(of_rows(version, erased.since(number)))
         return erased.places(number)
+
+    def facts(self, version: Version) -> tuple[WithoutRows, ...]:
+        """Return under which record a version of a trainer must have been made.
+
+        Of one that was published before rows were erased once more, only its own word is left of the record of then.
+        """
+        lineage = version.lineage
+        erased = self.of_input(version.name, lineage.topic, lineage.topic_id)
+        if erased is None:
+            return ()
+        if not erased.since(version.number):
+            return (WithoutRows(sha256=erased.sha256),)
+        said = lineage.fact(WithoutRows)
+        return () if said is None or not erased.places(version.number) else (said,)
 
     def require_built_without(self, version: Version) -> None:
         """See that a version of a stretch is of no row that was erased from the model whose archive it is made of.

@@ -22,12 +22,14 @@ from hashlib import sha256
 from typing import Final
 
 from consumers.branches.history.attached import refuse_erasure
+from consumers.branches.history.bounding import Reach, reach_without
 from consumers.branches.history.erased_rows import shown
 from consumers.branches.history.forgetting import Checkpoint, ForgettingReport
 from consumers.branches.history.stretches import Log, Ranges
 from consumers.metrics import TRAINER, Metrics
 from consumers.settings import Settings
 from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, read_pointers
+from consumers.trainer.gatekeeping import present_of
 from consumers.trainer.session import InDoubt, Session
 from streamsvm.branches.history.erased import MOST, Erased, encode_erased
 from streamsvm.branches.history.erasure import emptied, obeys, remove_disobedient
@@ -43,9 +45,14 @@ from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import limited
 from streamsvm.model import trail
 from streamsvm.model.left_out import left_out_key
+from streamsvm.model.pointers import Head
+from streamsvm.model.version import version_key
 from streamsvm.points import Position
 
 PAUSE_S: Final = 0.2
+DAY_S: Final = 86_400.0
+QUICK_S: Final = 10.0
+"""Where learning all rows again takes no longer, they are read for the bound, too, unasked."""
 MEASURED_ROWS: Final = 20_000
 """Rows that are read and learned, and thrown away, to say how long all will take."""
 Positions = Mapping[int, Sequence[Position]]
@@ -76,6 +83,8 @@ def erase(
     reason: str = "",
     agree: Callable[[Cost], bool],
     marking: Callable[[], None] = lambda: None,
+    retire: Sequence[int] = (),
+    bound: bool = False,
     schemas: SchemaRegistry | None = None,
     timeout_s: float = READ_TIMEOUT_S,
 ) -> bool:
@@ -95,6 +104,11 @@ def erase(
         Takes the cost; returns whether to go on. Nothing is changed before.
     marking : callable
         Marks the archive; called right before the record is published.
+    retire : sequence of int
+        Versions that the trainer is to retire once one without the rows has taken their place.
+    bound : bool
+        Say how far the newest version can be from a model that never saw the rows, also where reading the rest of them
+        takes longer than `QUICK_S`.
     schemas : SchemaRegistry, optional
     timeout_s : float
 
@@ -125,9 +139,11 @@ def erase(
             return True
         cost = erasure.cost(schemas)
         report.rows_to_read, report.seconds_to_read = cost.rows, round(cost.seconds, 1)
+        report.erasures_a_day = int(DAY_S / max(cost.seconds, 1.0))
+        report.bound = erasure.bound(schemas, wanted=bound or cost.seconds <= QUICK_S)
         if not agree(cost):
             return False
-        erasure.record(reason, marking)
+        erasure.record(reason, marking, retire)
         crash_point("erase.recorded")
         erasure.empty()
         crash_point("erase.emptied")
@@ -153,6 +169,24 @@ def configuration_of(settings: Settings) -> ModelConfig:
             if generation.snapshot is not None and generation.snapshot.name == settings.name:
                 return ModelConfig.of_canonical(generation.snapshot.configuration)
     raise _without_checkpoint(settings)
+
+
+def model_configuration(settings: Settings, cluster: Cluster) -> ModelConfig:
+    """Return the configuration of the newest version, by which records are decoded; whoever has the checkpoints.
+
+    Raises
+    ------
+    ConfigurationError
+        If no version was published, or it cannot be read.
+    """
+    head = read_pointers(cluster, settings, READ_TIMEOUT_S).head
+    found = None if head is None else present_of(settings, cluster, head.alias)
+    if found is None or found.version is None:
+        raise ConfigurationError(
+            f"no version of {settings.name} can be read" + (f": {found.why}" if found is not None else ""),
+            "Give the trainer's --name and --output-models-topic.",
+        )
+    return ModelConfig.of_canonical(found.version.lineage.configuration)
 
 
 class _Erasure:
@@ -297,7 +331,25 @@ class _Erasure:
 
     # ------------------------------------------------------------ what is done
 
-    def record(self, reason: str, marking: Callable[[], None]) -> None:
+    def bound(self, schemas: SchemaRegistry | None, *, wanted: bool) -> Reach | None:
+        """Return how far the newest version can be from one that never saw the rows; None where there is no version."""
+        if self._head is None:
+            return None
+        present = present_of(self._settings, self._cluster, self._head.alias)
+        key = version_key(self._settings.name, self._head.number)
+        if present.version is None or not wanted:
+            why = present.why if present.version is None else "the rest of the rows was not read for it: give --bound"
+            return Reach(version=key, why=why)
+        known = {} if self._known is None else self._known.places()
+        places = {p: set(own) for p, own in known.items()}
+        for partition, at in self._wanted:
+            places.setdefault(partition, set()).add(at)
+        with limited(self._config.svm):
+            return reach_without(
+                self._cluster, present.version, self._snapshot.topic_id, places, schemas, self._timeout_s
+            )
+
+    def record(self, reason: str, marking: Callable[[], None], retire: Sequence[int]) -> None:
         """Take the model over, so that no trainer goes on with it, and publish the record of erased rows."""
         if not self._wanted:
             return  # a command before this one was ended after the record
@@ -328,7 +380,12 @@ class _Erasure:
                 ),
                 continues=self._continues(found, before),
                 rows=(*(before.rows if before is not None else ()), *((*row, newest) for row in rows)),
+                retires=self._retired(retire, before, newest),
+                reach=None if self._report.bound is None else self._report.bound.share,
             )
+            self._report.record_before = before.sha256 if before is not None else ""
+            self._report.record = self._known.sha256
+            self._report.takes_place = self._taken_place(head)
             entry = trail.RowsErased(
                 name=name, topic=self._snapshot.topic, rows=rows, by=self._report.by, reason=reason, time=_now()
             )
@@ -349,6 +406,22 @@ class _Erasure:
                     return
         finally:
             session.close()
+
+    def _retired(self, retire: Sequence[int], before: Erased | None, newest: int) -> tuple[int, ...]:
+        """Return which versions the trainer retires: those of an erasure before, these, and what came since a look."""
+        since = range(max(retire) + 1, newest + 1) if retire else ()
+        return tuple(sorted({*(before.retires if before is not None else ()), *retire, *since}))
+
+    def _taken_place(self, head: Head | None) -> str:
+        """Say which version the next start publishes, where one is continued."""
+        name, known = self._settings.name, self._known
+        if head is None or known is None:
+            return ""
+        if known.continues != head.incarnation:
+            return f"versions are published anew from the beginning, from {name}@{head.number + 1} on"
+        return (
+            f"{name}@{head.number + 1} takes the place of {name}@{head.number}, at its cut, before a new row is learned"
+        )
 
     def _continues(self, found: KnownPointers, before: Erased | None) -> int:
         """Return the incarnation whose newest version stays the newest until the log is learned again up to its cut."""

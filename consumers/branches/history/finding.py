@@ -6,7 +6,8 @@ No index is kept, so no bytes a row are paid for it; the price is one read of al
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from consumers.streams.identity import TopicIdentity
@@ -32,6 +33,8 @@ def found_by(
     timeout_s: float,
 ) -> tuple[dict[int, list[Position]], list[str]]:
     """Read a topic from its beginning to its present end, and return where rows of these ids and keys are.
+
+    As `looked_for`, of names without a time.
 
     Parameters
     ----------
@@ -62,15 +65,88 @@ def found_by(
     Recreated
         If the topic is not the one whose places are wanted, or was deleted and made again meanwhile.
     """
+    found = looked_for(
+        cluster,
+        topic,
+        config,
+        dict.fromkeys(ids),
+        dict.fromkeys(keys),
+        topic_id=topic_id,
+        schemas=schemas,
+        timeout_s=timeout_s,
+    )
+    missing = [f"id {one}" for one in sorted(set(ids) - found.met_ids)]
+    missing += [f"key {one}" for one in sorted(set(keys) - found.met_keys)]
+    return {partition: sorted(own) for partition, own in sorted(found.places.items())}, missing
+
+
+@dataclass(slots=True)
+class FoundRows:
+    """Where rows of some names are.
+
+    Attributes
+    ----------
+    ends : mapping of partition to int
+        Up to where the topic was read.
+    places : mapping of partition to set of Position
+    met_ids, met_keys : set of str
+        Names that a row has, which is not younger than the name's time.
+    younger : int
+        Rows of these names that are.
+    """
+
+    ends: dict[int, int]
+    places: dict[int, set[Position]] = field(default_factory=dict)
+    met_ids: set[str] = field(default_factory=set)
+    met_keys: set[str] = field(default_factory=set)
+    younger: int = 0
+
+    def add(self, partition: int, at: Position, time_ms: int, named: Mapping[str, int | None], met: set[str]) -> None:
+        """Take in a row with the names that it has, each with its time."""
+        own = {name for name, until in named.items() if until is None or time_ms <= until}
+        self.younger += len(named) - len(own)
+        met |= own
+        if own:
+            self.places.setdefault(partition, set()).add(at)
+
+
+def looked_for(
+    cluster: Cluster,
+    topic: str,
+    config: ModelConfig,
+    ids: Mapping[str, int | None],
+    keys: Mapping[str, int | None],
+    *,
+    start: Mapping[int, int] | None = None,
+    topic_id: str = "",
+    schemas: SchemaRegistry | None = None,
+    timeout_s: float,
+) -> FoundRows:
+    """Read a topic to its present end, and return where rows of these ids and keys are that are not younger.
+
+    Parameters
+    ----------
+    cluster, topic, config, topic_id, schemas, timeout_s
+        As of `found_by`.
+    ids, keys : mapping of str to int or None
+        Each with the time, in milliseconds, up to which its rows are wanted; None: all are.
+    start : mapping of partition to int, optional
+        Where to begin; at the first offset by default.
+
+    Raises
+    ------
+    TransientError, Recreated
+        As of `found_by`.
+    """
     decoder = PointDecoder(config.points, labeled=False, schemas=schemas, recipe=config.recipe)
-    wanted, of_records = set(ids), {key.encode() for key in keys}
-    met_ids, met_keys = set[str](), set[bytes]()
-    places: dict[int, set[Position]] = {}
+    of_records = {key.encode(): (key, until) for key, until in keys.items()}
     topic_id = topic_id or cluster.topic_id(topic) or ""
     identity = TopicIdentity(
         cluster, topic, topic_id, {}, remedy="No row was looked for in it, and nothing was changed."
     )
     ranges = {p: cluster.log_range(topic, p) for p in cluster.describe(topic).partitions}
+    ranges = {p: (max(first, (start or {}).get(p, first)), end) for p, (first, end) in ranges.items()}
+    found = FoundRows({partition: end for partition, (_, end) in ranges.items()})
     left = {partition: end for partition, (first, end) in ranges.items() if end > first}
     source, since = cluster.input(topic, None), time.monotonic()
     try:
@@ -81,17 +157,17 @@ def found_by(
             if records:
                 since = time.monotonic()
             keyed = {(r.partition, r.offset): r.key for r in records if r.key in of_records} if of_records else {}
-            met_keys |= {key for key in keyed.values() if key is not None}
             decoded = decoder.decode(records)
             own = iter(decoded.ids)
             for rows in decoded.rows:
-                for offset, row in zip(rows.offset.tolist(), rows.row.tolist(), strict=True):
-                    name = next(own, None)
-                    is_wanted = name is not None and str(name) in wanted
-                    if is_wanted:
-                        met_ids.add(str(name))
-                    if is_wanted or (rows.partition, offset) in keyed:
-                        places.setdefault(rows.partition, set()).add(Position(offset, row))
+                columns = zip(rows.offset.tolist(), rows.row.tolist(), rows.time_ms.tolist(), strict=True)
+                for offset, row, time_ms in columns:
+                    at, name = Position(offset, row), next(own, None)
+                    if name is not None and str(name) in ids:
+                        found.add(rows.partition, at, time_ms, {str(name): ids[str(name)]}, found.met_ids)
+                    key = keyed.get((rows.partition, offset))
+                    if key is not None:
+                        found.add(rows.partition, at, time_ms, dict([of_records[key]]), found.met_keys)
             read = {r.partition: r.offset + 1 for r in records}
             met = {partition: source.seen_end(partition) for partition in left}
             left = {p: end for p, end in left.items() if read.get(p, 0) < end and (met[p] or 0) < end}
@@ -102,7 +178,5 @@ def found_by(
                 )
     finally:
         source.close()
-    identity.confirm({partition: end for partition, (_, end) in ranges.items()})
-    missing = [f"id {one}" for one in sorted(wanted - met_ids)]
-    missing += [f"key {one.decode()}" for one in sorted(of_records - met_keys)]
-    return {partition: sorted(own) for partition, own in sorted(places.items())}, missing
+    identity.confirm(found.ends)
+    return found

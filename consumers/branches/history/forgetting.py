@@ -18,10 +18,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from consumers.branches.history.bounding import Reach
 from consumers.branches.history.building import log_of
 from consumers.branches.history.erased_rows import ErasedRows, of_rows, shown
 from consumers.branches.history.rebuilding import Rebuild, identity_of
 from consumers.branches.history.stretches import Log, Ranges, ReadsRanges
+from consumers.settings import Settings
+from consumers.streams.row_stores import every_store
 from consumers.streams.topics import READ_TIMEOUT_S
 from streamsvm.branches.history.erased import Erased
 from streamsvm.branches.history.forgotten import Forgotten, Listed, union
@@ -36,23 +39,10 @@ from streamsvm.errors import ConfigurationError, CorruptCheckpoint, InvalidMessa
 from streamsvm.kafka import Cluster, SchemaRegistry
 from streamsvm.learning.partition_state import PartitionState
 from streamsvm.learning.training import limited
+from streamsvm.model import message as model_codec
 from streamsvm.model.machine import KernelMachine
-from streamsvm.model.message import decode
 from streamsvm.model.version import Version
 from streamsvm.points import Position
-
-REMAINS = (
-    "Kafka's own log holds the records until retention removes them, and so do its copies and backups",
-    "published versions named here stay what they are: support vectors may be such rows, coefficients follow from them "
-    "among others; a tombstone hides a version from readers, and Kafka removes its bytes only where the topic is "
-    "compacted",
-    "scores hold what output fields passed through, and dead letters whole records: their topics are not looked at",
-    "the coresets topic, if one was ever used for this model, holds states of workers until Kafka compacts it",
-    "files that were learned before the stream (`streamsvm scale backfill`) hold their rows: no command changes them",
-    "ONNX copies, exported models and files that were made before this",
-    "copies and backups of checkpoints and of the archive made before this; a file system may keep removed bytes",
-    "logs of a trainer name no row's content, but other programs' may",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +66,33 @@ class Checkpoint:
     what: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreRow:
+    """What is said of a store that may carry rows.
+
+    Attributes
+    ----------
+    store, where : str
+    holds : str
+        What of a row may stand there.
+    done : str
+        What was done there; empty: nothing.
+    remains : str
+        What stays there, and why; empty: nothing.
+    """
+
+    store: str
+    where: str
+    holds: str
+    done: str
+    remains: str
+
+
+def _standing() -> list[str]:
+    """Return what stays of any row, whatever is done."""
+    return [f"{store.name}: {store.remains}" for store in every_store() if store.remains]
+
+
 @dataclass(slots=True, kw_only=True)
 class ForgettingReport:
     """What a person who answers for deletions can file.
@@ -95,8 +112,18 @@ class ForgettingReport:
         Rows that the trainer's next start reads and learns again.
     seconds_to_read : float
         How long that takes, estimated.
+    erasures_a_day : int
+        How many such commands could be carried out in a day, each for up to as many rows as one record may name.
+    bound : Reach or None
+        How far the newest version can be from a model that never saw the rows; None where nothing was published.
     checkpoints : list of Checkpoint
         Those that were removed, and what is there instead.
+    record, record_before : str
+        SHA-256 of the record of erased rows, and of the one before it; empty where there is none.
+    takes_place : str
+        Which version the trainer's next start publishes in whose place.
+    pin : str
+        The version at which readers are held, if it is of these rows.
     retired : list of str
         Versions that were retired because they are of these rows.
     found : list of str
@@ -110,6 +137,8 @@ class ForgettingReport:
         Versions whose rows include one of these, with what is known of it.
     remains : list of str
         Where else something may be, and why.
+    stores : list of StoreRow
+        Every store that may carry rows.
     """
 
     asked: list[str]
@@ -120,6 +149,12 @@ class ForgettingReport:
     archive: str = ""
     rows_to_read: int = 0
     seconds_to_read: float = 0.0
+    erasures_a_day: int = 0
+    bound: Reach | None = None
+    record: str = ""
+    record_before: str = ""
+    takes_place: str = ""
+    pin: str = ""
     checkpoints: list[Checkpoint] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
@@ -127,7 +162,21 @@ class ForgettingReport:
     changed: list[RewrittenBucket] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
-    remains: list[str] = field(default_factory=lambda: list(REMAINS))
+    remains: list[str] = field(default_factory=_standing)
+    stores: list[StoreRow] = field(default_factory=list)
+
+    def note_stores(self, settings: Settings) -> None:
+        """Write down every store, and where it is by some settings."""
+        self.stores = [
+            StoreRow(
+                store=store.name,
+                where=store.where(settings),
+                holds=store.holds,
+                done=store.taken_out if self.done and store.is_somewhere(settings) else "",
+                remains=store.remains,
+            )
+            for store in every_store()
+        ]
 
     def plain(self) -> dict[str, Any]:
         """Return it as a plain value."""
@@ -143,9 +192,18 @@ class ForgettingReport:
         elif self.rows_to_read:
             lines += [
                 f"The trainer's next start learns {self.rows_to_read:,} rows again, in about "
-                f"{self.seconds_to_read:,.0f} s, without these.",
+                f"{self.seconds_to_read:,.0f} s, without these; {self.erasures_a_day:,} such commands fit into a day.",
                 "",
             ]
+        if self.bound is not None:
+            lines += [f"Until then {self.bound}.", ""]
+        if self.record:
+            before = f", in the place of {self.record_before}" if self.record_before else ""
+            lines += [f"The record of erased rows has the SHA-256 {self.record}{before}.", ""]
+        if self.takes_place:
+            lines += [f"{self.takes_place}.", ""]
+        if self.pin:
+            lines += [f"**Readers of current are pinned to {self.pin}, which is of these rows, and keep it.**", ""]
         for title, entries in (
             ("Asked for", self.asked),
             ("Found in the log", self.found),
@@ -165,6 +223,14 @@ class ForgettingReport:
             ("What remains, and why", self.remains),
         ):
             lines += [f"## {title}", "", *(f"- {entry}" for entry in entries or ["nothing"]), ""]
+        if self.stores:
+            lines += ["## Every store that may carry rows", "", "| store | where | holds | done | remains |"]
+            lines += ["|---|---|---|---|---|"]
+            lines += [
+                f"| {one.store} | {one.where} | {one.holds} | {one.done or 'nothing'} | {one.remains or 'nothing'} |"
+                for one in self.stores
+            ]
+            lines.append("")
         return "\n".join(lines)
 
 
@@ -517,7 +583,7 @@ def note_versions(
         if record.value is None:
             continue
         try:
-            version = decode(record.value)
+            version = model_codec.decode(record.value)
         except InvalidMessage:
             continue  # no reader takes it for a version
         if version.lineage.topic != topic:
@@ -530,8 +596,8 @@ def note_versions(
             if isinstance(version.model.machine, KernelMachine):
                 kind = "its support vectors may be such rows themselves"
             report.versions.append(
-                f"{version.key}, of {', '.join(touched)}: {kind}; to retire it: streamsvm model retire "
-                f"{version.number} --name {version.name}"
+                f"{version.key}, SHA-256 {model_codec.sha256(record.value)}, of {', '.join(touched)}: {kind}; to "
+                f"retire it: streamsvm model retire {version.number} --name {version.name}"
             )
     return of_them
 

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from consumers.branches.history.forgetting import ForgettingReport
     from consumers.settings import Settings
     from streamsvm.branches.history.forgotten import Forgotten
+    from streamsvm.config import ModelConfig
     from streamsvm.kafka import Cluster, Connection, SchemaRegistry
     from streamsvm.model.version import Version
     from streamsvm.points import Position
@@ -208,7 +210,28 @@ def forget_command(
         ),
     ] = False,
     retire: Annotated[
-        bool, typer.Option("--retire", help="Retire the versions of these rows that no alias or pin names.")
+        bool,
+        typer.Option(
+            "--retire",
+            help="Retire the versions of these rows that no alias or pin names; the trainer retires the newest one "
+            "once a version without the rows is out.",
+        ),
+    ] = False,
+    pinned: Annotated[
+        int | None,
+        typer.Option(
+            "--pinned",
+            metavar="VERSION",
+            help="Go on although readers are pinned to this version, which is of the rows: they keep it.",
+        ),
+    ] = None,
+    bound: Annotated[
+        bool,
+        typer.Option(
+            "--bound",
+            help="Read the rest of the rows once to say how far the newest version can be from a model without these. "
+            "Default: only where that takes seconds.",
+        ),
     ] = False,
     report_file: Annotated[
         Path | None,
@@ -229,10 +252,9 @@ def forget_command(
     """
     from consumers.branches.history.erased_rows import ErasedRows
     from consumers.branches.history.erasing import erase
-    from consumers.branches.history.forgetting import note_versions, opened, report_of
+    from consumers.branches.history.forgetting import opened, report_of
     from consumers.host.runtime import connect, schemas_of
     from consumers.streams.topics import READ_TIMEOUT_S
-    from streamsvm.errors import TopicMissing
     from streamsvm.kafka import Cluster
 
     positions = _positions(position or [])
@@ -256,6 +278,7 @@ def forget_command(
             if archive_only or _has_archive(settings, report):
                 work = stack.enter_context(opened(cluster, _directory(settings), report, schemas))
                 positions = _with_begun(positions, work.begun)
+            of_them = _versions_of(report, settings, cluster, positions)
             if archive_only:
                 assert work is not None
                 work.require_recorded(work.record_of(ErasedRows(cluster, aliases, READ_TIMEOUT_S)))
@@ -264,6 +287,8 @@ def forget_command(
                 report.model = settings.name
                 if work is not None:
                     work.require_log(positions)
+                own = [version.number for version in of_them if version.name == settings.name]
+                report.pin = _pin(settings, cluster, own, pinned, refuses=yes)
                 report.done = erase(
                     connection,
                     settings,
@@ -272,22 +297,141 @@ def forget_command(
                     reason=reason,
                     agree=lambda cost: _agreed(cost, yes=yes),
                     marking=lambda: None if work is None else work.mark(positions),
+                    retire=own if retire else (),
+                    bound=bound,
                     schemas=schemas,
                 )
             if work is not None and report.done:
                 work.run(positions, work.record_of(ErasedRows(cluster, aliases, READ_TIMEOUT_S)))
-        try:
-            of_them = note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
-        except TopicMissing as missing:
-            report.remains.append(f"versions were not looked at: {missing.what}")
-            of_them = []
         if retire and report.done:
             _retire(settings, cluster, of_them, report, reason)
+    report.note_stores(settings)
     text = json.dumps(report.plain(), indent=2)
     if report_file is not None:
         report_file.write_text(f"{text}\n" if report_file.suffix == ".json" else report.text(), encoding="utf-8")
     typer.echo(text if as_json else printable_lines(report.text()))
     raise typer.Exit(1 if report.absent or not report.done else 0)
+
+
+@app.command("search", cls=OptionsOnDemand)
+@with_settings(*TRAINER_SECTIONS, "output", "scoring", common=CLIENT)
+def search_command(
+    settings: Settings,
+    position: Annotated[
+        list[str] | None,
+        typer.Option("--position", metavar="PARTITION:OFFSET[.ROW]", help="Of a row to look for; may be repeated."),
+    ] = None,
+    id_: Annotated[
+        list[str] | None,
+        typer.Option("--id", help="Look for all rows with this id; may be repeated. The whole log is read for it."),
+    ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", help="Look for all rows of records with this key; may be repeated. As --id."),
+    ] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option("--records", metavar="FILE", help="Values of records that the log has lost, one a line."),
+    ] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--also", metavar="STORE=PATH", help="Files of a store, such as logs=/var/log/streamsvm; may be repeated."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what is left of rows in every store that may carry them: values, half precision, text, ids and hashes.
+
+    Rows are read from the log, or from --records; the trainer may run. Exit status: 0, nothing was found; 1, something
+    was, or some of the rows could not be read.
+    """
+    from consumers.branches.history.erasing import model_configuration
+    from consumers.branches.history.searching import contents_in_file, contents_in_log, search
+    from consumers.host.runtime import connect, schemas_of
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from streamsvm.kafka import Cluster
+
+    positions = _positions(position or [])
+    if not (position or id_ or key or records):
+        raise ConfigurationError(
+            "nothing is to be looked for", "Give --position, --id, --key or --records, each as often as needed."
+        )
+    given = _given(also or [])
+    cluster = Cluster(connect(settings, "search"))
+    with schemas_of(settings) as schemas, cluster.keeping():
+        config = model_configuration(settings, cluster)
+        unmet: list[str] = []
+        if id_ or key:
+            positions, unmet = _found_in(settings, cluster, config, positions, id_ or [], key or [], schemas)
+        contents, missing = contents_in_log(cluster, settings.input.topic, config, positions, schemas, READ_TIMEOUT_S)
+        if records is not None:
+            contents += contents_in_file(records, settings.input.topic, config, schemas)
+        found = search(cluster, settings, contents, given, READ_TIMEOUT_S)
+    if as_json:
+        typer.echo(json.dumps({"missing": [*unmet, *missing], **asdict(found)}, indent=2))
+    else:
+        typer.echo(printable_lines("\n".join(found.lines([*unmet, *missing]))))
+    raise typer.Exit(1 if found.left or missing or unmet else 0)
+
+
+def _given(also: list[str]) -> dict[str, list[Path]]:
+    """Return files and directories by the store that they are of."""
+    from consumers.streams.row_stores import every_store
+
+    names = {store.name.replace(" ", "-"): store.name for store in every_store() if not store.part_of}
+    found: dict[str, list[Path]] = {}
+    for text in also:
+        name, equals, path = text.partition("=")
+        if not equals or name not in names:
+            raise ConfigurationError(
+                f"--also {text} does not name a store and a path", f"The stores are {', '.join(sorted(names))}."
+            )
+        if not Path(path).exists():
+            raise ConfigurationError(f"--also {text}: {path} does not exist")
+        found.setdefault(names[name], []).append(Path(path))
+    return found
+
+
+def _versions_of(
+    report: ForgettingReport, settings: Settings, cluster: Cluster, positions: dict[int, list[Position]]
+) -> list[Version]:
+    """Return the versions of any model that are of some rows, which the report names."""
+    from consumers.branches.history.forgetting import note_versions
+    from streamsvm.errors import TopicMissing
+
+    try:
+        return note_versions(report, cluster, settings.output.models_topic, settings.input.topic, positions)
+    except TopicMissing as missing:
+        report.remains.append(f"versions were not looked at: {missing.what}")
+        return []
+
+
+def _pin(settings: Settings, cluster: Cluster, own: list[int], confirmed: int | None, *, refuses: bool) -> str:
+    """Return at which version of the rows readers are held; empty if at none.
+
+    Raises
+    ------
+    ConfigurationError
+        If that was not confirmed.
+    """
+    from consumers.streams.topics import READ_TIMEOUT_S
+    from streamsvm.model.pointers import pin_key
+    from streamsvm.registry.aliases import read_aliases
+
+    names = read_aliases(cluster, settings.name, settings.output.aliases_topic, READ_TIMEOUT_S)
+    held = names.named.get(pin_key(settings.name))
+    if held is None or held.number not in own:
+        return ""
+    version = f"{settings.name}@{held.number}"
+    if refuses and confirmed != held.number:
+        raise ConfigurationError(
+            f"readers of {settings.name}@current are pinned to {version}, which is of rows that are to be erased: they "
+            "would go on with it",
+            "Nothing was changed. Take the pin away with streamsvm model pin --remove; or confirm with --pinned "
+            f"{held.number} that they keep it for now.",
+        )
+    return version
 
 
 def _has_archive(settings: Settings, report: ForgettingReport) -> bool:
@@ -329,18 +473,35 @@ def _found(
     """Return the positions with those of all rows that have such an id or key, and what no row has."""
     from consumers.branches.history.building import archive_store
     from consumers.branches.history.erasing import configuration_of
-    from consumers.branches.history.finding import found_by
     from consumers.branches.history.rebuilding import identity_of
-    from consumers.streams.topics import READ_TIMEOUT_S
 
     archived = identity_of(archive_store(_directory(settings))) if archive_only else None
+    config = configuration_of(settings) if archived is None else archived.config
+    topic_id = "" if archived is None else archived.topic_id
+    return _found_in(settings, cluster, config, positions, ids, keys, schemas, topic_id)
+
+
+def _found_in(
+    settings: Settings,
+    cluster: Cluster,
+    config: ModelConfig,
+    positions: dict[int, list[Position]],
+    ids: list[str],
+    keys: list[str],
+    schemas: SchemaRegistry | None,
+    topic_id: str = "",
+) -> tuple[dict[int, list[Position]], list[str]]:
+    """Return the positions with those of all rows that have such an id or key, and what no row has."""
+    from consumers.branches.history.finding import found_by
+    from consumers.streams.topics import READ_TIMEOUT_S
+
     more, missing = found_by(
         cluster,
         settings.input.topic,
-        configuration_of(settings) if archived is None else archived.config,
+        config,
         ids,
         keys,
-        topic_id="" if archived is None else archived.topic_id,
+        topic_id=topic_id,
         schemas=schemas,
         timeout_s=READ_TIMEOUT_S,
     )
@@ -369,9 +530,13 @@ def _retire(
             named[version.name] = aliases.numbers
     for name, kept in sorted(named.items()):
         numbers = [version.number for version in of_them if version.name == name]
+        later = (
+            "the trainer retires it as soon as nothing names it any more, after its next start"
+            if name == settings.name
+            else "retire it with streamsvm model retire once nothing names it any more"
+        )
         report.remains += [
-            f"{name}@{number} was not retired, because it is the newest, or an alias or a pin names it: repeat the "
-            "command once a later version took its place"
+            f"{name}@{number} was not retired, because it is the newest, or an alias or a pin names it: {later}"
             for number in numbers
             if number in kept
         ]

@@ -1,10 +1,10 @@
-"""Metrics of the archive."""
+"""Metrics of the archive, and of erased rows."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from consumers.branches.history.settings import ArchiveConfig
+from consumers.branches.history.settings import ArchiveConfig, DeletesConfig
 from consumers.metrics import BranchMetrics, Definition
 from streamsvm.sections import section
 
@@ -25,6 +25,38 @@ DEFINITIONS: Final = (
     ),
 )
 
+DELETES: Final = (
+    Definition(
+        "streamsvm_deletes",
+        "counter",
+        "Deletes of `deletes.topic` by `outcome`: `carried_out`; `unknown`, no row has the name; `doubled`, the name "
+        "had one before; `unreadable`, none; `past_retention`, the log cannot be learned again. And rows: `early`, "
+        "they came after their delete; `later`, they are younger and were learned.",
+        "`past_retention`: begin anew, as the log of the trainer says. `unreadable`: look at who writes the topic.",
+        ("outcome",),
+    ),
+)
+OF_DELETES: Final = BranchMetrics(
+    definitions=DELETES,
+    after="streamsvm_checkpoint_failures",
+    wanted=lambda settings: bool(section(settings, DeletesConfig).topic),
+)
+ERASURE: Final = (
+    Definition(
+        "streamsvm_erasure",
+        "gauge",
+        "Of erased rows of the input, by `figure`: `rows`, how many are left out; `waits`, 1 while the newest version "
+        "may be of some; `reach`, how far that can be from the best model without them, in parts of its length.",
+        "`waits` at 1 for longer than a start reads the log: look at the log of the trainer. A `reach` near 0 says "
+        "that the rows hardly matter.",
+        ("figure",),
+    ),
+)
+OF_ERASURE: Final = BranchMetrics(
+    definitions=ERASURE,
+    after="streamsvm_checkpoint_failures",
+    wanted=lambda settings: True,  # noqa: ARG005 - rows may have been erased of any model
+)
 TRAINER: Final = BranchMetrics(
     definitions=DEFINITIONS,
     after="streamsvm_checkpoint_failures",

@@ -17,6 +17,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from consumers.branches.history import beside
 from consumers.branches.history.verifying import require_of_all
 from consumers.host.runtime import schemas_of
@@ -107,7 +109,7 @@ def refine(
         replayed = stack.enter_context(Replayed(cluster, READ_TIMEOUT_S, schemas, verifiers))
         say(_memory(version, request))
         recomputation, made = replayed.made(version)
-        _compare(recomputation, made, version, value, say)
+        _compare(recomputation, made, version, value, replayed.facts(version), say)
         certifier = certifier_of(version, request.keep, made)
         assert certifier is not None  # of a version that this build makes again
         certificate = _read(replayed, version, certifier, request, say)
@@ -159,9 +161,16 @@ def _memory(version: Version, request: Request) -> str:
     )
 
 
-def _compare(recomputation: Recomputation, made: Made, version: Version, value: bytes, say: Say) -> None:
+def _compare(
+    recomputation: Recomputation,
+    made: Made,
+    version: Version,
+    value: bytes,
+    facts: tuple[msgspec.Struct, ...],
+    say: Say,
+) -> None:
     """See that the log gives the version again: what is refined must be what people know by its name."""
-    parts = differences(value, recomputation.encoded(made, version, version.lineage))
+    parts = differences(value, recomputation.encoded(made, version, version.lineage, facts))
     if parts and version.lineage.build == build():
         raise StateError(
             f"the log gives another {version.key} than the published one: {'; '.join(parts)}",

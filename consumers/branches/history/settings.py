@@ -1,4 +1,4 @@
-"""Where sealed buckets are kept for models of the past."""
+"""Where sealed buckets are kept for models of the past, and where deletes come from."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 from pydantic import Field
 
 from consumers.settings_sockets import settings_section
+from streamsvm.branches.history.combinations import RULE_OF_DELETES
+from streamsvm.branches.history.deletes_part import By
 from streamsvm.option_texts import named_directory
 from streamsvm.sections import Section, section
+from streamsvm.supports import require
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from consumers.settings import Settings
 
 
@@ -50,6 +55,43 @@ class ArchiveConfig(Section):
     )
 
 
+class DeletesConfig(Section):
+    """Deletes that come as records. Without `topic` rows are erased by `streamsvm history forget` only."""
+
+    topic: Annotated[str, Field(max_length=249)] = Field(
+        default="",
+        description="Topic of deletes, not compacted, whose records the trainer carries out: it erases every row that "
+        "a delete names and that is not younger, and publishes at once. Default: none.",
+    )
+    by: By = Field(
+        default="id",
+        description='What a delete names: `id`, its value is {"op": "delete", "id": ...}; or `key`, it is a '
+        "tombstone under the key of the records.",
+    )
+    every_s: Annotated[float, Field(ge=0)] = Field(
+        default=3_600.0,
+        description="Seconds that deletes are collected for. All of them are one erasure, for which the log is read "
+        "twice: once to find the rows, once to learn it again.",
+    )
+    early_s: Annotated[float, Field(ge=0)] = Field(
+        default=86_400.0,
+        description="How long a delete that met no row yet is looked for again in what came since, every `every_s`.",
+    )
+
+
+def _check_deletes(settings: Settings) -> None:
+    """Refuse a rule without a topic, and what deletes do not go with."""
+    deletes, plain = section(settings, DeletesConfig), DeletesConfig()
+    given = {name for name in deletes.model_fields_set if getattr(deletes, name) != getattr(plain, name)}
+    rule = f"deletes.{min(given)}" if given else ""
+    require({**settings.axes, "deletes.topic": deletes.topic, RULE_OF_DELETES: rule})
+
+
+def _topics_of_deletes(settings: Settings) -> Mapping[str, str]:
+    topic = section(settings, DeletesConfig).topic
+    return {"deletes.topic": topic} if topic else {}
+
+
 def _settle(settings: Settings) -> None:
     """Put the model's name into the directory, so that the logged configuration shows it."""
     archive = section(settings, ArchiveConfig)
@@ -65,4 +107,14 @@ ARCHIVE: Final = settings_section(
     after="checkpoint",
     settle=_settle,
     axes=lambda settings: {"archive.directory": section(settings, ArchiveConfig).directory},
+)
+
+DELETES: Final = settings_section(
+    "deletes",
+    DeletesConfig,
+    "Deletes that come as records of a topic of their own.",
+    after="archive",
+    check=_check_deletes,
+    axes=lambda settings: {"deletes.topic": section(settings, DeletesConfig).topic},
+    uses=_topics_of_deletes,
 )

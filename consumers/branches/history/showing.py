@@ -1,4 +1,4 @@
-"""What `streamsvm model show` says of a version that a person requested."""
+"""What `streamsvm model show` says of a version that a person requested, and of rows that one is without."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from consumers.host.untrusted_text import moment
 from consumers.models.show import ShownFacts
 from streamsvm.branches.history.built_part import Built
 from streamsvm.branches.history.refined_part import Refined
+from streamsvm.branches.history.without_part import WithoutRows
 from streamsvm.model.gap import learned_text
 from streamsvm.model.version import Version
 
 
 def lines(version: Version) -> list[tuple[str, str]]:
-    """Return names and texts; none of what a trainer publishes."""
+    """Return names and texts; of what a trainer publishes, none before rows were erased."""
     refined, built = version.lineage.fact(Refined), version.lineage.fact(Built)
     of_refined = [] if refined is None else [("refined", _refined(refined, version.stream.points))]
-    return of_refined + ([] if built is None else [("built", _built(built))])
+    of_built = [] if built is None else [("built", _built(built))]
+    without = version.lineage.fact(WithoutRows)
+    obeyed = (
+        [] if without is None else [("without", f"the rows of the record {without.sha256[:12]}, which were erased")]
+    )
+    return of_refined + of_built + obeyed
 
 
 def _refined(refined: Refined, rows: int) -> str:

@@ -6,11 +6,13 @@ from typing import Final
 
 import msgspec
 
+from consumers.branches.history.deletes_obeyed import DeletesObeyed
 from consumers.branches.history.erased_rows import ErasedRows
 from consumers.branches.history.stretches import rebuilt
 from consumers.settings import Settings
 from consumers.verify.verifier import Replays, Verifier, Verifies
 from streamsvm.branches.history.built_part import Built
+from streamsvm.branches.history.deletes_part import DeletesApplied
 from streamsvm.branches.history.refined_part import Refined
 from streamsvm.errors import ConfigurationError
 from streamsvm.kafka import Cluster, SchemaRegistry
@@ -37,10 +39,17 @@ class PastVerifier(Verifier):
     ) -> None:
         self._cluster, self._timeout_s, self._schemas = cluster, timeout_s, schemas
         self._erased = ErasedRows(cluster, settings.output.aliases_topic, timeout_s)
+        self._deletes = DeletesObeyed(cluster, self._erased, timeout_s, schemas)
 
     def left_out(self, version: Version) -> Places:
         """Return the rows that were erased before a version was published; raises `RowsLeftOut`."""
         return self._erased.left_out(version)
+
+    def facts(self, version: Version) -> tuple[msgspec.Struct, ...]:
+        """Return under which record of erased rows a version was made, and what it says of deletes if that is true."""
+        claimed = version.lineage.fact(DeletesApplied)
+        true = claimed is not None and self._deletes.are_obeyed(version, claimed)
+        return (*self._erased.facts(version), *((claimed,) if claimed is not None and true else ()))
 
     def value(self, version: Version, lineage: Lineage, replayed: Replays) -> bytes | None:
         """Return the value that a refined version, or one of a stretch, must have; raises `NotRecomputable`."""

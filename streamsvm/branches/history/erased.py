@@ -40,6 +40,11 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     rows : tuple of (int, int, int, int)
         Partition, offset, row, and the number of the newest version when the row was erased. That version and those
         before it may be of the row; later ones are not.
+    retires : tuple of int
+        Numbers of versions that are of such rows, which the trainer retires once one without the rows is out.
+    reach : float or None
+        The coefficients of the newest version are at most so far, in parts of their length, from those of the best
+        model that never saw the rows; None: not known.
     """
 
     topic: str
@@ -47,6 +52,8 @@ class Erased(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     incarnation: Count
     continues: Count
     rows: tuple[tuple[Partition, Offset, Row, Count], ...]
+    retires: tuple[Count, ...] = ()
+    reach: float | None = None
 
     @property
     def sha256(self) -> str:

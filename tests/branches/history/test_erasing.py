@@ -93,8 +93,8 @@ def plain(snapshot: Snapshot) -> bytes:
 
 
 def content(version: Version) -> bytes:
-    """Return the bytes of a version but for the names of its topic, and for its place after others."""
-    lineage = msgspec.structs.replace(version.lineage, topic="t", topic_id="", parent=None, links=())
+    """Return the bytes of a version but for the names of topic and record, and for its place after others."""
+    lineage = msgspec.structs.replace(version.lineage, topic="t", topic_id="", parent=None, links=(), facts=())
     return model_codec.encode(replace(version, number=1, lineage=lineage))
 
 
@@ -490,7 +490,8 @@ def test_a_build_that_does_not_know_the_record_does_not_undo_it(
     after = every[len(before) :]
     cuts = [version.lineage.cut[0].offset for version in every[len(before) - 1 :]]
     assert after
-    assert cuts == sorted(set(cuts))
+    assert cuts[0] == cuts[1]  # in the place of the newest one, which may be of the rows
+    assert cuts[1:] == sorted(set(cuts[1:]))
     of_clean = {version.lineage.cut[0].offset: content(version) for version in versions(connection, clean)}
     assert [content(version) for version in after] == [of_clean[version.lineage.cut[0].offset] for version in after]
 

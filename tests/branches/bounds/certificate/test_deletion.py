@@ -118,3 +118,34 @@ def test_what_does_not_fit_is_refused() -> None:
         reach(Z, y, upper, machine, np.zeros(3))
     with pytest.raises(ValueError, match="not finite"):
         reach(Z, y, np.array([1.0, np.nan]), machine, np.zeros(2))
+
+
+QUICK_DELETIONS, DELETIONS = 300, 10_000
+
+
+@pytest.mark.long(keep=(str(QUICK_DELETIONS),))
+@pytest.mark.parametrize("deletions", [QUICK_DELETIONS, DELETIONS], ids=str)
+def test_the_bound_holds_in_random_deletions(deletions: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """One point to a third of them, at random or those nearest the margin; how tight the bound is, is printed."""
+    tightness = []
+    for seed in range(deletions):
+        random, X, y, u = problem(seed, 40, 3)
+        scaler = scaler_of(X, u)
+        Z, upper = scaler.transform(X), u / (10 ** random.uniform(-1.5, 0.0) * u.sum())
+        present, multipliers = trained(Z, y, upper)
+        margin = y * (Z @ present.coefficients + present.intercept)
+        order = np.argsort(np.abs(1.0 - margin)) if seed % 2 else random.permutation(40)
+        left = np.ones(40, np.bool_)
+        left[order[: random.integers(1, 14)]] = False
+        if len(set(y[left].tolist())) < 2:
+            continue
+        again, _ = trained(Z[left], y[left], upper[left])
+        found = reach(Z[left], y[left], upper[left], present, multipliers[left])
+        moved = float(np.linalg.norm(again.coefficients - present.coefficients))
+        assert moved <= found.distance + ORACLE * (1.0 + found.objective), seed
+        tightness.append(moved / found.distance)
+    assert len(tightness) > deletions * 0.99
+    quartiles = np.quantile(tightness, [0.25, 0.5, 0.75])
+    with capsys.disabled():
+        print(f"\n{len(tightness):,} deletions: moved / bound, quartiles {np.round(quartiles, 3).tolist()}")
+    assert quartiles[1] > 0.05

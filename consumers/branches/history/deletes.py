@@ -1,0 +1,393 @@
+"""Deletes that come as records: a trainer that carries them out, in batches.
+
+What a delete takes out is in `streamsvm.branches.history.deletes`. The trainer looks at the topic every few seconds.
+Once the oldest delete that was not carried out is old enough, a thread reads all deletes, and the input once for the
+rows that they name; the loop goes on meanwhile. The rows become the record of erased rows, as of
+`streamsvm history forget`, in one transaction with how far both logs were looked at; then this life ends, and the next
+one begins without the rows and publishes at once. Where no row is named, only how far was looked is written.
+
+A delete that met nothing may be early: as long as it is young, what came since is looked at for it again.
+
+Invariant: whatever is carried out stands in the log of aliases before anything else changes, so a trainer that is
+killed anywhere carries it out at its next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from consumers.branches.history.finding import FoundRows, looked_for
+from consumers.branches.history.settings import DeletesConfig
+from consumers.host.runtime import schemas_of
+from consumers.metrics import Metrics
+from consumers.settings import Settings
+from consumers.streams.abandonable import Aside
+from consumers.streams.topics import READ_TIMEOUT_S, KnownPointers, check_input
+from consumers.trainer.attachment import Attachment, Making, Part, StartOver, World
+from consumers.trainer.session import InDoubt
+from streamsvm.branches.history.deletes import (
+    Applied,
+    Wanted,
+    applied_key,
+    decode_applied,
+    encode_applied,
+    offsets_of,
+    pairs_of,
+)
+from streamsvm.branches.history.deletes_part import DeletesApplied
+from streamsvm.branches.history.erased import MOST, Erased, encode_erased
+from streamsvm.errors import InvalidMessage, StateError, StreamsvmError
+from streamsvm.kafka import Cluster, Message, PublishRefused, TopicInfo
+from streamsvm.learning.recipe import Origin
+from streamsvm.model import trail
+from streamsvm.model.left_out import left_out_key
+from streamsvm.points import Position
+from streamsvm.sections import section
+
+log = structlog.get_logger("streamsvm.trainer")
+
+LOOK_EVERY_S: Final = 5.0
+OUTCOMES: Final = ("carried_out", "unknown", "doubled", "early", "later", "past_retention", "unreadable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What deletes were found to name.
+
+    Attributes
+    ----------
+    ends : mapping of partition to int
+        Up to where deletes were read.
+    wanted : Wanted
+        All of them.
+    fresh : tuple of str
+        Names of those that were not carried out before.
+    doubled, unreadable : int
+        Of these.
+    found : FoundRows
+        The rows.
+    """
+
+    ends: Mapping[int, int]
+    wanted: Wanted
+    fresh: tuple[str, ...]
+    doubled: int
+    unreadable: int
+    found: FoundRows
+
+
+class Deletes(Attachment):
+    """Deletes of a topic of their own.
+
+    Parameters
+    ----------
+    world : World
+        With `deletes.topic`.
+    """
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._options = section(world.settings, DeletesConfig)
+        self._erased: Erased | None = None
+        self._applied: Applied | None = None
+        self._topic_id = ""
+
+    def check(self, source: TopicInfo) -> None:  # noqa: ARG002 - the topic has partitions of its own
+        """Refuse a topic that loses deletes."""
+        check_input(self.world.components.cluster.describe(self._options.topic))
+
+    def found(self, topic: TopicInfo, pointers: KnownPointers) -> None:
+        """Take in which rows were erased, and how far deletes were carried out."""
+        erased = pointers.erased
+        own = isinstance(erased, Erased) and erased.is_of(topic.name, topic.topic_id or "")
+        self._erased = erased if own and isinstance(erased, Erased) else None
+        deletes = self.world.components.cluster.describe(self._options.topic)
+        self._topic_id = deletes.topic_id or ""
+        self._applied = self._known() or Applied(
+            topic=self._options.topic, topic_id=self._topic_id, by=self._options.by, deletes=(), input=()
+        )
+
+    def _known(self) -> Applied | None:
+        """Read how far deletes of this very topic were carried out."""
+        settings, cluster = self.world.settings, self.world.components.cluster
+        key = applied_key(settings.name).encode()
+        record = cluster.newest(settings.output.aliases_topic, [key], READ_TIMEOUT_S).get(key)
+        if record is None or record.value is None:
+            return None
+        try:
+            found = decode_applied(record.value)
+        except InvalidMessage as error:
+            raise StateError(
+                f"the record {applied_key(settings.name)} cannot be read: {error}",
+                "Another program or a newer streamsvm wrote it: use that version of streamsvm.",
+            ) from None
+        options = self._options
+        return found if (found.topic, found.topic_id, found.by) == (options.topic, self._topic_id, options.by) else None
+
+    def origin(self, origin: Origin) -> Origin:
+        """Let a version name how far deletes were carried out."""
+        own = self._applied
+        assert own is not None
+        fact = DeletesApplied(topic=own.topic, topic_id=own.topic_id, by=own.by, cut=own.deletes, input=own.input)
+        return replace(origin, facts=(*origin.facts, fact))
+
+    def part(self, making: Making) -> Part:
+        """Return what looks for deletes, and carries them out."""
+        assert self._applied is not None
+        return CarriesOut(self, making, self._applied, self._erased)
+
+    def carried_on(self, applied: Applied) -> None:
+        """Note that nothing changed but how far was looked."""
+        self._applied = applied
+
+
+class CarriesOut(Part):
+    """What is done about deletes in every turn.
+
+    Parameters
+    ----------
+    deletes : Deletes
+    making : Making
+    applied : Applied
+        How far deletes were carried out.
+    erased : Erased or None
+        The record of erased rows.
+    """
+
+    def __init__(self, deletes: Deletes, making: Making, applied: Applied, erased: Erased | None) -> None:
+        world = deletes.world
+        self._deletes, self._world, self._making = deletes, world, making
+        self._settings: Settings = making.settings
+        self._options = section(self._settings, DeletesConfig)
+        self._metrics: Metrics = world.components.metrics
+        self._applied, self._erased = applied, erased
+        self._looked = offsets_of(applied.input)
+        self._search: Aside[Batch | None] | None = None
+        self._sending: tuple[Sequence[Message], Applied, Erased | None, Callable[[], None]] | None = None
+        self._due_at = 0.0
+        self._metrics.begin("streamsvm_deletes", "outcome", OUTCOMES)
+
+    def turn(self) -> None:
+        """Look now and then, and carry out what was found; raises `StartOver` once it is."""
+        delivery, now = self._world.delivery, self._world.components.clock.monotonic()
+        if self._sending is not None:
+            if delivery.ready:
+                self._send()
+        elif self._search is not None:
+            self._look_at_search()
+        elif now >= self._due_at and not delivery.replaces and not self._making.pipeline.reads_again:
+            self._due_at = now + min(LOOK_EVERY_S, max(self._options.every_s, 0.1))
+            self._search = Aside(self._find())
+
+    def _find(self) -> _Find:
+        settings, parts = self._settings, self._world.components
+        return _Find(
+            cluster=parts.cluster,
+            settings=settings,
+            options=self._options,
+            topic=settings.input.topic,
+            topic_id=self._making.topic_id,
+            applied=offsets_of(self._applied.deletes),
+            looked=dict(self._looked),
+            now_ms=parts.clock.now().timestamp() * 1e3,
+        )
+
+    def _look_at_search(self) -> None:
+        assert self._search is not None
+        try:
+            if not self._search.finished(0.0):
+                return
+            found = self._search.returned
+        except StreamsvmError as error:
+            log.warning("deletes_wait", what=error.what, remedy=error.remedy or "no action needed: it is tried again")
+            found = None
+        self._search = None
+        if found is not None:
+            self._take(found)
+
+    def _take(self, batch: Batch) -> None:
+        """Decide what becomes of what was found."""
+        known = {} if self._erased is None else self._erased.places()
+        base = self._making.pipeline.base
+        rows = [
+            (partition, at)
+            for partition, own in sorted(batch.found.places.items())
+            for at in sorted(own)
+            if partition in base and at >= base[partition] and at not in known.get(partition, ())
+        ]
+        impossible = self._impossible(len(rows) + sum(map(len, known.values()))) if rows else ""
+        if impossible:
+            self._metrics.increase("streamsvm_deletes", max(1, len(batch.fresh)), outcome="past_retention")
+            log.error("deletes_refused", rows=len(rows), what=impossible[0], remedy=impossible[1])
+            self._due_at = self._world.components.clock.monotonic() + max(self._options.every_s, 60.0)
+            return
+        self._looked = dict(batch.found.ends)
+        applied = Applied(
+            topic=self._applied.topic,
+            topic_id=self._applied.topic_id,
+            by=self._applied.by,
+            deletes=pairs_of(batch.ends),
+            input=pairs_of(batch.found.ends),
+        )
+        if rows or applied.deletes != self._applied.deletes:
+            self._sending = (*self._messages(rows, applied), partial(self._count, batch, len(rows)))
+        else:
+            self._count(batch, 0)
+
+    def _impossible(self, rows: int) -> tuple[str, str] | str:
+        """Say why the log cannot be learned again without rows, and what to do; empty if it can."""
+        settings, pipeline, cluster = self._settings, self._making.pipeline, self._world.components.cluster
+        if rows > MOST:
+            return (
+                f"more than {MOST:,} rows would be erased of one model",
+                "Write a topic without the rows, and begin anew from that.",
+            )
+        for partition, at in sorted(pipeline.learner.positions.items()):
+            first, _ = cluster.log_range(settings.input.topic, partition)
+            begun = pipeline.base[partition]
+            if at > begun and first > begun.offset:
+                return (
+                    f"{settings.input.topic}[{partition}] begins at offset {first:,}, but the model began at "
+                    f"{begun.offset:,}: it cannot be learned again without the rows",
+                    "Begin anew with what the log still holds, with --input-start earliest --reset "
+                    f"{settings.name}/{self._world.delivery.incarnation}.",
+                )
+        return ""
+
+    def _count(self, batch: Batch, rows: int) -> None:
+        met = batch.found.met_ids | batch.found.met_keys
+        fresh = set(batch.fresh)
+        for outcome, count in (
+            ("carried_out", len(fresh & met)),
+            ("unknown", len(fresh - met)),
+            ("early", 0 if fresh else rows),
+            ("doubled", batch.doubled),
+            ("unreadable", batch.unreadable),
+            ("later", batch.found.younger if fresh else 0),
+        ):
+            self._metrics.increase("streamsvm_deletes", count, outcome=outcome)
+
+    def _messages(
+        self, rows: Sequence[tuple[int, Position]], applied: Applied
+    ) -> tuple[Sequence[Message], Applied, Erased | None]:
+        """Return the records of what is carried out, and what is known after them."""
+        settings, output, delivery = self._settings, self._settings.output, self._world.delivery
+        name, before, head = settings.name, self._erased, delivery.head
+        how_far = Message(output.aliases_topic, encode_applied(applied), applied_key(name).encode(), partition=0)
+        if not rows:
+            return [how_far], applied, None
+        newest = 0 if head is None else head.number
+        continued = head is not None and bool(delivery.published_cut) and settings.svm.tune is None
+        erased = Erased(
+            topic=settings.input.topic,
+            topic_id=self._making.topic_id,
+            incarnation=max(delivery.incarnation, before.incarnation if before is not None else 0),
+            continues=head.incarnation if continued and head is not None else 0,
+            rows=(
+                *(before.rows if before is not None else ()),
+                *((partition, at.offset, at.row, newest) for partition, at in rows),
+            ),
+            retires=before.retires if before is not None else (),
+        )
+        entry = trail.RowsErased(
+            name=name,
+            topic=settings.input.topic,
+            rows=[(partition, at.offset, at.row) for partition, at in rows],
+            by="trainer",
+            reason=f"deletes of the topic {applied.topic}",
+            time=self._world.components.clock.now().isoformat(),
+        )
+        key = left_out_key(name).encode()
+        messages = [
+            Message(output.aliases_topic, encode_erased(erased), key, partition=0),
+            how_far,
+            Message(output.audit_topic, trail.encode(entry), key, partition=0),
+        ]
+        return messages, applied, erased
+
+    def _send(self) -> None:
+        assert self._sending is not None
+        messages, applied, erased, count = self._sending
+        try:
+            self._world.session.publish(messages)
+        except InDoubt:  # the same records twice say the same
+            return
+        except PublishRefused as refusal:
+            self._sending = None
+            log.error("deletes_refused", what=refusal.what, remedy=refusal.remedy)
+            return
+        self._sending = None
+        self._applied = applied
+        self._deletes.carried_on(applied)
+        count()
+        if erased is not None:
+            raise StartOver(f"deletes of {applied.topic} take rows out of what was learned")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Find:
+    """One look at the deletes, in a thread of its own; returns None where nothing is to be done yet."""
+
+    cluster: Cluster
+    settings: Settings
+    options: DeletesConfig
+    topic: str
+    topic_id: str
+    applied: Mapping[int, int]
+    looked: Mapping[int, int]
+    now_ms: float
+
+    def __call__(self) -> Batch | None:
+        deletes = self.options.topic
+        ranges = {p: self.cluster.log_range(deletes, p) for p in self.cluster.describe(deletes).partitions}
+        ends = {partition: end for partition, (_, end) in ranges.items()}
+        if not any(end > first for first, end in ranges.values()):
+            return None
+        wanted, fresh, oldest, youngest = Wanted(self.options.by), dict[str, None](), float("inf"), -1.0
+        doubled = unreadable = 0
+        for partition, (first, end) in sorted(ranges.items()):
+            if first >= end:
+                continue
+            for record in self.cluster.read_to_end(deletes, partition, timeout_s=READ_TIMEOUT_S):
+                before = wanted.doubled, wanted.unreadable
+                time_ms = -1 if record.timestamp_ms is None else record.timestamp_ms
+                name = wanted.add(record.key, record.value, time_ms)
+                youngest = max(youngest, time_ms)
+                if record.offset >= self.applied.get(partition, 0):
+                    oldest = min(oldest, time_ms)
+                    doubled += wanted.doubled - before[0]
+                    unreadable += wanted.unreadable - before[1]
+                    if name:
+                        fresh[name] = None
+        is_new = any(end > self.applied.get(partition, 0) for partition, end in ends.items())
+        if is_new and self.now_ms - oldest < self.options.every_s * 1e3:
+            return None
+        start: Mapping[int, int] | None = None
+        if not is_new:
+            if self.now_ms - youngest > self.options.early_s * 1e3 or not self._has_grown():
+                return None
+            start = self.looked
+        with schemas_of(self.settings) as schemas:
+            found = looked_for(
+                self.cluster,
+                self.topic,
+                self.settings.models(),
+                {name: wanted.until[name] for name in wanted.ids},
+                {name: wanted.until[name] for name in wanted.keys},
+                start=start,
+                topic_id=self.topic_id,
+                schemas=schemas,
+                timeout_s=READ_TIMEOUT_S,
+            )
+        return Batch(ends=ends, wanted=wanted, fresh=tuple(fresh), doubled=doubled, unreadable=unreadable, found=found)
+
+    def _has_grown(self) -> bool:
+        return any(
+            self.cluster.log_range(self.topic, partition)[1] > self.looked.get(partition, 0)
+            for partition in self.cluster.describe(self.topic).partitions
+        )

@@ -1,0 +1,51 @@
+"""What `/status.json` says of erased rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import msgspec
+
+from consumers.metrics import Metrics
+from consumers.page.blocks import STATUS, Block
+from consumers.settings import Settings
+
+
+class ErasurePart(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of the input that are left out since they were erased.
+
+    Attributes
+    ----------
+    rows : int
+    waits : bool
+        Whether the newest version may still be of some of them: until the one that takes its place is out.
+    reach : float or None
+        How far its coefficients can be from those of the best model that never saw them, in parts of their length;
+        None: not known.
+    """
+
+    rows: int
+    waits: bool
+    reach: float | None
+
+
+def collect(settings: Settings, metrics: Metrics) -> ErasurePart:  # noqa: ARG001 - every block is given both
+    """Return what there is to say of erased rows."""
+    found = {labels[0]: value for labels, value in metrics.values("streamsvm_erasure").items()}
+    reach = found.get("reach", math.nan)
+    return ErasurePart(
+        rows=int(found.get("rows", 0.0)),
+        waits=bool(found.get("waits", 0.0)),
+        reach=reach if math.isfinite(reach) else None,
+    )
+
+
+BLOCK: Final = Block(
+    part=STATUS,
+    name="erasure",
+    shape=ErasurePart,
+    wanted=lambda settings: True,  # noqa: ARG005 - rows may have been erased of any model
+    collect=collect,
+    draw="consumers.branches.history.page:drawn",
+)

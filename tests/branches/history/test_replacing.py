@@ -1,0 +1,174 @@
+"""An erasure that is applied publishes a version at once: at the same cut, without the rows, before anything new."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from consumers.settings import Settings
+from consumers.trainer.gatekeeping import Open
+from consumers.trainer.publishing import nevertheless
+from consumers.verify.verify import verify
+from streamsvm.branches.history.without_part import WithoutRows
+from streamsvm.kafka import Cluster, Connection
+from streamsvm.learning.cutting import Cut
+from streamsvm.model.pointers import Gate
+from streamsvm.model.version import Version
+from streamsvm.registry.aliases import Aliases, read_aliases
+from streamsvm.verification.report import Outcome
+from tests.branches.history.test_erasing import (
+    content,
+    forgotten,
+    produce,
+    record_of,
+    rejected,
+    settings_of,
+    started,
+)
+from tests.brokers.fixtures import TestBroker
+from tests.consumers.test_cli import run
+from tests.consumers.trainers import Running, encoded, run_until, topic, versions
+from tests.streams import gaussian
+
+ROWS = 150
+PLACES = (3, 77, 148)
+REFUSED = Gate(
+    outcome="refused",
+    why="it is worse",
+    scored_on="window",
+    points=10,
+    candidate=0.5,
+    present=0.9,
+    against=1,
+    margin=0.01,
+    window=(),
+    recent=(),
+)
+
+
+class RefusesAll(Open):
+    """A gate that lets nothing pass once something is current."""
+
+    def judge(self, version: Version, cut: Cut) -> Gate | None:
+        return REFUSED
+
+
+def names_of(connection: Connection, settings: Settings) -> Aliases:
+    return read_aliases(Cluster(connection), settings.name, settings.output.aliases_topic, 30.0)
+
+
+def trained(connection: Connection, prefix: str, directory: Path) -> tuple[Settings, list[Version]]:
+    """Return a trainer's settings, and what it published of `ROWS` rows; it was stopped."""
+    own = started(connection, settings_of(prefix, directory))
+    produce(connection, own, encoded(gaussian(ROWS, 5)))
+    run_until(own, connection, ROWS)
+    return own, versions(connection, own)
+
+
+def run_until_replaced(settings: Settings, connection: Connection, number: int, **options: object) -> None:
+    """Run a trainer until the newest version has a number."""
+    with Running(settings, connection, **options) as running:
+        running.wait_until_started()
+        running.wait_until(lambda: (head := names_of(connection, settings).head) is not None and head.number >= number)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_version_without_the_rows_takes_the_place_of_the_newest(
+    real_broker: TestBroker, tmp_path: Path, refuses: bool
+) -> None:
+    """No row came: the same cut, the bytes of a stream that rejected the rows, current whatever the gate says, once."""
+    connection = real_broker.connection
+    own, before = trained(connection, real_broker.name(f"replaced-{refuses}"), tmp_path / "own")
+    clean = started(connection, settings_of(real_broker.name(f"replaced-clean-{refuses}"), tmp_path / "clean"))
+    produce(connection, clean, encoded(rejected(gaussian(ROWS, 5), PLACES)))
+    run_until(clean, connection, ROWS)
+    report = forgotten(connection, own, *PLACES)
+    newest = len(before) + 1
+    assert report.takes_place.startswith(f"m@{newest} takes the place of m@{newest - 1}, at its cut")
+    gate = {"make_gate": lambda *_: RefusesAll()} if refuses else {}
+    run_until_replaced(own, connection, newest, **gate)
+    run_until(own, connection, 0)  # once more: nothing more comes
+    after = versions(connection, own)[len(before) :]
+    assert [version.lineage.cut for version in after] == [before[-1].lineage.cut]
+    assert content(after[0]) == content(versions(connection, clean)[-1])
+    record = record_of(connection, own)
+    assert after[0].lineage.fact(WithoutRows) == WithoutRows(sha256=record.sha256)
+    assert report.record == record.sha256
+    current = names_of(connection, own).named["m@current"]
+    assert current.number == newest
+    assert record.sha256 in current.why
+    entry = json.loads(topic(connection, own.output.audit_topic)[-1].value or b"")
+    assert (entry["event"], entry["to"]) == ("alias_moved", newest)
+    assert ("else it would have been refused: it is worse" in entry["gate"]["why"]) is refuses
+    found = verify(Cluster(connection), own)
+    assert [row.outcome for row in found.rows] == [Outcome.LEFT_OUT] * len(before) + [Outcome.IDENTICAL]
+
+
+def test_rows_that_wait_are_learned_after_it_only(real_broker: TestBroker, tmp_path: Path) -> None:
+    """New rows are in the log at the start: the first version is at the old cut nevertheless, then cuts go on."""
+    connection = real_broker.connection
+    own, before = trained(connection, real_broker.name("waiting"), tmp_path)
+    forgotten(connection, own, 77)
+    produce(connection, own, encoded(gaussian(400, 5))[ROWS:], ROWS)
+    run_until(own, connection, 400)
+    cuts = [version.lineage.cut[0].offset for version in versions(connection, own)[len(before) - 1 :]]
+    assert cuts[0] == cuts[1]
+    assert cuts[1:] == sorted(set(cuts[1:]))
+    assert len(cuts) > 3
+    sha256 = record_of(connection, own).sha256
+    for version in versions(connection, own)[len(before) :]:
+        assert version.lineage.fact(WithoutRows) == WithoutRows(sha256=sha256)
+    assert not names_of(connection, own).named["m@current"].why
+    found = verify(Cluster(connection), own)
+    assert {row.outcome for row in found.rows[len(before) :]} == {Outcome.IDENTICAL}
+
+
+def test_a_pin_is_named_and_confirmed_and_versions_are_retired(real_broker: TestBroker, tmp_path: Path) -> None:
+    """Pinned readers would keep the rows; the trainer retires what nothing names once a version without them is out."""
+    connection = real_broker.connection
+    own, before = trained(connection, real_broker.name("pinned"), tmp_path)
+    given = ["--bootstrap-servers", str(connection.options["bootstrap.servers"]), "--name", "m"]
+    given += ["--output-models-topic", own.output.models_topic]
+    of_trainer = ["--checkpoint-directory", str(own.checkpoint.directory), "--input-topic", own.input.topic]
+    assert run("model", "pin", "2", *given).returncode == 0
+    asked = ["history", "forget", "--position", "0:3", "--json", *given, *of_trainer]
+    looked = run(*asked)
+    assert json.loads(looked.stdout)["pin"] == "m@2"
+    refused = run(*asked, "--yes")
+    assert refused.returncode == 78, refused.stderr
+    assert "pinned to m@2, which is of rows that are to be erased" in refused.stderr
+    assert names_of(connection, own).left_out is None
+    done = run(*asked, "--yes", "--pinned", "2", "--retire")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    newest = len(before)
+    assert told["retired"] == [f"m@{number}" for number in range(1, newest) if number != 2]
+    assert record_of(connection, own).retires == tuple(range(1, newest + 1))
+    run_until_replaced(own, connection, newest + 1)
+    with Running(own, connection) as running:
+        running.wait_until_started()
+        running.wait_until(lambda: newest in (names_of(connection, own).retired or ()))
+    assert 2 not in (names_of(connection, own).retired or ())
+    assert run("model", "pin", "--remove", *given).returncode == 0
+    with Running(own, connection) as running:
+        running.wait_until_started()
+        running.wait_until(lambda: 2 in (names_of(connection, own).retired or ()))
+    found = verify(Cluster(connection), own)
+    assert [row.outcome for row in found.rows] == [Outcome.RETIRED] * newest + [Outcome.IDENTICAL]
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("outcome", "said"), [("refused", "refused: it is worse"), ("waits", "made to wait for")])
+def test_what_the_gate_would_have_said_stands_in_the_verdict(outcome: str, said: str) -> None:
+    """Both reasons are told, and the version passes; a verdict that passes keeps its outcome."""
+    verdict = nevertheless(msgspec.structs.replace(REFUSED, outcome=outcome), "rows were erased")
+    assert verdict is not None
+    assert verdict.outcome == "passed"
+    assert verdict.why.startswith(f"rows were erased; else it would have been {said}")
+    unscored = nevertheless(msgspec.structs.replace(REFUSED, outcome="unscored", why="no points"), "rows were erased")
+    assert unscored is not None
+    assert (unscored.outcome, unscored.why) == ("unscored", "rows were erased; no points")
+    assert nevertheless(None, "rows were erased") is None

@@ -79,7 +79,7 @@ class ScoringConfig(ReadRecipe, Section):
 
     reasons: Annotated[int, Field(ge=0, le=100)] = Field(
         default=0,
-        description="Name in each score so many fields: those that add most to the decision value, "
+        description="Name this many fields in each score: those that add most to the decision value, "
         "compared with the mean row. Linear versions of two labels only; a scorer ends on any other.",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import re
 import socket
@@ -160,6 +161,18 @@ def test_help_is_printed_as_it_is_written(words: tuple[str, ...], monkeypatch: p
     for text in filter(None, texts):
         for line in filter(None, text.split("\n\n")):
             assert "".join(line.split()) in printed
+
+
+@pytest.mark.parametrize("words", [*commands_of(get_command(app))], ids=" ".join)
+def test_help_fits_a_terminal_of_80_columns(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name is cut, and no line of a paragraph ends before the next word would not fit."""
+    monkeypatch.setenv("COLUMNS", "80")
+    text = CliRunner().invoke(app, [*words, "--help"]).stdout
+    assert "…" not in text
+    prose = text.partition("╭")[0].splitlines()
+    for line, following in itertools.pairwise(one.strip() for one in prose):
+        if line and following:
+            assert len(f" {line} {following.split()[0]}") > 78
 
 
 def command_of(words: tuple[str, ...]) -> Any:

@@ -176,6 +176,8 @@ def decode(content: bytes) -> Snapshot:
         If a byte is damaged, the file is cut short, its format is another one, or it has a part that is not known.
     """
     header, reader = FILE.opened(content, PlacedSnapshot)
+    if wrote := header.build.get("streamsvm"):
+        reader.remedy = f"Use streamsvm {wrote}, which wrote it, or a newer one."
     partitions = {placed.partition: reader.value(placed) for placed in header.partitions}
     snapshot = reader.made(
         header,

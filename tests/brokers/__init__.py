@@ -2,7 +2,7 @@
 
 `STREAMSVM_TEST_BROKER` (env, testcontainers, jvm or none) forces a branch; without it the first that
 can be had is taken: the broker at `KAFKA_BOOTSTRAP_SERVERS`, a container, Apache Kafka from Maven
-Central as a plain process. A broker from the environment needs the settings in `settings.py`, above all
+Central as a plain process, of the release that `STREAMSVM_TEST_KAFKA` names (4.3.1). A broker from the environment needs the settings in `settings.py`, above all
 ``auto.create.topics.enable=false``. `python -m tests.brokers` starts one for people.
 """
 

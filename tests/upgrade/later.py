@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -29,7 +29,7 @@ def become(kind: str) -> None:
     """Make this process a later build."""
     name = NAMES[kind]
     form = msgspec.defstruct("Later", [("note", str)], tag_field="part", tag=name, frozen=True)
-    placed: type[Form] = msgspec.defstruct("PlacedLater", [("note", str)], bases=(Form,), tag_field="part", tag=name)
+    placed: Any = msgspec.defstruct("PlacedLater", [("note", str)], bases=(Form,), tag_field="part", tag=name)
     own = MessagePart(form, lambda _: form("a word more"), lambda *_: None)
     parts.OWN = (*parts.OWN, own)  # type: ignore[misc]
     parts.every_part.cache_clear()
@@ -37,7 +37,7 @@ def become(kind: str) -> None:
     PARTITION_PARTS[name] = OptionalPart(
         form=placed, has=lambda _: True, of=lambda _: {"note": "a word more"}, joined=lambda value, **_: value
     )
-    build.version = lambda library: VERSION if library == "streamsvm" else version(library)  # type: ignore[assignment]
+    build.version = lambda library: VERSION if library == "streamsvm" else version(library)  # type: ignore[assignment, attr-defined]
     build.build.cache_clear()
 
 

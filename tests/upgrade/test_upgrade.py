@@ -156,7 +156,7 @@ class Asked:
 
     def answered_by(self) -> int:
         """Ask for one more score; return the number of the version that gave it."""
-        produce(self._stage.connection, self._name("points"), [b'{"x": [1.0, 2.0]}'])
+        produce(self._stage.connection, self._name("points"), [b'{"x": [1.0, 2.0, 3.0]}'])
         self._sent += 1
         eventually(lambda: len(self._scores()) == self._sent, "the point is scored", DEADLINE_S)
         return int(json.loads(self._scores()[-1].value or b"")["version"])

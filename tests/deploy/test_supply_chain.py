@@ -167,7 +167,7 @@ def test_two_builds_that_differ_are_no_release(
 
     monkeypatch.setattr(release, "build", build)
     monkeypatch.setattr(release, "run", lambda *_, **__: "")
-    with pytest.raises(release.Failed, match="differ in other$"):
+    with pytest.raises(release.Failed, match=r"differ in other$"):
         release.built_twice(tmp_path, tmp_path)
     assert release.main(tmp_path / "out", tmp_path, []) == 1
     assert not (tmp_path / "out").exists()

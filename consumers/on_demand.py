@@ -69,7 +69,7 @@ class RareOnDemand(OptionsOnDemand):
 def on_demand(
     name: str, where: str, summary: str, *, group: str = "", cls: type[OptionsOnDemand] = OptionsOnDemand
 ) -> Command:
-    """Return a command whose module is loaded once it is asked for.
+    """Return a command whose module is loaded when the command is run.
 
     Parameters
     ----------

@@ -280,7 +280,7 @@ def _machine() -> Iterator[Row]:
         axis=MACHINE,
         feature=given("svm.C"),
         without=other("coreset.memory", "all"),
-        why="C is the penalty of all rows of the stream together, of which only a part counts here",
+        why="C is the penalty of all rows, of which only a part counts here",
         remedy="Give svm.alpha instead.",
         kind="nature",
     )
@@ -388,16 +388,12 @@ def _structure() -> Iterator[Row]:
         remedy=REMOVE,
         kind="nature",
     )
-    instead = {
-        "coreset.screening": "; coreset.span_rows says how long its rows are screened",
-        "coreset.clip_sd": ", and on no standard deviation of the rows before it",
-    }
     for option in ("structure", "buckets", "fan_in", "screening", "clip_sd"):
         yield Row(
             axis=_STRUCTURE,
             feature=given(f"coreset.{option}"),
             without=other("coreset.memory", "all"),
-            why=_OWN_ROWS + instead.get(f"coreset.{option}", ""),
+            why=_OWN_ROWS,
             remedy="Remove {feature}, or give coreset.memory = all.",
             kind="nature",
         )
@@ -435,7 +431,7 @@ def _structure() -> Iterator[Row]:
         axis=_STRUCTURE,
         feature=given("coreset.span_rows"),
         without=equal("coreset.memory", "all"),
-        why="buckets are made of spans only where rows are forgotten",
+        why="spans are only where rows are forgotten",
         remedy="Give coreset.memory = window, decay or adaptive, or remove {feature}.",
         kind="nature",
     )
@@ -463,7 +459,7 @@ def _small() -> Iterator[Row]:
         axis=SMALL,
         feature=equal("svm.precision", "half"),
         without=MORE_LABELS,
-        why="machines of more than two labels are published in double precision only",
+        why="more than two labels are published in double precision only",
         remedy=REMOVE,
         kind="not built",
     )
@@ -483,7 +479,7 @@ def _archive() -> Iterator[Row]:
         axis=_ARCHIVE,
         feature=directory,
         without=given("training.from_coresets"),
-        why=f"{_RECORDED}, and this trainer reads no rows",
+        why=_RECORDED,
         remedy="Leave out {without}, or archive.directory.",
         kind="not built",
     )
@@ -499,7 +495,7 @@ def _archive() -> Iterator[Row]:
         axis=_ARCHIVE,
         feature=directory,
         without=MORE_LABELS,
-        why="an archive is of two labels",
+        why="archives are of two labels",
         remedy="Remove archive.directory.",
         kind="not built",
     )
@@ -541,7 +537,7 @@ def _bounds() -> Iterator[Row]:
         (other("svm.kernel", "linear"), sums, estimate, "nature"),
         (
             given(STRETCH),
-            "a certificate is of all rows up to a cut",
+            "a certificate is of all rows alike",
             "Certify a version of a trainer's model.",
             "not built",
         ),
@@ -561,7 +557,7 @@ def _reasons() -> Iterator[Row]:
         axis=_REASONS,
         feature=given(REASONS),
         without=other("svm.kernel", "linear"),
-        why="a kernel's decision value does not split into one part for each field",
+        why="a kernel's decision value does not split by fields",
         remedy="Train a linear version, with buckets and crosses in [features] for what bends; or ask how much each "
         "field matters, by permutation, over loaded.decision_function. A scorer: set scoring.reasons = 0.",
         kind="nature",
@@ -630,7 +626,7 @@ def _evaluate() -> Iterator[Row]:
             axis=_EVALUATE,
             feature=given(option),
             without=missing("--prequential"),
-            why="it says how the rows are gone through one after the other",
+            why="it says how rows are judged in order",
             remedy="Add --prequential.",
             kind="nature",
         )
@@ -647,7 +643,7 @@ def _evaluate() -> Iterator[Row]:
             axis=_EVALUATE,
             feature=given("--config"),
             without=given(option),
-            why="it counts by the times of records, which the rows of a file do not have",
+            why="the rows of a file have no times",
             remedy="Compare memories that count rows: streamsvm evaluate FILE --prequential.",
             kind="nature",
         )
@@ -692,7 +688,7 @@ def _commands() -> Iterator[Row]:
         (
             given("--events"),
             given(FOREIGN_COLUMNS),
-            "it is about points, and not about raw events",
+            "it is about points",
             "Remove it. [events] and [features] in the configuration choose the columns.",
             "nature",
         ),
@@ -791,27 +787,35 @@ HEAD: Final = """\
 
 Made from the table in `streamsvm/supports.py`: `python -m streamsvm.supports > deploy/SUPPORTS.md`.
 
-Every line is a combination that is refused before anything is learned or changed; whatever is not listed goes together.
-*By nature*: the combination has no meaning. *Not built yet*: it would be useful, and nobody has built it; the error
-then says that it is not supported yet.
+Whatever is not listed goes together; what is listed is refused before anything is learned or changed. *With* names what
+a feature does not go with, *without* what it needs. A line has no meaning otherwise, unless it ends in *not built yet*:
+that would be useful, and nobody has built it.
 """
+NOT_REFUSED: Final = " (without effect, not refused)"
 
 
 def markdown() -> str:
     """Return the page."""
     lines = [HEAD]
     for axis in dict.fromkeys(row.axis for row in rows()):
-        lines += [f"## {axis}\n", "| feature | does not go with | why | kind |", "|---|---|---|---|"]
-        lines += [_line(row) for row in rows() if row.axis == axis]
-        lines.append("")
+        lines += [f"## {axis}\n", *_lines([row for row in rows() if row.axis == axis]), ""]
     return "\n".join(lines)
 
 
-def _line(row: Row) -> str:
-    kind = "by nature" if row.kind == "nature" else "not built yet"
-    if not row.refused:
-        kind += "; not refused, but without effect"
-    return f"| {row.feature.words} | {row.without.words} | {row.why} | {kind} |"
+def _lines(of: list[Row]) -> Iterator[str]:
+    """Yield the lines of a part. Rows with the same reason share one where they differ in one of their two sides."""
+    features: dict[tuple[str, str, Kind, bool], list[str]] = {}
+    for row in of:
+        features.setdefault((row.without.words, row.why, row.kind, row.refused), []).append(row.feature.words)
+    others: dict[tuple[str, str, Kind, bool], list[str]] = {}
+    for (without, why, kind, refused), first in features.items():
+        others.setdefault((", ".join(first), why, kind, refused), []).append(without)
+    for (first, why, kind, refused), second in others.items():
+        needed = [words.removeprefix("no ") for words in second if words.startswith("no ")]
+        against = [words for words in second if not words.startswith("no ")]
+        sides = [f"{side} {' or '.join(words)}" for side, words in (("without", needed), ("with", against)) if words]
+        note = ("" if refused else NOT_REFUSED) + ("" if kind == "nature" else "; *not built yet*")
+        yield f"- {first} {', or '.join(sides)}: {why}{note}"
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ LOADED: Final = (
     PROGRAM,
     "consumers.evaluate",
     "consumers.models.show",
-    "consumers.models.tables",
+    "consumers.models.version_tables",
     "consumers.replay.replay",
     "consumers.scorer.scorer",
     "consumers.trainer.trainer",

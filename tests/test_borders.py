@@ -26,7 +26,7 @@ from tests.test_subscriber import NAME, Trainer, eventually, number_of, version_
 
 CODE_FROM_BYTES = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "xml", "yaml"}
 CALLS = {"eval", "exec", "compile", "__import__"}
-OWN_SHELL = "consumers.models.following"
+OWN_SHELL = "consumers.models.follow_versions"
 """Runs the command line that its user gives it, by the user's shell; what a topic says comes in variables and stdin."""
 BOMB_BYTES = 150 * 2**20
 

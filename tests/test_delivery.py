@@ -11,8 +11,8 @@ from streamsvm.checkpoint.snapshot import Snapshot
 from streamsvm.coreset.moments import Moments
 from streamsvm.delivery.decision import Begin, Candidate, Present, Resume, places, reads_on
 from streamsvm.delivery.decision import decide as decide_among
+from streamsvm.delivery.input_survey import LogSurvey, Look, survey
 from streamsvm.delivery.machine import TRANSITIONS, Delivery, Event, State
-from streamsvm.delivery.survey import LogSurvey, Look, survey
 from streamsvm.errors import Fenced, StateError
 from streamsvm.learning.cutting import LearnerState
 from streamsvm.model.pointers import Head, Owner

@@ -183,7 +183,7 @@ def test_a_cut_carries_the_audit_sample_of_its_moment() -> None:
     assert cut.points_held == len(cut.points) + 12
     assert (
         held.points_held
-        == held.audit_points_held
+        == held.audit_points
         + sum(len(bucket.points) for buckets in held.buckets().values() for bucket in buckets)
         + (60 % 8)
         + 5

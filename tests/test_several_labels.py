@@ -26,7 +26,7 @@ from streamsvm.model.classes import ClassModel, LinearMachines, shares_of
 from streamsvm.model.machine import Scaler
 from streamsvm.points import Points, Position
 from streamsvm.quality.class_prequential import ClassBaseline, ClassPrequential
-from streamsvm.quality.class_skill import ClassesAnswered, class_skill_of
+from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import LEAST_OF_A_LABEL, Evidence, balanced_accuracy, judge
 from streamsvm.quality.prequential import Baseline
 from tests.schemas import model_schema

@@ -23,7 +23,7 @@ from consumers.branches.history.verifying import require_of_all
 from consumers.cli.app import app
 from consumers.evaluate.configured import check_followable
 from consumers.evaluate.plan import Plan
-from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
+from consumers.evaluate.predict_then_train import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.run import evaluate
 from consumers.host.runtime import schemas_of
 from consumers.loader import load
@@ -411,15 +411,15 @@ def test_the_page_is_the_table() -> None:
 
 
 SIZES: Final[Mapping[str, str]] = {
-    "streamsvm/config/points.py:PointsConfig._consistent": "as many names as features",
-    "streamsvm/config/spans.py:require_grain": "spans, leaves and windows are multiples of each other",
+    "streamsvm/config/point_options.py:PointsConfig._consistent": "as many names as features",
+    "streamsvm/config/span_sizes.py:require_grain": "spans, leaves and windows are multiples of each other",
     "streamsvm/config/sizing.py:sized_by_points": "a budget is too small for the partitions",
     "streamsvm/config/sizing.py:_sized_by_bytes": "a budget is too small for the partitions",
     "streamsvm/config/svm.py:_require_room_for": "a size is too small for the number of labels",
     "streamsvm/joining/joiner.py:Joiner._grow": "more rows wait than may",
     "consumers/evaluate/plan.py:Plan.check": "more partitions than a budget has room for",
-    "consumers/evaluate/prequential.py:evaluate_prequentially": "the lag and the leaf divide each other",
-    "consumers/settings/input.py:RegistryConfig._one_identity": "a part of one address is the value of other options",
+    "consumers/evaluate/predict_then_train.py:evaluate_prequentially": "the lag and the leaf divide each other",
+    "consumers/settings/input_settings.py:RegistryConfig._one_identity": "an address has no user of its own",
     "consumers/branches/workers/settings.py:WorkerConfig._fixed_or_shared": "an ordinal is below the number of workers",
 }
 """Refusals that name two options and are no combination of features: two sizes do not fit, or one value is wrong."""

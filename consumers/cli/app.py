@@ -1,7 +1,14 @@
 """The command line's top: which commands there are, and what a process ends with.
 
-A command is a module of this folder, whose docstring of the command is its help. `COMMANDS` lists them; a branch plugs
-others in at the socket ``commands``.
+`streamsvm` calls `main`. `COMMANDS` lists the trunk's commands, each with the module and function that run it; the
+module is imported when the command is run, so that `streamsvm --help` stays fast. A branch adds commands at the socket
+``commands`` (`streamsvm.sockets`).
+
+A newcomer goes on with `consumers.cli.train`, then `consumers.trainer.trainer`; or with `consumers.cli.score`, then
+`consumers.scorer.scorer`.
+
+Every error ends here: one that is expected as one line and a documented exit status (`consumers.host.exit_codes`), any
+other as a defect with its traceback.
 """
 
 from __future__ import annotations
@@ -29,12 +36,12 @@ from streamsvm.sockets import DAEMONS, plugged
 topics_app = Commands(help="Create and check the topics.")
 scale_app = Commands(cls=RareGroup, help="Learn by several processes, or from all rows of the log again.")
 GROUPS: Final[Mapping[str, Commands]] = {"model": models.app, "topics": topics_app, "scale": scale_app}
-"""The trunk's groups, in which a branch's commands may stand, too."""
+"""The trunk's groups of commands; a branch may add commands to them."""
 
 COMMANDS: Final = (
     on_demand(
         "demo",
-        "consumers.cli.demo:demo",
+        "consumers.cli.demo_command:demo",
         "Replay the HTRU2 pulsar survey through an embedded broker, train, subscribe, and compare with the full data.",
     ),
     on_demand(
@@ -54,18 +61,18 @@ COMMANDS: Final = (
     ),
     on_demand(
         "replay",
-        "consumers.cli.replay:replay_command",
+        "consumers.cli.replay_command:replay_command",
         "Write the points of a file, or of the bundled pulsar survey, to a topic.",
     ),
     Command(name="model", run=models.app),
     on_demand(
         "verify",
-        "consumers.cli.verify:verify_command",
+        "consumers.cli.verify_command:verify_command",
         "Recompute published versions from the input's log, and compare them byte for byte.",
     ),
     on_demand(
         "dead-letters",
-        "consumers.cli.dead_letters:dead_letters_command",
+        "consumers.cli.dead_letters_command:dead_letters_command",
         "Show rejected records: where each is, why it was rejected, and what to do about it; or send them again.",
     ),
     Command(name="topics", run=topics_app),
@@ -88,12 +95,12 @@ COMMANDS: Final = (
     ),
     Command(name="scale", run=scale_app),
 )
-"""The trunk's commands as one meets them, each with the first paragraph of its help, which lists show."""
+"""The trunk's commands in the order of the list, each with the first paragraph of its help, which the list shows."""
 
 
 @cache
 def commands() -> tuple[Command, ...]:
-    """Return all commands in the order of the list. Those of a branch say themselves behind which one they stand."""
+    """Return all commands in the order of the list. A branch's command names the one that it follows."""
     found = list(COMMANDS)
     for command in plugged("commands", Command, DAEMONS):
         names = [one.name for one in found]
@@ -119,7 +126,7 @@ for command in commands():
 
 
 def main() -> None:
-    """Run the command line. Errors become one line and a documented exit status; a defect says its traceback, too."""
+    """Run the command line. An error becomes one line and a documented exit status; a defect shows its traceback."""
     try:
         if crash_at := os.environ.get("STREAMSVM_TEST_CRASH_AT"):
             arm(crash_at)

@@ -31,12 +31,12 @@ SkipIncomplete = Annotated[
 ]
 
 
-def event_file(asked: str, file: Path | None, foreign: Mapping[str, object]) -> Path:
+def event_file(option: str, file: Path | None, foreign: Mapping[str, object]) -> Path:
     """Return the file of raw events; options that choose columns are for points."""
     if file is None:
         raise ConfigurationError(
             "--events needs a file", "For example: streamsvm replay payments.csv --events --topic t"
         )
     given = [f"--{name}" for name, value in foreign.items() if value is not None]
-    require({"--events": True, FOREIGN_COLUMNS: ", ".join(given)}, {"--events": asked})
+    require({"--events": True, FOREIGN_COLUMNS: ", ".join(given)}, {"--events": option})
     return file

@@ -22,17 +22,14 @@ HEAD: Final = """\
 
 Made from the settings' own declarations: `python -m consumers.cli.reference > deploy/CONFIGURATION.md`.
 
-Every option can stand in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the
-environment as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; of several the last of these
-counts. `streamsvm config --effective` shows what is in force, secrets masked. Options of the Kafka client stand under
-`[kafka]` with librdkafka's own names (`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files
-(`--secrets DIRECTORY`, one file each) or the environment, never from the command line.
+An option stands in a TOML file (`--config FILE` or `STREAMSVM_CONFIG`) as `topic` under `[input]`, in the environment
+as `STREAMSVM_INPUT__TOPIC`, or on the command line as `--input-topic`; the last of these counts. `streamsvm config
+--effective` shows what is in force. Options of the Kafka client stand under `[kafka]` with librdkafka's own names
+(`STREAMSVM_KAFKA__BOOTSTRAP_SERVERS`). Secrets come from files (`--secrets DIRECTORY`) or the environment only.
 
-An option without a default shows its type instead. Sections marked *decides the model* are hashed into every version's
-lineage: a trainer refuses to go on under another value and prints the way out. All others may change between two
-starts.
-
-Algorithms of the papers and of other libraries stand at the end, under [experimental](#experimental).
+In parentheses stands the default, or the type of an option that has none; of choices the default is bold. Sections
+marked *decides the model* are hashed into every version's lineage: a trainer refuses to go on under another value and
+prints the way out.
 """
 
 
@@ -41,8 +38,6 @@ EXPERIMENTAL: Final = """\
 
 Algorithms of the papers and of other libraries, which are here to compare with. They decide the model.
 
-| option | default | meaning |
-|---|---|---|
 """
 
 
@@ -62,8 +57,6 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
     yield f"## {f'[{section}]' if section else 'Without a section'}{decides}\n"
     if section:
         yield f"{section_class(section).__doc__ or ''}".split("\n\n")[0].strip() + "\n"
-    yield "| option | default | meaning |"
-    yield "|---|---|---|"
     for name, info in fields(section).items():
         option = f"{section}.{name}"
         if not described(option) or option in OWN:
@@ -72,11 +65,14 @@ def _section(section: str, pages: Sequence[SectionPage]) -> Iterator[str]:
 
 
 def _value(info: FieldInfo, option: str) -> str:
-    """Return an option's default, with the choices if there are any; its type where it has no default."""
+    """Return an option's choices, its default in bold; else its default; its type where it has neither."""
     default, type_ = shown_default(info), "|".join(OWN.get(option, ())) or shown_type(info)
-    if not default:
-        return type_
-    return f"{default} ({type_})" if "|" in type_ else default
+    if "|" not in type_:
+        return default or type_
+    choices = type_.split("|")
+    if default and default not in choices:
+        return f"**{default}**, or {type_}"
+    return "|".join(f"**{choice}**" if choice == default else choice for choice in choices)
 
 
 def _experimental(section: str, name: str, info: FieldInfo) -> str:
@@ -90,9 +86,8 @@ def _experimental(section: str, name: str, info: FieldInfo) -> str:
     return _row(option, "|".join(others), added)
 
 
-def _row(*cells: str) -> str:
-    name, *others = (cell.replace("|", "\\|") or "-" for cell in cells)
-    return f"| `{name}` | {' | '.join(others)} |"
+def _row(name: str, value: str, meaning: str) -> str:
+    return f"- `{name}` ({value}): {meaning}"
 
 
 if __name__ == "__main__":

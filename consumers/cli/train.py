@@ -1,4 +1,9 @@
-"""`streamsvm train`."""
+"""`streamsvm train`: makes the world of a trainer, and runs it.
+
+Everything that is made here lives as long as the process: logging, signals, metrics, health, the HTTP server, the
+connection. What is made anew when a trainer starts over is in `consumers.trainer.beginning`. To read next:
+`consumers.trainer.trainer`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +37,8 @@ def train(
         stop_on_signals,
     )
 
-    stop = stop_on_signals()  # before the imports that take seconds
+    # Before the imports below, which take seconds: a signal during them must stop the process, and not be lost.
+    stop = stop_on_signals()
     from consumers.host.supervision import Supervision
     from consumers.host.web.server import HttpServer
     from consumers.metrics import TRAINER, Metrics
@@ -43,6 +49,7 @@ def train(
     from streamsvm.kafka import Cluster
 
     configure_logging(settings.log)
+    # Raises if the options of the model contradict each other: before anything is opened.
     settings.models()
     connection = connect(settings, "trainer")
     metrics, health = Metrics(TRAINER.of(settings)).with_process(), Health(stuck_after_s=settings.http.stuck_after_s)

@@ -5,10 +5,17 @@ Nothing here needs a broker. Times are of this machine and this moment: compare 
 
 from consumers.evaluate.configured import not_followed, of_points, partitions_of, settings_of
 from consumers.evaluate.plan import EvaluationReport, EvaluationRow, Plan
-from consumers.evaluate.prequential import PrequentialPlan, evaluate_prequentially
+from consumers.evaluate.predict_then_train import PrequentialPlan, evaluate_prequentially
 from consumers.evaluate.reading import load
+from consumers.evaluate.results_table import (
+    describe,
+    describe_prequential,
+    describe_thresholds,
+    headline,
+    notes,
+    progress_bar,
+)
 from consumers.evaluate.run import evaluate
-from consumers.evaluate.table import describe, describe_prequential, describe_thresholds, headline, notes, progress_bar
 
 __all__ = [
     "EvaluationReport",

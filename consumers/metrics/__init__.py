@@ -3,11 +3,11 @@
 Labels are bounded: a version, a hash or an offset is never one. Base units: seconds, bytes, points, rows, records.
 """
 
+from consumers.metrics.daemon_metrics import SCORER, TRAINER, BranchMetrics, DaemonMetrics, Table, other_daemons
 from consumers.metrics.definition import Definition, Kind
 from consumers.metrics.instruments import Bulk, Metrics
-from consumers.metrics.process import PROCESS
-from consumers.metrics.tables import SCORER, TRAINER, BranchMetrics, DaemonMetrics, Table, other_daemons
-from consumers.metrics.trainer import OWN as TRAINER_ITSELF
+from consumers.metrics.process_metrics import PROCESS
+from consumers.metrics.trainer_metrics import OWN as TRAINER_ITSELF
 
 __all__ = [
     "PROCESS",

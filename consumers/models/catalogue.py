@@ -31,7 +31,7 @@ from streamsvm.model.version_bounds import VersionBounds, read_bounds
 from streamsvm.registry import backwards
 from streamsvm.registry.aliases import Aliases, models_there, read_aliases
 from streamsvm.registry.anchoring import Finder, NotAnchored, seen_in
-from streamsvm.verification.survey import retired_in
+from streamsvm.verification.version_survey import retired_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +245,12 @@ def _spans(numbers: list[int]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the topic.
+    """What to find in the topic.
 
     Attributes
     ----------
     answered : callable
-        Tells whether what was read answers it.
+        Returns whether what was read is enough.
     newest : int or None
         The newest version that it is about; None if all newer ones may have to be read, too.
     """
@@ -322,7 +322,7 @@ def read_catalogue(
     """
     topic, entries, tombstones = settings.output.models_topic, list[CatalogueEntry](), set[int]()
     spans, proven = backwards.spans(cluster, topic, timeout_s, span), None
-    asked = question.newest
+    sought = question.newest
     while True:
         records, ends = next(spans)
         found = list[CatalogueEntry]()
@@ -339,11 +339,11 @@ def read_catalogue(
         catalogue = Catalogue(settings.name, topic, entries, names, retired, proven=proven, complete=complete)
         if ends or question.answered(catalogue):
             return catalogue
-        if asked is not None and asked < min(catalogue.entries, default=asked + 1):
-            proven = _found(Finder(cluster, settings.name, topic, timeout_s), asked, names)
+        if sought is not None and sought < min(catalogue.entries, default=sought + 1):
+            proven = _found(Finder(cluster, settings.name, topic, timeout_s), sought, names)
             if proven is not None:
                 spans = backwards.spans(cluster, topic, timeout_s, end=proven.offset + 1)
-        asked = None
+        sought = None
 
 
 def _found(finder: Finder, number: int, names: Aliases) -> Alias | None:

@@ -76,7 +76,7 @@ def list_versions(
     """
     from consumers.host.runtime import connect
     from consumers.models.catalogue import holds_newest, read_catalogue, read_names
-    from consumers.models.tables import doubts, head_line, list_table, listed
+    from consumers.models.version_tables import doubts, head_line, list_table, listed
     from streamsvm.kafka import Cluster
 
     cluster = Cluster(connect(settings, "cli"))
@@ -105,7 +105,7 @@ def diff(settings: Settings, before: Version, after: Version, as_json: AsJson = 
     """Compare two versions: figures, lineage, configuration, coefficients."""
     import msgspec
 
-    from consumers.models.tables import diff_table
+    from consumers.models.version_tables import diff_table
     from streamsvm.model.comparison import Hashed, compare
 
     hashed = [Hashed(loaded.version, loaded.sha256) for loaded, _ in (load(settings, n, None) for n in (before, after))]
@@ -238,7 +238,7 @@ def follow_command(
     retired, or that no trusted key signed, is passed over.
     """
     from consumers.host.runtime import connect, stop_on_signals
-    from consumers.models.following import Hook
+    from consumers.models.follow_versions import Hook
     from streamsvm.kafka import Cluster
     from streamsvm.registry.signing import TrustedKeys
 

@@ -132,7 +132,7 @@ class BucketPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeafPart(msgspec.Struct, frozen=True):
-    """The open leaf: rows seen so far, rows at which it is full (`span`), and points held."""
+    """The open leaf: rows seen so far, rows at which it is full (`span`), and points kept."""
 
     start: tuple[int, int]
     end: tuple[int, int]
@@ -173,7 +173,7 @@ class StructureStatus(msgspec.Struct, frozen=True):
 
 
 class MemoryStatus(msgspec.Struct, frozen=True):
-    """Points held now, the most points held so far, and the bytes of the coresets and of the newest checkpoint."""
+    """Points in memory now, the most so far, and the bytes of the coresets and of the newest checkpoint."""
 
     points_held: int
     points_held_peak: int

@@ -1,4 +1,8 @@
-"""One life of a scorer: everything that a start makes, whole or not at all."""
+"""One life of a scorer: everything that a start makes, whole or not at all.
+
+`begin` is called once by `consumers.scorer.scorer.Scorer.run`, which then drives the parts. A slot in the group is not
+among them: it comes later and may change (`consumers.scorer.seat`).
+"""
 
 from __future__ import annotations
 
@@ -29,8 +33,8 @@ TRANSACTION_TIMEOUT_S: Final = 10.0
 """How long a batch may take to be stored, and then to be committed; a killed scorer's open transaction holds readers of
 the scores back for as long."""
 LOST_S: Final = 6 * TRANSACTION_TIMEOUT_S
-"""A call to the publisher that takes longer than this does not return: `consumers.streams.abandonable`. A settlement,
-which makes several calls and reads in between what may be much, has no limit of its own."""
+"""A call to the publisher that takes longer than this is abandoned (`consumers.streams.abandonable`). A settlement has
+no limit of its own: it makes several calls, and may have much to read in between."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +90,7 @@ def begin(settings: Settings, components: ScorerComponents, watch: ScorerWatch, 
     TopicMissing
         If the input, the models topic or its aliases do not exist.
     Stopped
-        If told to stop while no broker answers.
+        If the process is stopped while no broker answers.
     StreamsvmError
         If it cannot start for another reason.
     """

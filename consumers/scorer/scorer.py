@@ -1,24 +1,43 @@
-"""The scorer: unlabeled points in at a topic, scores out at another, by whichever version is current.
+"""The scorer: unlabeled points in at a topic, scores out at another, by the version that is current.
 
-Delivery is exactly once for whoever reads committed records only: the scores and dead letters of a batch, and the
-group's positions, are one transaction. When one fails, the batch is read again from where the group stands; when nobody
-knows whether it failed, the id is taken over, and what the broker may have left open is settled
-(`consumers.streams.settling`) before anything else. A batch counts as committed when readers of committed records have
-passed it and the group's positions can be read: a commit is answered before its markers are written.
+`streamsvm score` makes a `Scorer` and calls `run`. `consumers.scorer.life` opens everything that a start needs, or
+nothing; the loop is here. One round of the loop (`_turn`) reads at most one batch, scores it by the version that is in
+use at that moment (`consumers.scorer.serving`), and hands it over in one transaction (`_deliver`, `_hand_over`).
 
-Several scorers share a topic by sharing the group. Each has a slot in it (`streamsvm.kafka.slots`), and by the slot its
-membership and its transactional id: whoever comes next in the slot of a scorer that died has its partitions at once,
-and settles what it left open. The group's generation keeps one that was replaced from committing. A slot is claimed
-once there is a version to score by, and the transactional id is taken once the group has let the slot's member in, so
-that a start that waits holds up nobody, and one that claimed a slot together with another fences no producer for it. A
-scorer that loses its slot to another claims the next, and reads on from where the group stands; if the slot is
-configured, it ends. The embedded broker has no transactions: there a batch's positions are committed after it was
-stored, at least once, and copies of a score carry the same `streamsvm.source` header.
+Exactly once
+------------
+Readers of committed records get each score exactly once, because the scores and dead letters of a batch, and the
+group's positions, are one transaction. If it fails, the batch is read again from the group's positions. If nobody knows
+whether it failed, the publisher is given up: the next one takes the transactional id over, and settles what the broker
+may have left open (`consumers.streams.settling`), before anything else is read. A batch counts as committed when
+readers of committed records have passed it and the group's positions can be read, because a broker answers a commit
+before it writes the markers.
 
-Invariants: nothing is consumed before there is a version; each batch is scored by one version, taken once; a batch that
-was not committed is never passed over. A batch is committed only after the broker was asked, just before, whether the
-input still is the topic that was read; a position of another topic of that name is refused. While the registry does
-not answer, a batch that needs it is not decided.
+The embedded broker has no transactions. There a batch's positions are committed after the batch was stored: at least
+once, and copies of a score carry the same `streamsvm.source` header.
+
+Several scorers of one topic
+----------------------------
+They share a group, and each has a slot of it (`streamsvm.kafka.group_slots`). The slot determines the scorer's
+membership and its transactional id (`consumers.scorer.seat`). A scorer that takes the slot of one that died therefore
+gets its partitions at once, and settles what it left open. The group's generation keeps a scorer that was replaced from
+committing.
+
+Order matters at a start. A slot is claimed once there is a version to score by: a scorer that still waits for one keeps
+no slot from others. The transactional id is taken once the group has admitted the slot's member: of two that claimed
+the same slot, the one that is turned away has then fenced no producer. A scorer that loses its slot claims the next
+one, and reads on from the group's positions. If the slot is configured, it ends instead.
+
+Invariants
+----------
+- Nothing is consumed before there is a version.
+- Each batch is scored by one version, which is taken once.
+- A batch that was not committed is never passed over.
+- Just before a batch is committed, the broker is asked whether the input is still the topic that was read. Positions of
+  another topic with the same name are not committed.
+- While the schema registry does not answer, nothing is decided about a batch that needs it.
+
+To read next: `consumers.scorer.life`, `consumers.scorer.seat`, `streamsvm.kafka.membership`.
 """
 
 from __future__ import annotations
@@ -68,23 +87,24 @@ PROMPT_S: Final = 2.0
 CLAIM_AGAIN_S: Final = (0.2, 5.0)
 """The first and the longest wait before a slot is claimed again, in seconds, spread widely: several that start at once
 take the same slot at once, and all but one of them take another."""
-ASK_EVERY_S: Final = 0.05
-"""Between two questions for the input's id, in seconds: for each batch at the rates of most topics, and never more than
-1 % of a processor. A topic would have to be deleted, made, filled and fetched again within that time for a batch of the
-new one to be committed unasked. The next question finds it; the new topic is then scored from its first record."""
+CONFIRM_EVERY_S: Final = 0.05
+"""Least time between two checks of the input's id, in seconds: at the rates of most topics each batch is checked, and
+checks never take more than 1 % of a processor. For a batch of a new topic to be committed unchecked, the topic would
+have to be deleted, created, filled and fetched again within that time. The next check then finds it, and the new topic
+is scored from its first record."""
 COMPARE_EVERY_S: Final = 1.0
-"""The same where the broker gives no ids: there each question reads two records of every partition."""
+"""The same where the broker reports no ids: there each check reads two records of every partition."""
 PORTION_ROWS: Final = 16_384
-"""About how many rows are scored in one transaction, judged by the portion before: what a row is decoded to, its score
-and the message of that take up to a kilobyte, whatever the record that holds it takes."""
+"""About how many rows are scored in one transaction, estimated from the portion before. A decoded row, its score and
+its message take up to a kilobyte of memory, however small the record is."""
 PORTION_BYTES: Final = 4 << 20
-"""Of values in one transaction, at most, or one record."""
+"""Most bytes of values in one transaction, unless one record has more."""
 FIRST_ROW_BYTES: Final = 64.0
-"""What a row takes before one was seen: that of an array."""
+"""Estimated bytes of a row before the first portion was scored: those of a row in an array."""
 GRACE_S: Final = 3.0
 """How long a stop waits for a broker that does not answer."""
 LEAVE_S: Final = 6.0
-"""How long a stop waits until the group has let go of this member: a rebalance that is under way comes first."""
+"""How long a stop waits until this member has left the group: a rebalance that is under way comes first."""
 
 
 class Scorer:
@@ -111,7 +131,7 @@ class Scorer:
         self._trouble = ""
         self._row_bytes = FIRST_ROW_BYTES
         self._unanswered = False
-        self._requested_at = -math.inf
+        self._confirmed_at = -math.inf
 
     def run(self) -> None:
         """Start, wait for a version, score until stopped, stop.
@@ -155,7 +175,7 @@ class Scorer:
     # ------------------------------------------------------------------- slot
 
     def _join(self, life: ScorerLife) -> None:
-        """Claim a slot and begin to join the group in it; tried again while the broker does not say who is there."""
+        """Claim a slot and begin to join the group in it; tried again while the broker does not list the members."""
         try:
             slot = self._claimed(life)
         except TransientError as error:
@@ -176,7 +196,7 @@ class Scorer:
         )
 
     def _claimed(self, life: ScorerLife) -> Slot | None:
-        """Claim a slot, the main loop alive; None if stopped before the broker answered."""
+        """Claim a slot while the main loop reports that it is alive; None if stopped before the broker answered."""
         claim = Aside(life.slots.claim)
         while not claim.finished(POLL_S):
             self._health.beat()
@@ -185,7 +205,7 @@ class Scorer:
         return claim.returned
 
     def _lose_seat(self, seat: Seat, life: ScorerLife, error: Fenced) -> None:
-        """Let go of a slot that another member has taken, and have another claimed, unless a person chose this one.
+        """Give up a slot that another member has taken, and claim another, unless the slot is configured.
 
         Raises
         ------
@@ -206,7 +226,7 @@ class Scorer:
         self._stop.wait(self._claims.next_s(random.random()))
 
     def _give_up_seat(self, life: ScorerLife) -> None:
-        """Leave the group, and only then let the publisher go."""
+        """Leave the group, and only then close the publisher."""
         if (seat := self._seat) is not None:
             try:
                 self._leave(seat, life)
@@ -238,7 +258,9 @@ class Scorer:
         self._look_after_readers(life, seat)
         life.serving.follow()
         if seat.publisher is None:
-            if seat.subscription.joined:  # the slot is ours by now, and not only asked for
+            # Only once the group has admitted this member. Until then another scorer may have the slot, and taking the
+            # transactional id would fence it.
+            if seat.subscription.joined:
                 self._recover(seat, life)
         elif records:
             self._claims.reset()
@@ -250,7 +272,9 @@ class Scorer:
             except Recreated as gap:
                 self._pass(gap, seat, life)
         else:
-            self._trouble = ""  # what was put back may be another's by now, or was committed after all
+            # Nothing to read, so nothing is in trouble: a batch that was put back belongs to another member by now, or
+            # was committed after all.
+            self._trouble = ""
             seat.publisher.poll()
 
     def _look_after_readers(self, life: ScorerLife, seat: Seat) -> None:
@@ -265,12 +289,12 @@ class Scorer:
             self._let_go(seat)
 
     def _pass(self, gap: Recreated | OffsetOutOfRange, seat: Seat, life: ScorerLife) -> None:
-        """Read on at the first record, if `scoring.on_gap` says so.
+        """Read on at the first record, if `scoring.on_gap` is `beginning`.
 
         Raises
         ------
         LogGap
-            If not, with what a person can do.
+            Otherwise, with what a person can do.
         """
         if isinstance(gap, OffsetOutOfRange):
             try:
@@ -291,7 +315,8 @@ class Scorer:
         elif gap.topic_id:
             life.identity.topic_id = gap.topic_id
             seat.subscription.follow(gap.topic_id)
-            self._let_go(seat)  # the next publisher's attempts say that they are of the new topic
+            # The stamps of a publisher name the topic that was read. The next publisher names the new one.
+            self._let_go(seat)
         else:
             life.identity.forget()
             seat.subscription.begin_again()
@@ -308,7 +333,7 @@ class Scorer:
     # ---------------------------------------------------------------- deliver
 
     def _deliver(self, records: Sequence[Record], seat: Seat, publisher: Publisher, life: ScorerLife) -> bool:
-        """Score a batch and hand it over; one that fails for now is read again, and what follows it: then False."""
+        """Score a batch and commit it; return False if it failed for now: it is read again, and what follows it."""
         positions, begun = positions_after(records), time.monotonic()
         metrics = self._components.metrics
         try:
@@ -321,7 +346,9 @@ class Scorer:
             self._watch.check(records, scored.rejected)
             if self._watch.waits(scored):
                 return True
-            if self._watch.wait_is_over():  # the configuration is right after all: what was rejected gets its letters
+            # The first valid row was seen, so the configuration is right. The records that were rejected before,
+            # without letters, are read again and get their letters now.
+            if self._watch.wait_is_over():
                 seat.subscription.rewind()
                 return False
             if not self._answered(Aside(lambda: self._hand_over(seat, publisher, messages, progress, positions, life))):
@@ -359,11 +386,12 @@ class Scorer:
         positions: Mapping[int, int],
         life: ScorerLife,
     ) -> None:
-        # Only now: a batch counts if the topic was asked for its id after its newest record was fetched.
-        requested_at = time.monotonic()
-        if requested_at - self._requested_at >= (ASK_EVERY_S if life.identity.topic_id else COMPARE_EVERY_S):
+        # Only now, after the newest record of the batch was fetched: an id that was read earlier would prove nothing
+        # about records that were fetched later.
+        now = time.monotonic()
+        if now - self._confirmed_at >= (CONFIRM_EVERY_S if life.identity.topic_id else COMPARE_EVERY_S):
             life.identity.confirm(positions)
-            self._requested_at = requested_at
+            self._confirmed_at = now
         publisher.publish(messages, progress=progress)
         if self._components.connection.embedded:
             seat.subscription.commit(positions)
@@ -373,10 +401,10 @@ class Scorer:
         seat.members.confirm(positions)
 
     def _put_back(self, seat: Seat, error: StreamsvmError) -> None:
-        """Have the batch read again, and, if the publisher is of no more use or in doubt, take another one first.
+        """Read the batch again; if the publisher ended or its outcome is in doubt, take another publisher first.
 
-        Fenced, it took too long over a transaction, and the broker ended it; or another has taken its slot, which the
-        next poll says.
+        A publisher that was fenced took too long for a transaction, and the broker ended it; or another scorer has
+        taken the slot, which the next poll reports.
         """
         log.warning(
             "batch_put_back", what=error.what, remedy="the batch is read again from the group's committed positions"
@@ -391,7 +419,7 @@ class Scorer:
         self._stop.wait(RETRY_S)
 
     def _recover(self, seat: Seat, life: ScorerLife) -> None:
-        """Take the id over, and settle what is left open; what the group then has is what was committed."""
+        """Take the id over and settle what is open; the group's positions then are those that were committed."""
         try:
             settling = "the scorer is settling transactions that its slot left open"
             if self._answered(Aside(lambda: seat.renew(life)), settling):
@@ -405,13 +433,13 @@ class Scorer:
             self._stop.wait(RETRY_S)
 
     def _let_go(self, seat: Seat) -> None:
-        """Let go of the publisher, unless a call of its is still under way: that one ends with the process."""
+        """Close the publisher, unless one of its calls has not returned: then it ends with the process."""
         publisher, seat.publisher = seat.publisher, None
         if publisher is not None and not self._unanswered:
             publisher.close()
 
     def _answered(self, call: Aside[None], slow: str = "the broker does not answer a commit") -> bool:
-        """Wait for a call, the main loop alive; False if stopped before it returned."""
+        """Wait for a call while the main loop reports that it is alive; False if stopped before the call returned."""
         begun, stopped_at = time.monotonic(), None
         while not call.finished(POLL_S):
             self._health.beat()
@@ -428,7 +456,7 @@ class Scorer:
         return True
 
     def _leave(self, seat: Seat, life: ScorerLife) -> None:
-        """Leave the group, unless the broker is away: then the group finds out by itself."""
+        """Leave the group, unless no broker answers: then the membership ends with its session."""
         self._seat = None
         life.slots.release(seat.slot)
         if self._unanswered or not Aside(seat.subscription.close).finished(LEAVE_S):

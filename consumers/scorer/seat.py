@@ -25,11 +25,11 @@ class Seat:
     ----------
     slot : Slot
     subscription : Subscription
-        The membership; the group may not have let it in yet.
+        The membership; the group may not have admitted it yet.
     members : Members
     settlement : ScoreSettlement
     publisher : Publisher or None
-        None until the group has let the slot's member in, and while the id has to be taken over again.
+        None until the group has admitted the slot's member, and while the id has to be taken over again.
     """
 
     slot: Slot
@@ -87,7 +87,7 @@ def take_seat(slot: Slot, life: ScorerLife, settings: Settings, stop: Stop) -> S
 
 
 class Members:
-    """How far the group has come, as a settlement asks for it."""
+    """The positions of the group, as a settlement needs them."""
 
     def __init__(
         self,

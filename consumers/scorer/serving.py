@@ -1,4 +1,8 @@
-"""The version that serves: which one it is, and what it says of a batch."""
+"""The version that serves: the newest one that the subscriber has loaded, and the scores of a batch by it.
+
+The scorer's loop calls `follow` before each batch and `score` with it, both in the main thread. Between them no other
+version can come in, so that a batch is scored by one version.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from consumers.scorer.observing import ScorerWatch
 from consumers.settings import ScoringConfig
 from consumers.streams.absent_fields import AbsentWatch
 from consumers.streams.dead_letters import DeadLetters
-from consumers.streams.unread_fields import UnreadWatch
+from consumers.streams.unread_watch import UnreadWatch
 from streamsvm.ingest.schemas import Schemas
 from streamsvm.ingest.scored import BatchScorer, ExtraFields, Scored
 from streamsvm.kafka import Message, Record
@@ -66,7 +70,7 @@ class Serving:
         self._refused = 0
 
     def follow(self) -> bool:
-        """Take up the newest version; return whether there is one."""
+        """Use the newest version from now on; return whether there is one."""
         loaded, refused = self._subscriber.loaded, self._subscriber.refused
         self._components.metrics.increase("streamsvm_model_messages_refused", refused - self._refused)
         self._refused = refused
@@ -112,7 +116,7 @@ class Serving:
         Raises
         ------
         TransientError
-            If a schema cannot be had for now.
+            If a schema is unavailable for now.
         """
         assert self._by is not None, "nothing is read before there is a version"
         scored = self._by[1].score(records)

@@ -1,10 +1,10 @@
 """Every option of the daemons, once: what each means, its default and its bounds."""
 
-from consumers.settings.input import InputConfig, RegistryConfig, Start
-from consumers.settings.output import OutputConfig
-from consumers.settings.process import HttpConfig, LogConfig, SecurityConfig
-from consumers.settings.scoring import ScoringConfig
-from consumers.settings.training import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings.input_settings import InputConfig, RegistryConfig, Start
+from consumers.settings.output_settings import OutputConfig
+from consumers.settings.process_settings import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.scoring_settings import ScoringConfig
+from consumers.settings.training_settings import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
 from consumers.settings.whole import (
     DEFAULT_KAFKA,
     ENVIRONMENT_PREFIX,

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Self, get_args
 from pydantic import BaseModel, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from consumers.settings.input import InputConfig, RegistryConfig
-from consumers.settings.output import OutputConfig
-from consumers.settings.process import HttpConfig, LogConfig, SecurityConfig
-from consumers.settings.scoring import ScoringConfig
-from consumers.settings.training import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
+from consumers.settings.input_settings import InputConfig, RegistryConfig
+from consumers.settings.output_settings import OutputConfig
+from consumers.settings.process_settings import HttpConfig, LogConfig, SecurityConfig
+from consumers.settings.scoring_settings import ScoringConfig
+from consumers.settings.training_settings import CheckpointConfig, QualityConfig, TrainingConfig, default_directory
 from consumers.settings_sockets import added, open_to_branches
 from streamsvm.config import (
     CoresetConfig,
@@ -53,12 +53,8 @@ class Settings(RecipeOptions, BaseSettings):
         enable_decoding=False,
     )
 
-    name: ModelName = Field(
-        default="model", description="Name of the model: versions are published as name@1, name@2, ..."
-    )
-    seed: Seed = Field(
-        default=0, description="Seed of all random numbers. The same stream and seed give the same models."
-    )
+    name: ModelName = Field(default="model", description="Name of the model, whose versions are name@1, name@2, ...")
+    seed: Seed = Field(default=0, description="Seed of all random numbers.")
     kafka: dict[str, KafkaValue] = Field(
         default=DEFAULT_KAFKA,
         repr=False,

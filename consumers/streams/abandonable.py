@@ -83,7 +83,7 @@ class Heeding(Protocol):
     """Asks a question of a start, as `heeding` does; one without a thread of its own replays exactly."""
 
     def __call__(self, stop: Stop, beat: Callable[[], None], call: Callable[[], T], /) -> T:
-        """Return what the call returns; `Stopped` if told to stop before it did."""
+        """Return what the call returns; raise `Stopped` if the process is stopped before that."""
 
 
 class BoundedPublisher(Publisher):

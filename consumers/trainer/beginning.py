@@ -1,4 +1,16 @@
-"""A start: the model is taken over, and a life is made of what was found."""
+"""A start: the model is taken over, and a life is made of what was found.
+
+`begin` is called by the trainer's loop, once for each life. It does, in this order:
+
+1. `consumers.trainer.taking_over.take_over`: refuse what must be refused, compile, take the transactional id over,
+   decide how to go on, and restore the learner;
+2. make the quality gate, the training thread, the intake and the watches;
+3. put them together as a `Life`.
+
+If any step raises, the stack closes what was opened, nothing was published, and another trainer of the model, if there
+was one, is fenced at most. A branch takes part by its attachment: it may put another source in the place of the intake
+(late labels, workers), and add to the gate and to what versions name (`consumers.trainer.attachment`).
+"""
 
 from __future__ import annotations
 
@@ -52,7 +64,7 @@ def begin(
     Raises
     ------
     Stopped
-        If told to stop before anything was taken over.
+        If the process was stopped before anything was taken over.
     StreamsvmError
         If it must not or cannot go on; then nothing was published.
     """
@@ -60,7 +72,8 @@ def begin(
     saver = Saver(settings.checkpoint, checkpoints, metrics, components.health, clock.monotonic, clock.now)
     taken = take_over(settings, components, checkpoints, stack, session=session, reset=reset)
     started, delivery, pipeline, attachments = taken.started, taken.delivery, taken.pipeline, taken.attachments
-    # The checkpoint keeps the rules of time zones that it began with: everything below must be made with those.
+    # These settings, not those that were given: an incarnation keeps the time zone rules with which it began, and
+    # everything below must read times by them.
     settings = started.settings
     config, topic = settings.models(), settings.input.topic
     gate = attachments.gate(

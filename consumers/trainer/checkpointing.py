@@ -94,7 +94,7 @@ class Saver:
         return self._steps is not None
 
     def go_on(self) -> bool:
-        """Work on the checkpoint that was begun for `STEPS_S`; tell whether that finished it; raises as `save`."""
+        """Work on the checkpoint for `STEPS_S`; return whether it is finished; raises as `save`."""
         assert self._steps is not None
         begun = self._monotonic()
         try:

@@ -1,4 +1,9 @@
-"""What a trainer is made of besides its settings: the world it works in, each part to be exchanged by tests."""
+"""What a trainer is made of besides its settings: the world it works in.
+
+`consumers.cli.train` makes `Components` for a real trainer, and names only what has no default. Tests and simulations
+replace what they need to control: the clock, the disk, the broker, the thread that trains. Everything with a side
+effect or a thread is in this list, so that no other module has to be patched.
+"""
 
 from __future__ import annotations
 
@@ -38,28 +43,28 @@ class Components:
         When it is set the trainer finishes the model in training, publishes it, saves, and returns.
     clock : Clock
     disk : Disk or None
-        Where checkpoints are; None is the configured directory.
+        Where checkpoints are; None: the configured directory.
     board : TrainerBoard or None
-        Where the loop leaves what people are shown; None is one that nobody looks at.
+        Where the loop puts what the live page shows; None: there is no page.
     schemas : Schemas or None
-        Where Avro's schemas come from; None is the configured registry, if there is one.
+        Where Avro's schemas come from; None: the configured registry, if there is one.
     train : callable
         Solves one problem of two classes.
     make_worker : callable
-        Given what to train with, returns who trains.
+        Takes the function that trains, and returns the worker that runs it.
     make_watch : callable
-        Given cluster and topic, returns who looks at the input topic now and then.
+        Takes cluster and topic, and returns the watch that checks the input topic from time to time.
     make_gate : callable
-        Given settings, cluster, what is current, what returns the rows not learned yet, metrics, and the newest head,
-        returns who says which version becomes current.
+        Takes settings, cluster, the current version, a function that returns the rows not learned yet, metrics, and the
+        newest head; returns the gate that decides which version becomes current.
     make_standstill : callable
-        Given what to ask with, the output's partitions, a patience, seconds and metrics, returns who looks whether
-        readers are held up.
+        Takes a function that reads offsets, the output's partitions, a patience in seconds, a clock and metrics;
+        returns the watch that notices blocked readers.
     make_owner_watch : callable
-        Given cluster, aliases topic, model, what checks an owner record, and seconds, returns who looks whether the
-        model still belongs to this process.
+        Takes cluster, aliases topic, model, a function that checks an owner record, and a clock; returns the watch that
+        notices when the model belongs to another process.
     heeding : callable
-        Given a stop, a beat and a question of the start, returns the answer; a stop does not wait for it.
+        Takes a stop, a beat and a slow call of the start, and returns the call's result; a stop does not wait for it.
     """
 
     cluster: Cluster

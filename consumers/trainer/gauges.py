@@ -69,7 +69,7 @@ class Gauges:
             for bucket in state:
                 levels[str(bucket.level)] += len(bucket.points)
                 bytes_kept += bucket.points.nbytes
-        levels["leaf"] = learner.points_held - learner.audit_points_held - sum(levels.values())
+        levels["leaf"] = learner.points_held - learner.audit_points - sum(levels.values())
         for level in self._seen_levels | levels.keys():
             self._metrics.put("streamsvm_coreset_points", levels.get(level, 0), level=level)
         self._seen_levels |= levels.keys()

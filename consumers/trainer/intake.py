@@ -1,8 +1,20 @@
 """What comes in: records are read and decoded, bad rows become dead letters, good ones wait in the pipeline.
 
-While a schema cannot be had nothing is decided: what was read waits, and so does what comes after it. While the
-pipeline cannot learn, reading stops, and after a while the input is paused, so that its client goes on serving its
-connections.
+`Intake` is the trunk's `consumers.trainer.source.Source`; a branch may put another one in its place. The main loop
+calls `read` while the pipeline has room, and `hold` while it has none. Decoding is the business of
+`streamsvm.ingest.decoder`, and learning that of the pipeline: here are the order and the waiting between them.
+
+The order. The dead letters of a record are sent before its rows are offered to the pipeline, and a checkpoint waits
+until all letters are acknowledged. So no checkpoint passes a rejected row whose letter could be lost.
+
+Three reasons to wait:
+
+- The pipeline has rows to learn. Nothing is read; after a second the input is paused, so that its client keeps its
+  connections alive without fetching more.
+- A record needs a schema, and the registry does not answer. Nothing is decided about the record. It waits, undecoded,
+  and so do all records after it.
+- Records were rejected and no valid one was ever seen. Most likely the configuration is wrong, so their letters wait,
+  and no position is saved (`NothingValid`). Past some limits the process ends (`consumers.streams.rejection_limits`).
 """
 
 from __future__ import annotations
@@ -20,7 +32,7 @@ from consumers.streams.dead_letters import DeadLetters
 from consumers.streams.open_transactions import OpenTransactions
 from consumers.streams.registry_outage import SchemaWait
 from consumers.streams.rejection_limits import RejectionLimits, limits_apply
-from consumers.streams.unread_fields import UnreadWatch
+from consumers.streams.unread_watch import UnreadWatch
 from consumers.trainer.source import InputOnly
 from streamsvm.crashpoints import crash_point
 from streamsvm.delivery.reading import Ends, Reading
@@ -32,17 +44,17 @@ from streamsvm.points import Positions, Rows
 FLUSH_TIMEOUT_S: Final = 30.0
 HOLD_BEFORE_PAUSE_S: Final = 1.0
 BACKLOG_BATCHES: Final = 4
-"""How many batches are taken at once while the input has more to read, within the bytes that the client gathers. Of
-many partitions a batch has few records each, and what is done once a batch and partition costs less a record in a large
-one; decoding a larger one would make the turns of the loop longer."""
+"""How many batches are read at once while the input has more to read. With many partitions a batch has few records of
+each, and some work is done once per batch and partition: it costs less per record in a large batch. A still larger one
+would make the rounds of the loop too long."""
 
 
 class NothingValid(Exception):
-    """Records were rejected, and none was ever valid: no position may be kept."""
+    """Records were rejected, and none was ever valid: no position may be saved."""
 
 
 class Pause:
-    """Says when an input that is not read is paused: not in a wait of moments, as pausing discards what was fetched.
+    """Decides when an input that is not read is paused: not at once, because pausing discards what was fetched.
 
     Parameters
     ----------
@@ -73,7 +85,7 @@ class Pause:
 
 
 class OneProcess(InputOnly):
-    """What every intake of a trainer that decodes by itself does alike.
+    """What all intakes that decode in the trainer's own process have in common.
 
     Parameters
     ----------
@@ -93,14 +105,14 @@ class OneProcess(InputOnly):
         return any(letters.waits for letters in self._each_letters)
 
     def poll_letters(self) -> None:
-        """Send letters that waited for a valid row, and serve their client; raises what failed to be delivered."""
+        """Send letters that waited for a valid row, and serve their client; raises the first failed delivery."""
         for letters in self._each_letters:
             for letter in letters.due():
                 self._outbox.send(letter)
         self._outbox.poll()
 
     def flush(self, timeout_s: float) -> None:
-        """Return when every dead letter is acknowledged, those that waited, too; raises if that takes too long."""
+        """Wait until every dead letter is acknowledged, those that waited, too; raises if that takes too long."""
         for letters in self._each_letters:
             for letter in letters.released():
                 self._outbox.send(letter)
@@ -130,7 +142,7 @@ class Intake(OneProcess):
     monotonic, clock : callable
         Seconds; the time of day.
     passes_over : sequence of callable
-        Mark rows that are learned as rejected ones, without a dead letter.
+        Each marks rows as rejected, without dead letters: rows that were erased, for example.
     """
 
     def __init__(
@@ -180,7 +192,7 @@ class Intake(OneProcess):
 
     @property
     def newest_rejected(self) -> RejectedRecord | None:
-        """What was rejected last; None before that."""
+        """The record that was rejected last; None before the first."""
         return self._dead_letters.newest
 
     @property
@@ -195,7 +207,7 @@ class Intake(OneProcess):
 
     @property
     def ahead(self) -> Mapping[int, int]:
-        """The offset before which each partition holds nothing that is still to be learned."""
+        """The offset of each partition before which nothing is left to learn."""
         return self._pipeline.ahead
 
     def surveyed(self) -> tuple[Positions, Positions]:
@@ -203,8 +215,8 @@ class Intake(OneProcess):
         return self._pipeline.learner.positions, self._pipeline.reading(self.ends)
 
     def assign(self, offsets: Mapping[int, int]) -> None:
-        """Read on from these offsets, and nothing else; what was read and not decoded is forgotten."""
-        # A new assignment is not paused, whatever the old one was.
+        """Read on from these offsets, and nothing else; what was read and not decoded is dropped."""
+        # The client begins a new assignment unpaused, whatever the old one was.
         self.release()
         self._behind = False
         self._undecoded.clear()
@@ -233,15 +245,15 @@ class Intake(OneProcess):
         self._open.show(self._reader.in_open_transactions())
         if records:
             self._note(records)
-            # Kept as they came: while the registry is away they wait here, and are not read twice.
+            # Kept as they came: while the registry does not answer they wait here, and are not read twice.
             self._undecoded.append(records)
         self._decode()
         return len(records)
 
     def hold(self) -> None:
-        """Read nothing this time; after a while pause the input, and only serve its client."""
+        """Do not read in this round; after a while pause the input, and only serve its client."""
         if self._pause.paused:
-            # Polled although paused: the client notices only in a poll that a broker went or the topic is gone.
+            # Polled although paused: only in a poll does the client report a lost broker, or a deleted topic.
             self.read(1, 0.0)
         elif self._pause.is_due():
             self._reader.pause()
@@ -274,7 +286,8 @@ class Intake(OneProcess):
             self._take_in(self._undecoded.popleft(), decoded)
 
     def _take_in(self, records: Sequence[Record], decoded: Decoded) -> None:
-        # Letters first: a checkpoint flushes them, so none passes a row whose letter is not stored.
+        # Letters first. A checkpoint flushes all letters that were sent, and saves the position of the rows that were
+        # offered: in the other order it could pass a row whose letter was not sent yet.
         for letter in self._dead_letters.letters(records, decoded.rejected):
             self._outbox.send(letter)
         if decoded.rejected:
@@ -290,11 +303,11 @@ class Intake(OneProcess):
         self._count_rejected(records, decoded.rejected)
 
     def _count_rejected(self, records: Sequence[Record], rejected: Sequence[RejectedRecord]) -> None:
-        """Raise if this is plainly the wrong stream, its letters delivered; a proven input only makes it not ready."""
+        """Raise if this is plainly the wrong stream; after enough valid points only make the process not ready."""
         try:
             self._limits.count(records, rejected)
         except ConfigurationError:
-            # The limits end the process; people then look for the reason in these letters.
+            # The process ends now. People will look for the reason in these letters, so they are delivered first.
             self.poll_letters()
             self._outbox.flush(FLUSH_TIMEOUT_S)
             raise

@@ -1,7 +1,15 @@
 """One life of a trainer: the parts that live from a start to a stop, or to a gap in the input.
 
-`consumers.trainer.beginning` makes it, whole or not at all. A gap in the input ends a life; the next one is made by the
-very steps of a fresh start, and nothing of the old one is left.
+`consumers.trainer.beginning` makes a `Life`, whole or not at all. The main loop (`consumers.trainer.trainer`) is given
+one, and calls its parts. A gap in the input ends a life; the next one is made by the very steps of a fresh start, and
+nothing of the old one is left.
+
+Read the attributes of `Life` as the list of what a running trainer consists of. Two acts need several parts at once and
+are therefore methods here: to save a checkpoint (`save`, `save_on`), and to confirm that the input is still the topic
+that was read (`confirm`).
+
+Invariant of a checkpoint: it never passes a dead letter that the broker has not acknowledged, and never a row of an
+input of which no valid row was seen yet (`NothingValid`): with a better configuration all of that is to be read again.
 """
 
 from __future__ import annotations
@@ -29,7 +37,8 @@ from streamsvm.errors import TransientError
 from streamsvm.model.pointers import Alias
 
 SHORT_FLUSH_S: Final = 5.0
-"""How long a checkpoint holds up the loop for dead letters that cannot be delivered; the next one tries again."""
+"""How long the loop waits, before a checkpoint, for dead letters to be delivered. If that is not enough, the checkpoint
+is left out, and the next one tries again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,7 +48,7 @@ class Life:
     Attributes
     ----------
     config : ModelConfig
-        With the rules of time zones of the checkpoint from which it goes on.
+        With the time zone rules of the checkpoint from which this life goes on.
     topic_id : str
     partitions : int
         Of the input, at the start.
@@ -54,7 +63,7 @@ class Life:
     attachments : Attachments
         Branches that are on.
     parts : tuple of Part
-        What these do in every turn.
+        What these branches do in every round of the loop.
     """
 
     config: ModelConfig
@@ -79,7 +88,9 @@ class Life:
     parts: tuple[Part, ...]
 
     def confirm(self) -> None:
-        """Return if all that was learned is of the topics that this life began with; blocks as `TopicIdentity.confirm`.
+        """Raise unless all that was learned is of the topics that this life began with.
+
+        Blocks as `TopicIdentity.confirm`.
 
         Raises
         ------
@@ -91,7 +102,7 @@ class Life:
         self.intake.confirm()
 
     def save(self, flush_s: float = FLUSH_TIMEOUT_S) -> None:
-        """Write a checkpoint; none passes a dead letter that is not acknowledged.
+        """Write a checkpoint, after all dead letters up to its positions are acknowledged.
 
         Raises
         ------
@@ -99,9 +110,9 @@ class Life:
             If the model belongs to another process by now; nothing is written then.
         TransientError
             If the dead letters cannot be delivered in time, or the disk refuses; where a branch saves rows, also if the
-            broker does not say whether the input is still the same topic.
+            broker does not confirm that the input is still the same topic.
         Recreated
-            If a branch would save rows that are of two topics. A checkpoint of such rows needs no such care: it names
+            If a branch would save rows that are of two topics. For the checkpoint itself this is no danger: it names
             the old topic's id, and no start goes on from it.
         """
         self._begin_saving(flush_s)
@@ -109,14 +120,18 @@ class Life:
             self.saver.go_on()
 
     def _begin_saving(self, flush_s: float) -> None:
+        # A process that lost the model must not overwrite the checkpoints of its successor.
         self.owner.before_saving()
+        # Not before the first checkpoint, which is written before anything is read: there are no letters yet.
         if self.sequence:
             try:
                 self._settle(flush_s)
-            except NothingValid:  # positions stay: a better configuration is to read all of it again
+            # No checkpoint, so that the positions stay where they are: a better configuration reads all of it again.
+            except NothingValid:
                 self.saver.passed()
                 return
-        for part in self.parts:  # before the checkpoint, which passes over the rows that they save
+        # Before the checkpoint, whose positions are past the rows that these parts save.
+        for part in self.parts:
             part.save(self.confirm, self.pipeline.base)
         self.sequence += 1
         snapshot = self.pipeline.snapshot(self.sequence, self.intake.ends)
@@ -130,7 +145,7 @@ class Life:
     def save_on(self) -> None:
         """Begin a checkpoint if one is due, or work on the one that was begun; a failure is tried again later.
 
-        Once it is written, observers of the group are shown how far the learner is.
+        When it is written, the group's offsets are committed, for observers.
         """
         try:
             if not self.saver.saving and self.saver.due:
@@ -141,6 +156,6 @@ class Life:
             self.saver.failed(error)
 
     def show_progress(self) -> None:
-        """Show observers of the group how far it is; where nothing was valid yet, it is nowhere."""
+        """Commit the group's offsets, for observers; not before a valid row was seen."""
         if not self.intake.nothing_valid:
             self.intake.show_progress()

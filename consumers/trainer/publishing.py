@@ -1,6 +1,13 @@
 """From a finished training to a published version: judged, assembled, and committed in one transaction.
 
-What the records are is `streamsvm.delivery.publication`; here they are sent, and what became of them is returned.
+The main loop (`consumers.trainer.trainer.Trainer._publish`) calls `VersionPublisher.publish` with each finished
+training, one at a time. The records are made by `streamsvm.delivery.publication` and sent by
+`consumers.trainer.session`. Here the order is decided, and what became of the version is returned as an event.
+
+What can become of a version: it was published; it was refused, by the broker or because readers would refuse it, and
+the next version takes its number; it was superseded, because its cut had been published before; or nobody knows yet. In
+the last case `publish` returns None, the caller keeps the result, and calls again when the session has found out. The
+head on the topic then shows whether the version is there (`_after_doubt`).
 """
 
 from __future__ import annotations
@@ -40,10 +47,10 @@ log = structlog.get_logger("streamsvm.trainer")
 
 
 class SkillGatekeeper(Gatekeeper, Protocol):
-    """Says which version may become current, and whether it knows something."""
+    """Decides which version may become current, and measures its skill."""
 
     def skill(self, version: Version, cut: Cut, gate: Gate | None) -> AnySkill | None:
-        """Return what is known of a version's skill; None where that is not measured."""
+        """Return the skill of a version as far as it was measured; None where it is not measured."""
 
 
 class VersionPublisher:
@@ -55,17 +62,17 @@ class VersionPublisher:
     writer : Session
         Ready.
     delivery : Delivery
-        Says which number is next and which cuts are admitted.
+        Has the next number, and decides which cuts are admitted.
     gate : SkillGatekeeper
-        Says which version becomes current, and what it knows.
+        Decides which version becomes current, and measures its skill.
     now : callable
         The time of day, for headers.
     signer : Signer, optional
         Signs every version; by default none is signed.
     origin : callable, optional
-        Adds to where a version comes from what only branches know.
+        Adds to a version's origin what branches contribute.
     cluster : Cluster
-        Asked for its limits where it refuses a version.
+        Where the limits of topics and broker are read if the broker refuses a version.
     """
 
     def __init__(
@@ -105,7 +112,7 @@ class VersionPublisher:
         ----------
         made : Made
         topic_id : str
-            Of the input; empty where the broker tells none.
+            Of the input; empty if the broker does not report topic ids.
         base : mapping of partition to Position
             Where the incarnation began.
 
@@ -114,16 +121,18 @@ class VersionPublisher:
         StreamsvmError
             If nothing more can be published.
         """
+        # After a doubt in which the version was published, its own cut is the head's, and not admitted a second time.
         if not self._delivery.admits(made.cut.positions):
             return self._after_doubt(made)
         version = self._version(made, topic_id, base)
         verdict = self._gate.judge(version, made.cut)
         skill = self._gate.skill(version, made.cut, verdict)
         sent = publication.publication(version, made, verdict, self._delivery, self._now(), skill)
-        # Set before sending: whatever happens from here on, a doubt must find what was sent.
+        # Set before sending: if the outcome becomes doubtful, whatever the reason, this is the version that was sent.
         self._in_doubt = sent
         try:
-            model_codec.decode(sent.value)  # a version that readers would refuse, such as one of NaN, never goes out
+            # Decoded as a reader does it: a version that readers would refuse, such as one with NaN, is never sent.
+            model_codec.decode(sent.value)
             self._writer.publish(
                 publication.records(sent, self._topics, self._delivery, self._signer),
                 lambda offsets: publication.pointers(sent, self._topics, offsets),
@@ -155,7 +164,7 @@ class VersionPublisher:
     def _after_doubt(self, made: Made) -> Published | Superseded:
         """Say whether the head read after a doubt shows this one to be published."""
         doubted, self._in_doubt = self._in_doubt, None
-        # The head that was read is the judge: only if it stands at this very cut was this version the one.
+        # The head that was read decides: the version was published if, and only if, the head is at this very cut.
         if doubted is None or dict(made.cut.positions) != self._delivery.published_cut:
             return Superseded(made=made)
         return self._published(doubted, after_doubt=True)
@@ -166,7 +175,8 @@ class VersionPublisher:
         if isinstance(why, PublishRefused):
             why = self._with_limit(why, size)
         entry = publication.refusal(sent.version, size, why.what, session, sent.time, self._topics)
-        # Not in the refused transaction, which is aborted, and not at once: the writer may be in doubt just now.
+        # Not in the transaction that was refused, which is aborted; and not at once, because the session may be in
+        # doubt.
         self._pending_entries.append(entry)
         return Refused(version=sent.version, made=sent.made, value_bytes=size, why=why)
 
@@ -175,7 +185,7 @@ class VersionPublisher:
         for name in self._settings.output.version_topics:
             try:
                 topic = self._cluster.describe(name)
-            except StreamsvmError:  # why it was refused is said without
+            except StreamsvmError:  # without the limits the message of the refusal has to be enough
                 return why
             limit, who = narrowest(topic, self._cluster.max_message_bytes, UNLIMITED)
             if size + HEADERS_BYTES > limit:
@@ -191,7 +201,7 @@ class VersionPublisher:
         return bool(self._pending_entries)
 
     def write_pending(self) -> None:
-        """Write to the audit trail what is still to be written, once or, after a doubt, again; the writer is ready.
+        """Write the pending entries to the audit trail; after a doubt they may be written twice. The session is ready.
 
         Raises
         ------

@@ -1,9 +1,16 @@
-"""One process's right to publish: taken at the start, given up at any doubt, taken again while the process owns it.
+"""One process's right to publish: taken at the start, given up at a doubt, and taken again.
 
-`streamsvm.delivery.Delivery` says what may happen next; this module does it on a broker. A producer is used for one
-doubt only: the next one takes the transactional id over, and then settles every partition that the id writes
-(`consumers.streams.settling`) before anything is committed. A version counts as published when readers of committed
-records have passed it, for a commit is answered before its markers are written.
+`streamsvm.delivery.machine.Delivery` is the state machine, and its page explains the states; this module does the work
+on a broker, and is its only driver. A start calls `look` (which harms nobody) and `take_over`. The main loop calls
+`publish` for each version, and `renew` in every round, which does nothing unless there is a doubt.
+
+A producer is used until its first doubt. The next one takes the transactional id over, and settles every partition that
+the id writes to (`consumers.streams.settling`), before anything is committed. A version counts as published when
+readers of committed records have passed it, because a broker answers a commit before it writes the markers.
+
+Attempts after a doubt have growing pauses with a random part. Without the random part, two trainers with the same name
+would fence each other in step for ever. If a doubt lasts for `STUCK_S` although the broker answers, the process ends: a
+new process has new connections, and nothing that this one waits for can still come.
 """
 
 from __future__ import annotations
@@ -30,16 +37,19 @@ from streamsvm.model.pointers import Head, Owner, encode_owner, owner_key
 log = structlog.get_logger("streamsvm.trainer")
 
 LOOK_TIMEOUT_S: Final = 2.0
+"""How long a look at the owner may take before the id is taken: it only spares another process a fence."""
 FIRST_DELAY_S: Final = 0.5
+"""Pause before the first attempt after a doubt: most doubts are a lost connection."""
 LONGEST_DELAY_S: Final = 30.0
 STUCK_S: Final = TIMEOUTS * TRANSACTION_TIMEOUT_S
-"""In doubt for longer than this, with a broker that answers, a trainer ends: nothing it waits for can still come."""
+"""A trainer that is in doubt for longer than this, with a broker that answers, ends: by then every transaction that it
+could wait for has passed its timeout."""
 JITTER: Final = 0.3
-"""Share of a wait, which keeps processes from asking in step."""
+"""Random share of a pause, so that two processes do not try in step."""
 
 
 class InDoubt(TransientError):
-    """Whether a transaction stands only the topic can say, or it does not stand and its producer is of no more use."""
+    """A transaction failed, or its outcome is unknown: its producer must not be used again, and the topic is read."""
 
 
 class Session:
@@ -56,7 +66,7 @@ class Session:
     wait : callable
         Waits so many seconds.
     waiting : callable
-        Told, while a start waits for a transaction to end that it cannot end itself, why it waits; waits a moment, and
+        Called while a start waits for a transaction that it cannot end itself, with the reason. It waits a moment, and
         returns whether to go on waiting.
     """
 
@@ -132,7 +142,7 @@ class Session:
         PublishRefused
             If the broker refused it for good: nothing was published, and the session goes on.
         InDoubt
-            If nothing was published, or nobody knows: `renew` before anything else.
+            If nothing was published, or that is unknown: call `renew` before anything else.
         """
         self._delivery.sends()
         try:
@@ -141,9 +151,10 @@ class Session:
             self._delivery.refused()
             raise
         except (TransientError, Fenced) as error:
-            # Remembered, because a fence may be another process's, or a broker's that ended a slow transaction; the
-            # owner record tells.
+            # A fence can mean that another process took the id, or that the broker ended a slow transaction. The time
+            # of it is needed later, to find out which (`_may_be_taken_over`).
             self._fenced_at = self._monotonic() if isinstance(error, Fenced) else None
+            # The broker may have stored a part of the attempt only. The settlement then completes it from these bytes.
             self._settlement.remember(self._publisher.attempted if self._publisher is not None else ())
             self._delivery.doubts()
             self._postpone(error)
@@ -153,6 +164,7 @@ class Session:
                 remedy="no action needed: the trainer reads the topic to find out whether the version was published",
             )
             raise InDoubt(error.what, error.remedy) from error
+        # Whatever else happened, an exit signal included: it is unknown what was sent, so nothing more may be.
         except BaseException:
             self._delivery.ends()
             raise
@@ -205,19 +217,20 @@ class Session:
             log.warning("readers_held_up", what=why, remedy="no action needed: the trainer ends the open transaction")
 
     def unconfirmed(self, error: TransientError) -> None:
-        """Wait before the next attempt, because the broker did not say whether the input is still the same topic."""
+        """Wait before the next attempt, because the broker did not confirm that the input is still the same topic."""
         self._delivery.doubts()
         self._postpone(error)
         log.warning("publish_waits", what=error.what, remedy=error.remedy)
 
     def close(self) -> None:
-        """Let go of the broker."""
+        """Close the publisher, if there is one."""
         if self._publisher is not None:
             publisher, self._publisher = self._publisher, None
             publisher.close()
 
     def _renew(self) -> None:
         crash_point("renew.begun")
+        # First of all: a process that was replaced must not take the id from its successor.
         self._refuse_if_replaced()
         self._take()
         crash_point("renew.fenced")
@@ -234,15 +247,20 @@ class Session:
         except TransientError:
             if self._may_be_taken_over():
                 raise
-            return  # our own transaction may still be open there: taking the id over, and settling, ends it
+            # The owner record cannot be read, most likely because a transaction of our own is still open there. To take
+            # the id over, and to settle, ends it; afterwards `renews` checks the owner again.
+            return
         self._delivery.check_owner(found.owner)
 
     def _may_be_taken_over(self) -> bool:
-        """Return whether what hides the owner may be the owner record of a process that took the id from us just now.
+        """Return whether an open transaction on the topic may be that of a process that took the id from us just now.
 
-        Who was fenced has nothing open that a living broker knows of. But a broker that came back may have fenced us
-        for a timeout, and left our transaction without its end: then nobody else will end it. Another process that took
-        the id ends its own within a transaction's timeout, or is gone.
+        If we were fenced, a running broker has ended our transactions. The open one is then most likely the successor's
+        owner record, and taking the id back would fence the successor in the middle of its start. It ends its
+        transaction within a transaction's timeout, or is gone; so this is true for that long at most.
+
+        The exception: a broker that was restarted may have fenced us for a timeout and left our transaction without an
+        end. Then nobody else will end it. The stamp of the open record shows whose it is.
         """
         if self._fenced_at is None or self._monotonic() - self._fenced_at > TRANSACTION_TIMEOUT_S:
             return False
@@ -252,7 +270,7 @@ class Session:
         return stamp is None or not stamp.attempt.startswith(f"{self._delivery.session}/")
 
     def _take_and_settle(self) -> None:
-        """Take the id at a start; wait, instead of ending, while somebody else must end a transaction."""
+        """Take the id at a start; wait, instead of failing, while a transaction is open that only others can end."""
         while True:
             self._take()
             crash_point("start.fenced")
@@ -272,10 +290,10 @@ class Session:
         self._delivery.settled()
 
     def _give_up_if_stuck(self, error: TransientError) -> None:
-        """End where a doubt lasts although the broker answers; not where only a person can end it."""
+        """Raise if a doubt has lasted too long although the broker answers; not if only a person can end the doubt."""
         now = self._monotonic()
-        # While the broker is away, or a person must act, another process would fare no better: the clock starts when
-        # that is over.
+        # While no broker answers, or while a person must act, a new process could not do more than this one. The time
+        # begins to count when that is over.
         if self._doubted_at is None or isinstance(error, BrokerUnavailable | PersonNeeded):
             self._doubted_at = now
         elif now - self._doubted_at > STUCK_S:
@@ -288,14 +306,15 @@ class Session:
         assert self._delivery.state is State.TAKING
         # A producer whose transaction ended in doubt is never used again: what it sent may still be applied.
         self.close()
-        # Each publisher has a name of its own in its stamps, so that attempts of one process are told apart.
+        # Each publisher has a name of its own in its stamps, so that attempts of one process are distinct.
         self._publishers += 1
         publisher = self._cluster.publisher(self._id, f"{self._delivery.session}/{self._publishers}")
         self._publisher = publisher
         try:
             publisher.start()
-        # The later start goes on; fencing back would never end.
-        except Fenced:  # another one started at the same moment
+        # Another process took the id at the same moment. The later one goes on, and this one ends: if it tried again,
+        # the two would fence each other for ever.
+        except Fenced:
             self._delivery.ends()
             raise
         self._delivery.taken()
@@ -310,13 +329,15 @@ class Session:
             )
         offsets = self._publisher.publish(messages, last)
         crash_point("publish.answered")
-        # The answer to a commit comes before its markers: a version counts as published when readers can have it.
+        # A broker answers a commit before it writes the markers. A version counts as published once readers can read
+        # it.
         self._publisher.confirm()
         return offsets
 
     def _postpone(self, error: StreamsvmError) -> None:
         self._due_at = self._monotonic() + self._backoff.next_s(self._random.random())
-        # What a person has to do stands where people look first.
+        # `trouble` is shown by the health page, where people look first. If only a person can end the doubt, it
+        # contains what to do.
         self.trouble = str(error) if isinstance(error, PersonNeeded) else error.what
 
 

@@ -293,7 +293,7 @@ class Startup:
                 settings=self._settings,
             )
         if begun.reset_ignored:
-            log.warning("reset_ignored", asked=self._reset, remedy=RESET_REMEDY)
+            log.warning("reset_ignored", given=self._reset, remedy=RESET_REMEDY)
         snapshot = begun.snapshot
         if begun.passed_over:
             log.warning("checkpoint_passed_over", why=begun.passed_over, sequence=snapshot.sequence)

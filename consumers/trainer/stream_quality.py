@@ -29,7 +29,7 @@ from streamsvm.model.skill_header import AnySkill, complaint_of
 from streamsvm.model.version import Version
 from streamsvm.points import Points, Rows
 from streamsvm.quality.class_prequential import ClassPrequential
-from streamsvm.quality.class_skill import ClassesAnswered, class_skill_of
+from streamsvm.quality.class_skill_rule import ClassesAnswered, class_skill_of
 from streamsvm.quality.gate import audit_evidence
 from streamsvm.quality.prequential import Prequential, Quality
 from streamsvm.quality.skill import Answered, no_better_than_chance, skill_of

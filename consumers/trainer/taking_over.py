@@ -1,6 +1,10 @@
 """The first half of a start: refuse what must be refused, compile, take the model over.
 
-From then on no other process publishes, and what was found is what a life goes on from.
+Called by `consumers.trainer.beginning.begin`. The order spares a running trainer of the same model. First the topics
+are read and nothing is written (`Startup.look`): a start that must be refused is refused here. Then everything is
+compiled, which takes up to a minute, while the predecessor goes on publishing. Only then is the model taken over
+(`Startup.run`). From that moment no other process publishes, so that what was found stays true while a life is made of
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from streamsvm.ingest.schemas import Schemas
 from streamsvm.learning.training import limited
 
 START_LOOKS_S: Final = 5.0
-"""Between two looks of a start that waits for somebody else's transaction to end."""
+"""Pause between two looks of a start that waits for a transaction of another process to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +42,7 @@ class TakenOver:
     Attributes
     ----------
     started : Started
-        What the start found, and the settings as they go on.
+        What the start found, and the settings that this life has.
     delivery : Delivery
     session : Session
     pipeline : Pipeline
@@ -89,7 +93,7 @@ def take_over(
         World(settings=settings, components=components, session=writer, delivery=delivery, stack=stack)
     )
     startup = Startup(settings, cluster, checkpoints, attachments, delivery, writer, reset=reset, now=clock.now)
-    # Before compiling, which takes a minute the first time: a start that must be refused says so at once.
+    # Before compiling, which takes a minute the first time: a refusal should not have to wait for that.
     components.heeding(components.stop, components.health.beat, lambda: startup.look(dead_letters))
     schemas = stack.enter_context(schemas_of(settings)) if components.schemas is None else components.schemas
     # Between look and run: the predecessor goes on publishing while this process compiles.
@@ -121,7 +125,7 @@ def _session(settings: Settings, components: Components, delivery: Delivery) -> 
 
 
 def _waiting(health: Health, stop: Stop) -> Callable[[str], bool]:
-    """Return what a start calls while it waits: it says why, waits a moment, and returns whether to go on waiting."""
+    """Return what a start calls while it waits: it shows the reason, waits, and returns whether to go on waiting."""
 
     def waits(why: str) -> bool:
         health.beat()

@@ -10,7 +10,7 @@ from typing import Protocol
 import structlog
 
 from consumers.settings import InputConfig
-from streamsvm.delivery.survey import Look, survey
+from streamsvm.delivery.input_survey import Look, survey
 from streamsvm.errors import LogGap, TopicMissing, TransientError
 from streamsvm.kafka import Cluster
 from streamsvm.points import Positions

@@ -1,12 +1,31 @@
 """The trainer: labeled points in at a topic, model versions out at another.
 
-One thread polls, learns, publishes and saves; a second one trains. Positions in the checkpoint are the truth, group
-offsets are for observers. What is learned, trained and published next is `streamsvm.delivery.Pipeline`; a start is made
-in `consumers.trainer.beginning`, what comes in passes `consumers.trainer.intake`, and the loop that drives them stands
-here.
+`streamsvm train` makes a `Trainer` of its settings and its `Components`, and calls `run`. This module is the main loop:
+it decides when each part does its work, and leaves to the parts what the work is. Read it after
+`consumers.trainer.life`, which lists the parts, and read `_turn` first: one call is one round of the loop, and its
+lines are in the order in which things must happen.
 
-A gap in the input log ends the loop. Under `input.on_gap = reset` the trainer then lets go of everything and starts
-over in process, by the very steps of a fresh start: the table decides, and nothing of the old life is left.
+Two threads. The main thread reads, learns, publishes and saves. The training thread
+(`consumers.trainer.training_thread`) only trains. So everything below runs in the main thread, and no lock is needed.
+
+Who decides what
+----------------
+- What is learned, trained and published next: `streamsvm.delivery.pipeline.Pipeline`. It is given rows and results, and
+  returns events; it does no I/O.
+- Whether publishing is possible now: `streamsvm.delivery.machine.Delivery`, driven by `consumers.trainer.session`.
+- How a start goes on: `consumers.trainer.beginning`, which makes a `Life` or raises.
+- What comes in: `consumers.trainer.intake`. What is shown to people: `consumers.trainer.observer`.
+- When to train, and how long to learn at a stretch: `consumers.trainer.pacing`. The clock decides in which order things
+  are done, never what is learned: the same log gives the same versions on a slow machine.
+
+What always holds
+-----------------
+The positions in a checkpoint are the truth. Group offsets are only shown to observers. A stop finishes the training
+that runs, publishes its version, saves, and only then returns (`_finish`).
+
+A gap in the input log (records gone, topic recreated) ends a life. With `input.on_gap = "reset"` the trainer then
+closes everything and starts again within the same process, by the very steps of a fresh start, so that there is no
+second, less tested way to begin.
 """
 
 from __future__ import annotations
@@ -38,9 +57,11 @@ from streamsvm.registry.signing import Signer
 log = structlog.get_logger("streamsvm.trainer")
 
 POLL_S: Final = 0.1
+"""How long a round waits for records. Longer, and a stop or a finished training would wait for the poll."""
 BUSY_POLL_S: Final = 0.01
 """While a model trains: how long its result may wait for the loop."""
 START_OVER_AFTER_S: Final = 1.0
+"""Pause before a new life: without it a topic with a lasting gap would make the trainer start many times a second."""
 
 
 class Trainer:
@@ -95,9 +116,10 @@ class Trainer:
                 raise TurnLost(fenced.what, LOST) from fenced
 
     def _takes_its_turn(self, stack: ExitStack) -> bool:
-        """Stand by, compiled, until no other copy works; return whether it is this one's turn, and not the stop's."""
+        """Stand by, compiled, until no other copy works; return False if the process was stopped meanwhile."""
         parts = self._components
         with self._health.failing():
+            # Compiled before it waits: compiling takes ten seconds or more, in which nobody would publish.
             try:
                 warm_up(self._settings, parts)
             except Stopped:
@@ -109,7 +131,7 @@ class Trainer:
             return self._turn_to_train.wait()
 
     def _ends_in_gap(self) -> bool:
-        """Live once; return whether to start over because the log has a gap and the configuration says to."""
+        """Run one life; return whether to start over: the log has a gap, and `input.on_gap` is `reset`."""
         try:
             self._live()
         except (LogGap, OffsetOutOfRange) as gap:
@@ -138,12 +160,14 @@ class Trainer:
                 with suppress(TransientError):
                     life.confirm()  # a topic made again that is still shorter is named by both ids
                 raise
+            # Not in a `finally`: after an error nothing may be published or saved by a life whose state is in question.
             log.info("stopping", remedy="the trainer waits for the model in training; a second signal stops it at once")
             self._finish(life)
 
     def _begin(self, stack: ExitStack) -> Life:
         checkpoints = stack.enter_context(self._locked())
-        # Who starts over takes the model from its owner, its own former life, as a new process does.
+        # A new life has a new name in the owner record. It then takes the model from the former life of this process in
+        # the same way in which any process takes it from any other.
         session = self._name if self._lives == 1 else f"{self._name}.{self._lives}"
         with self._components.cluster.keeping():
             life = begin(
@@ -156,6 +180,8 @@ class Trainer:
                 signer=self._signer,
             )
         self._observer.adopted(life)
+        # Saved before anything is read: a start that fails from here on is repeated from this checkpoint, and need not
+        # decide a second time how to begin.
         life.save()
         crash_point("start.saved")
         for part in life.parts:
@@ -165,7 +191,7 @@ class Trainer:
         return life
 
     def _locked(self) -> CheckpointDirectory:
-        """Take the checkpoint directory; a copy whose turn it is waits for one that still holds it."""
+        """Lock the checkpoint directory; a standby that takes over waits while the former process still locks it."""
         while True:
             try:
                 return CheckpointDirectory(self._disk, self._settings.checkpoint.generations)
@@ -178,14 +204,17 @@ class Trainer:
     def _turn(self, life: Life) -> None:
         """Do one round of the main loop; works or blocks at most about `POLL_S`, but for a publish or a slow disk."""
         self._health.beat()
+        # First, whether this process may still work at all: as a standby that took over, and as the model's owner.
         if self._turn_to_train is not None:
             self._turn_to_train.check()
         life.owner.turn()
         self._observer.turns()
+        # A finished training is published before more is learned: a version should not wait for a batch of rows.
         self._collect(life, 0.0)
         out_of_time = self._learn(life)
         self._train(life)
         life.intake.refresh(may_train=self._pace.ready and not life.pipeline.in_flight)
+        # If rows are still waiting to be learned, reading more would only make the backlog larger.
         if not out_of_time:
             self._take_in(life)
         life.intake.poll_letters()
@@ -196,13 +225,14 @@ class Trainer:
             won = part.turn()
             if won is not None:
                 self._observer.promoted(won)
+        # Last, so that a checkpoint contains all that this round did.
         life.save_on()
         life.saver.watch()
         self._observer.look_after_training()
         self._observer.measure(life)
 
     def _take_in(self, life: Life) -> None:
-        """Read, unless what was read before still waits."""
+        """Read, unless rows that were read before are not learned yet."""
         if life.pipeline.backlog or life.intake.waits_for_schema:
             self._hold(life)
         else:
@@ -224,7 +254,7 @@ class Trainer:
         self._observer.note(assigned, life)
 
     def _learn(self, life: Life) -> bool:
-        """Learn what waits, until a cut falls due that nobody can take yet; tell whether time ran out before."""
+        """Learn the rows that wait, until a due cut must wait; return whether the time of a round ran out before."""
         clock = self._components.clock.monotonic
         self._observer.looks()
         begun = clock()
@@ -237,9 +267,11 @@ class Trainer:
                 for part in life.parts:
                     part.learned(event.rows)
             elif isinstance(event, CutTaken):
+                # At once, not at the end of the round: the training thread may be idle, and learning goes on beside it.
                 crash_point("cut.emitted")
                 self._train(life)
             elif isinstance(event, CaughtUp):
+                # Until now only the partitions behind the head were read; from here on all are.
                 self._assign(life)
                 return False
             begun = clock()
@@ -250,7 +282,7 @@ class Trainer:
         return False
 
     def _train(self, life: Life, *, at_once: bool = False) -> None:
-        """Hand the cut that waits to the training thread, if that is free and not to rest."""
+        """Hand the waiting cut to the training thread, if the thread is free and its share of time allows it."""
         if not (at_once or self._pace.ready):
             return
         cut = life.pipeline.next_training()
@@ -267,7 +299,7 @@ class Trainer:
             self._stop.wait(POLL_S)
 
     def _collect(self, life: Life, timeout_s: float) -> None:
-        """Take a finished training and publish it; one in doubt is kept until the topic said what became of it."""
+        """Publish a finished training; a result whose publishing is in doubt is kept until the topic shows its fate."""
         pipeline, delivery = life.pipeline, life.delivery
         if pipeline.unpublished is None:
             made = life.worker.take(timeout_s)
@@ -277,6 +309,7 @@ class Trainer:
                 self._observer.trained(made)
                 crash_point("cut.trained")
         elif timeout_s and not delivery.ready:
+            # A result is in doubt and no other can be in training: without this wait the loop would spin.
             self._stop.wait(timeout_s)
         if life.session.renew():
             life.versions.write_pending()
@@ -288,7 +321,8 @@ class Trainer:
         pipeline = life.pipeline
         assert pipeline.unpublished is not None
         try:
-            # Only now: a version counts if the topic was asked for its id after its newest row was fetched.
+            # Only now, after the newest row of the version was fetched. If the topic had been recreated before that,
+            # the broker would report another id, and the version would mix rows of two topics.
             life.confirm()
         except TransientError as error:
             life.session.unconfirmed(error)

@@ -1,8 +1,15 @@
-"""`streamsvm verify`: reads the models topic and the input again, and has every version recomputed.
+"""`streamsvm verify`: reads the models topic and the input again, and computes every version anew.
 
-Invariant: it only reads, and needs nothing of whoever published: no checkpoint, no configuration but the lineage's. Of
-the models it holds one at a time, of the input one learner and a bounded backlog; an incarnation's input is read once
-for all of its versions.
+What it proves: that each version is what its lineage says, a pure function of the log, its configuration, the seed and
+its cut. It needs nothing from the publisher: no checkpoint, and no configuration but the one in the lineage.
+
+The order is in `verify`. It reads the aliases, surveys the models topic without decoding (`VersionSurvey`), reads the
+aliases again, and then goes through the versions in log order. For each, `streamsvm.verification.auditor` checks its
+place, and `consumers.verify.replayed` makes it again from the input, with one learner for all versions of an
+incarnation. The aliases are read twice because a trainer may be running: what was published in between is left out.
+
+Invariant: it only reads. In memory are one model at a time, one learner and a bounded part of the input; an
+incarnation's input is read once for all of its versions.
 """
 
 from __future__ import annotations
@@ -33,7 +40,7 @@ from streamsvm.verification.differences import certificate_difference, differenc
 from streamsvm.verification.names import alias_faults
 from streamsvm.verification.recomputation import NotRecomputable, RowsLeftOut, certifier_of
 from streamsvm.verification.report import VerificationReport
-from streamsvm.verification.survey import VersionSurvey
+from streamsvm.verification.version_survey import VersionSurvey
 
 ShowProgress = Callable[[int, int], None]
 """Takes the versions done and those there are."""
@@ -61,10 +68,10 @@ def verify(
     number : int, optional
         The one version to recompute; the places of all are checked anyway. Default: all.
     keep : int
-        Rows to keep for a certificate of the one version, by default the newest; 0: none is asked for. A version that
+        Rows to keep for a certificate of the one version, by default the newest; 0: no certificate. A version that
         differs from its recomputation has none.
     reads : int
-        How often the input is read for the certificate at most: more prove more where one is not enough.
+        How often the input is read for the certificate at most. A second reading can prove more than the first.
     progress : callable, optional
         Called after each version.
     timeout_s : float
@@ -128,7 +135,7 @@ def _surveyed(cluster: Cluster, settings: Settings, timeout_s: float) -> Version
 def _judge_tombstones(
     cluster: Cluster, settings: Settings, survey: VersionSurvey, aliases: Aliases, timeout_s: float
 ) -> None:
-    """See that every version that is retired is said to be elsewhere, too, where strangers cannot write."""
+    """Compare tombstones with the audit trail and the aliases, which fewer programs may write to."""
     if not survey.has_gaps and not survey.retired:
         return
     with suppress(TopicMissing):  # a topic of versions alone can be verified, too: then tombstones are all there is
@@ -177,7 +184,7 @@ def _versions(cluster: Cluster, settings: Settings, survey: VersionSurvey, timeo
 def _judge(
     record: Record, auditor: Auditor, replayed: Replayed, verifiers: Sequence[Verifier], keep: int, reads: int
 ) -> Version | None:
-    """Have one record checked, recomputed if it is to be, and its finding written down."""
+    """Check one record, recompute its version if that is wanted, and note the finding."""
     assert record.key is not None
     assert record.value is not None
     number, version, faults, note = auditor.open(record.key, record.value, record.offset, dict(record.headers))
@@ -191,7 +198,9 @@ def _judge(
         parts = differences(record.value, recomputed)
         parts += certificate_difference(record.headers, replayed.last.certified if replayed.last else None)
         certificate = None
-        if certifier is not None and not (parts and version.lineage.build == build()):  # a forger chooses C and scaler
+        # Not for a version that differs on the same build. Its lineage is not what it was made from, and a certificate
+        # would prove something about a problem that a forger chose.
+        if certifier is not None and not (parts and version.lineage.build == build()):
             certificate = replayed.certificate(version, certifier, reads)
     except NotRecomputable as error:
         auditor.close(number, record.offset, faults, note=str(error), left_out=isinstance(error, RowsLeftOut))

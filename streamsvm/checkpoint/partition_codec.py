@@ -17,15 +17,15 @@ from streamsvm.checkpoint.forms import (
     PlacedReservoir,
     describes,
 )
-from streamsvm.checkpoint.parts import parts_of, spans
+from streamsvm.checkpoint.parts import parts_of, spans_part
 from streamsvm.coreset.screening import Screen, Screened
 from streamsvm.coreset.structure import Bucket
 from streamsvm.learning.partition_state import PartitionState
 
-PARTITION_PARTS: Final = parts_of("partition", spans.PARTITION)
+PARTITION_PARTS: Final = parts_of("partition", spans_part.PARTITION)
 
 
-@describes(Bucket, parts=parts_of("bucket", spans.BUCKET))
+@describes(Bucket, parts=parts_of("bucket", spans_part.BUCKET))
 class PlacedBucket(Form):
     """Describes a bucket."""
 

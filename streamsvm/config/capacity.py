@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from streamsvm import memory
 from streamsvm.config.coreset_options import CoresetOptions
-from streamsvm.config.points import PointsConfig
-from streamsvm.config.spans import bucket_audit_points, dyadic_buckets
+from streamsvm.config.point_options import PointsConfig
+from streamsvm.config.span_sizes import bucket_audit_points, dyadic_buckets
 from streamsvm.config.structures import SIZES
 
 

@@ -6,9 +6,9 @@ from typing import Self
 
 from pydantic import model_validator
 
-from streamsvm.config import capacity, sizing, spans
+from streamsvm.config import capacity, sizing, span_sizes
 from streamsvm.config.coreset_options import CoresetOptions
-from streamsvm.config.points import PointsConfig
+from streamsvm.config.point_options import PointsConfig
 from streamsvm.sections import open_to_branches
 
 
@@ -35,12 +35,12 @@ class CoresetConfig(CoresetOptions):
     @property
     def dyadic_buckets(self) -> int:
         """The most buckets of a structure that forgets; its span must be settled."""
-        return spans.dyadic_buckets(self)
+        return span_sizes.dyadic_buckets(self)
 
     @property
     def bucket_audit_points(self) -> int:
         """Points of the audit sample of each bucket of a structure that forgets."""
-        return spans.bucket_audit_points(self)
+        return span_sizes.bucket_audit_points(self)
 
     @property
     def partition_points(self) -> int:

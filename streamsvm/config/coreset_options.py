@@ -18,119 +18,110 @@ class CoresetOptions(MemoryLength, KernelSizes):
 
     reducer: ReducerName = Field(
         default="calibrated",
-        description="How many points are reduced to few: `uniform` samples in proportion to weight, `calibrated` "
-        "samples by the margin of a pilot model and keeps totals exact." + described("coreset.reducer"),
+        description="How points are reduced: `uniform` samples by weight, `calibrated` by the margin of a pilot "
+        "model, with exact totals." + described("coreset.reducer"),
     )
     clusters: Literal["log", "elbow", "silhouette"] | Annotated[int, Field(ge=1, le=1_000)] = Field(
         default="log",
-        description="Number of clusters per label, of a reducer that measures distances within clusters: a number, "
-        "`log` = ln n, or chosen among 1 to 2 ln n by `elbow` or `silhouette`. More clusters take more time."
+        description="Clusters per label: a number, `log` = ln n, or chosen among 1 to 2 ln n."
         + described("coreset.clusters"),
     )
     structure: StructureName | None = Field(
         default=None,
-        description="How buckets merge: `tree` keeps up to `buckets`, and merges the two neighbours of least "
-        "weight (with `fan_in`, like a counter of that base); `chain` keeps one bucket, which is reduced again "
-        "with every leaf. Default: `tree` for a linear kernel, `chain` for `rbf` and where a partition has fewer "
-        "than 700 points." + described("coreset.structure"),
+        description="How buckets merge: `tree` keeps up to `buckets`; `chain` keeps one, which is reduced again "
+        "with every leaf. Default: `tree` for a linear kernel, `chain` for `rbf` and under 700 points "
+        "a partition." + described("coreset.structure"),
     )
     memory_points: Annotated[int, Field(ge=16, le=1 << 30)] | None = Field(
         default=None,
-        description="Most points that all partitions hold at once: buckets, leaves and audit samples. A point "
-        "takes 4 bytes per feature (8 for float64) and 9 more. `leaf_rows`, `bucket_points` and `audit_points` "
-        "follow unless they are given. Each of `max_partitions` gets an equal part.",
+        description="Most points in all partitions: buckets, leaves and audit samples. A point takes 4 bytes a "
+        "feature (8 for float64) and 9 more. Each of `max_partitions` gets an equal part, from which "
+        "`leaf_rows`, `bucket_points` and `audit_points` follow.",
     )
     memory_bytes: Annotated[int, Field(ge=1, le=1 << 50)] | None = Field(
         default=None,
-        description="Instead of memory_points: most bytes of the points held, the moments of every bucket, one "
-        "training set with its audit sample, and the largest reduction. On top come training, the Kafka client, "
-        "points that only a cut still holds, and a cut's own reduction.",
+        description="Instead of memory_points: most bytes of points, moments, a training set with its audit "
+        "sample, and the largest reduction. Training, the Kafka client and points that only a cut "
+        "still needs come on top.",
     )
     buckets: Annotated[Annotated[int, Field(ge=2, le=64)] | None, BeforeValidator(none_in_words)] = Field(
         default=4,
-        description="Most buckets of a `tree` with the reducer `calibrated`. More buckets hold fewer points "
-        "each. none, or with `fan_in` or other reducers: a counter of base `fan_in`, which uses a fifth of its "
-        "budget.",
+        description="Most buckets of a `tree` with `calibrated`. none, or with `fan_in` or another reducer: a "
+        "counter of base `fan_in`.",
     )
     fan_in: Annotated[int, Field(ge=2, le=64)] = Field(
         default=2,
-        description="Without `buckets`: number of buckets of a level that merge into one of the next. 2: Alg. 2 "
-        "of the paper.",
+        description="Without `buckets`: how many of a level merge into one of the next.",
     )
     memory: MemoryName = Field(
         default="all",
-        description="Which rows a model is of. `all`: all alike. `window`: the newest, `window_points` or "
-        "`window_s`. `decay`: a row counts half after `half_life_points` or `half_life_s`. `adaptive`: several "
-        "horizons, by how models of each did on new rows. Each partition forgets by its own rows.",
+        description="Which rows a model is of: `all` alike; a `window` of the newest; with a weight that halves "
+        "after a half-life (`decay`); or several horizons, by how models of each did on new rows "
+        "(`adaptive`). Each partition forgets by its own rows.",
     )
     span_rows: Annotated[int, Field(ge=1, le=1 << 40)] | None = Field(
         default=None,
-        description="Unless `memory` is `all`: rows after which a bucket is made, a multiple of `leaf_rows`. "
-        "Fewer follow a change sooner and take more time. Default: eight leaves of 100 points a feature, fewer "
-        "of smaller ones, at most an eighth of the window or half-life.",
+        description="Unless `memory` is `all`: rows of a bucket, a multiple of `leaf_rows`. Fewer follow a change "
+        "sooner and take more time. Default: eight leaves of 100 points a feature, fewer of smaller "
+        "ones, at most an eighth of the window or half-life.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
-        description="Number of rows, accepted or not, after which a leaf that is not screened is sealed. Also "
-        "the most points that a leaf holds.",
+        description="Rows, accepted or not, after which a leaf that is not screened is sealed; the most points of "
+        "a leaf.",
     )
     screening: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.25,
-        description="With `calibrated` and a linear kernel: largest size of a leaf, as a share of all rows "
-        "before it. Rows beyond `leaf_rows` are kept by their margin, or only added to exact totals. Larger "
-        "shares gave worse models. 0: no screening.",
+        description="For a linear kernel: largest size of a leaf, as a share of the rows before it. Rows beyond "
+        "`leaf_rows` are kept by their margin, or added to exact totals. 0: no screening.",
     )
     band: Annotated[float, Field(ge=0, le=0.9)] = Field(
         default=0.5,
-        description="Largest share of a bucket, and of a screened leaf, that holds the rows nearest the margin "
-        "as they are; with `calibrated`, a linear kernel, two labels, `memory = all` and buckets of 300 points "
-        "or more, where all rows in doubt fit. 0: none.",
+        description="Largest share of a bucket that holds the rows nearest the margin as they are. For a linear "
+        "kernel, two labels, `memory = all` and buckets of 300 points or more. 0: none.",
     )
     class_screening: bool = Field(
         default=True,
-        description="Screen the rows of more than two labels, all labels at once. With `calibrated`, a linear "
-        "kernel and leaves of four rows a label or more.",
+        description="Screen the rows of more than two labels, with a linear kernel and leaves of four rows a label "
+        "or more.",
     )
     totals: bool = Field(
         default=True,
-        description="Keep totals of all rows that are not held any more, so that every version says how far it "
-        "can be from the best model over all rows. With a linear kernel, two labels and `memory = all`. Takes "
-        "some time; what is learned does not depend on it.",
+        description="Keep totals of all rows that were let go, so that every version says how far it can be from "
+        "the best model. For a linear kernel, two labels and `memory = all`; what is learned does not "
+        "depend on it.",
     )
     bucket_points: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=2_000, description="Most points in a bucket. More points take more memory and reduce the error."
+        default=2_000, description="Most points in a bucket. More reduce the error."
     )
     audit_points: Annotated[int, Field(ge=0, le=1 << 24)] = Field(
         default=1_000,
-        description="Points of each partition's audit sample, by which every version estimates its objective "
-        "over the whole stream. Four times the points halve the 95 % interval. Of a memory budget at most a "
-        "twentieth. 0: no estimate.",
+        description="Points of each partition's audit sample, by which every version estimates its objective. Of a "
+        "memory budget at most a twentieth. 0: no estimate.",
     )
     audit_by_label: bool = Field(
         default=True,
-        description="Draw half of the audit sample from the rows of each label, so that a rare label has enough "
-        "points for skill, thresholds, probabilities and the gate. No effect with more than two labels.",
+        description="Draw half of the audit sample from each label, so that a rare one has enough points for "
+        "skill, thresholds, probabilities and the gate. Of two labels only.",
     )
     train_points: Annotated[int, Field(ge=2, le=1 << 24)] = Field(
         default=20_000,
-        description="Most points a model is trained on. A larger union of buckets is reduced to this many.",
+        description="Most points a model is trained on; more are reduced.",
     )
     clip_sd: Annotated[float, Field(ge=3, le=1e6)] | None = Field(
         default=None,
-        description="Clip each feature to its mean plus or minus this many standard deviations of the leaves "
-        "sealed before; the first leaf by its own, which works if outliers are fewer than 1 / clip_sd^2 of its "
-        "rows. Not for rare indicator features. Default: no clipping.",
+        description="Clip features at this many standard deviations of the leaves before; the first leaf at its "
+        "own, if outliers are fewer than 1 / clip_sd^2 of it. Not for features that are rarely set.",
     )
     max_leverage: Annotated[Annotated[float, Field(gt=0, le=1)] | None, BeforeValidator(none_in_words)] = Field(
         default=0.1,
-        description="Largest share by which one row may increase the variance of a feature and, at a tenth of "
-        "this share, the total weight. What is beyond is clipped, but never below ten standard deviations or ten "
-        "times the mean weight. none: one point at 1e30 stays in the scaler for ever.",
+        description="Largest share by which one row may increase the variance of a feature and, at a tenth of it, "
+        "the total weight. What is beyond is clipped, never below ten standard deviations or ten mean "
+        "weights. none: one point at 1e30 stays in the scaler for ever.",
     )
     max_partitions: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=64,
-        description="Most partitions the input may have. An input with more partitions is refused, so that memory "
-        "stays bounded.",
+        description="Most partitions of the input; with more a start is refused.",
     )
 
     SPAN_LEAVES: ClassVar[int] = 8

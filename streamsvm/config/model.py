@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, model_validator
 
 from streamsvm.choices import AbsentLabel, LabelKey
 from streamsvm.config.coreset import CoresetConfig
-from streamsvm.config.points import PointsConfig
+from streamsvm.config.point_options import PointsConfig
 from streamsvm.config.svm import SvmConfig, require_trainable
 from streamsvm.model.comparison import configuration_differences
 from streamsvm.option_texts import none_in_words

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeVar
 from streamsvm import memory
 from streamsvm.config.capacity import largest_bytes, partition_points
 from streamsvm.config.coreset_options import CoresetOptions
-from streamsvm.config.points import PointsConfig
-from streamsvm.config.spans import Screens, bucket_audit_points, buckets_of, leaf_beside, require_grain, span_of
+from streamsvm.config.point_options import PointsConfig
+from streamsvm.config.span_sizes import Screens, bucket_audit_points, buckets_of, leaf_beside, require_grain, span_of
 from streamsvm.config.structures import SIZES
 from streamsvm.sections import with_defaults
 from streamsvm.supports import LABELS, require

@@ -33,12 +33,12 @@ class SvmConfig(Section):
 
     solver: SolverName = Field(
         default="stda",
-        description="The solver: `stda` is streamsvm's own, the decomposition of STDA-SVM with blocks that are solved "
-        "inside." + described("svm.solver"),
+        description="`stda` is the decomposition of STDA-SVM with blocks that are solved inside."
+        + described("svm.solver"),
     )
     kernel: Literal["linear", "rbf"] = Field(
         default="linear",
-        description="Kernel of the machine. The default of coreset.structure depends on it.",
+        description="Kernel of the machine.",
     )
     gamma: Literal["scale", "auto"] | Gamma = Field(
         default="scale",
@@ -46,37 +46,34 @@ class SvmConfig(Section):
     )
     alpha: Alpha | None = Field(
         default=None,
-        description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Right for an "
-        "unbounded stream. Default: 1e-4, unless C is given.",
+        description="Trade-off between margin and average loss: C = 1 / (alpha U), U the total weight. Default: 1e-4.",
     )
     C: Annotated[float, Field(ge=1e-100, le=1e100)] | None = Field(
         default=None,
-        description="Fixed C as in the papers, instead of alpha: the total penalty then grows with the stream.",
+        description="Fixed C, instead of alpha: the total penalty then grows with the stream.",
     )
     class_weight: Literal["none", "balanced"] | Annotated[tuple[ClassWeight, ...], BeforeValidator(split_at_commas)] = (
         Field(
             default="none",
-            description="Factors for the weights of the points of each label, in the order of `points.labels`, "
-            "such as 1,10; or `balanced`: each class gets an equal part of the total weight counted up to the "
-            "cut.",
+            description="Factors for the weights of each label, in the order of `points.labels`, such as 1,10; or "
+            "`balanced`: each label has the same total weight.",
         )
     )
     multiclass: Annotated[Multiclass | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Machines of more than two labels. `one_vs_one`: one for each pair; the label that wins most "
-        "pairs is the answer. `one_vs_rest`: one for each label, less right where labels lie between others. "
-        "Default: `one_vs_one` up to 32 labels.",
+        description="Machines of more than two labels: for each pair, of which the label with most votes is the "
+        "answer, or for each label, less right where labels lie between others. Default: pairs up to "
+        "32 labels.",
     )
     standardize: bool = Field(
         default=True,
-        description="Scale features to zero mean and unit variance over the whole stream up to the cut. false: "
-        "they lose their mean only, which changes no machine.",
+        description="Scale features to zero mean and unit variance over the stream up to the cut. false: take away "
+        "the mean only, which changes no machine.",
     )
     probability: Literal["sigmoid", "isotonic"] | None = Field(
         default=None,
-        description="Give every version a function from decision values to probabilities, fitted to the audit "
-        "sample. `sigmoid` (Platt) has two parameters; `isotonic` needs some thousand coreset.audit_points. "
-        "class_weight does not affect it. Default: none.",
+        description="Give every version probabilities, fitted to the audit sample. `isotonic` needs some thousand "
+        "coreset.audit_points.",
     )
     cost: Annotated[
         tuple[float, float] | None,
@@ -85,9 +82,9 @@ class SvmConfig(Section):
         BeforeValidator(none_in_words),
     ] = Field(
         default=None,
-        description="The cost of a missed positive point and that of a false alarm, in any unit: 50,1. Every "
-        "version gets the threshold of the least mean cost over the audit sample. class_weight does not affect "
-        "it. Default: answer the positive label above 0.",
+        description="The cost of a missed positive and that of a false alarm, in any unit: 50,1. Every version "
+        "gets the threshold of the least mean cost over the audit sample. class_weight does not affect "
+        "it.",
     )
     target: Annotated[
         dict[Literal["precision", "recall", "alarm_rate"], float] | None,
@@ -95,67 +92,65 @@ class SvmConfig(Section):
         BeforeValidator(target_in_words),
     ] = Field(
         default=None,
-        description="Instead of `cost`, exactly one of `precision=0.9` (of the alarms, so many are right), "
-        "`recall=0.9` (of the positives, so many are found) and `alarm_rate=0.01` (at most so many of all "
-        "points). In a TOML file: target = {recall = 0.9}. The audit sample must hold ten points of each label. "
-        "Default: no target.",
+        description="Instead of `cost`, one of `precision=0.9` (of the alarms, so many are right), `recall=0.9` "
+        "(of the positives, so many are found) and `alarm_rate=0.01` (at most so many of all points). "
+        "In a TOML file: target = {recall = 0.9}. The audit sample must hold ten points of each label.",
     )
     tolerance: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1e-3, description="KKT gap at which the solver stops."
     )
     max_iterations: Annotated[int, Field(ge=1)] = Field(
         default=10_000_000,
-        description="Most iterations of the solver. A model that reached this limit is marked as not converged.",
+        description="Most iterations of the solver; the model is then marked as not converged.",
     )
     threads: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="Number of threads of linear algebra in training. The last bits of a model depend on it."
+        default=1, description="Threads of linear algebra in training. The last bits of a model depend on it."
     )
     landmarks: Annotated[Annotated[int, Field(ge=2, le=1 << 20)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="Most support vectors of a published `rbf` machine. A larger one is approximated by so many "
-        "of them, 4,096 at most; the duality gap says what that costs. Default with coreset.landmarks: as many "
-        "as fit into a message of 900,000 bytes; else all.",
+        description="Most support vectors of a published `rbf` machine; a larger one is approximated by at most "
+        "4,096, and the duality gap says what that costs. Default with coreset.landmarks: as many as a "
+        "message of 900,000 bytes holds; else all.",
     )
     precision: Precision = Field(
         default="double",
-        description="Numbers of a published `rbf` machine. `half`: support vectors in 16 bits and dual "
-        "coefficients in 32; a machine that this would change by more than `tolerance` keeps 64 bits. `double`: "
-        "64 bits. Default with coreset.landmarks: `half`; else `double`.",
+        description="Numbers of a published `rbf` machine: 64 bits, or (`half`) support vectors in 16 and dual "
+        "coefficients in 32, unless that changes the machine by more than `tolerance`. Default with "
+        "coreset.landmarks: `half`.",
     )
     round_first: bool = Field(
         default=False,
-        description="With `precision = half`: round the scaled points before the machine is trained, instead of "
-        "its support vectors afterwards, which would change a machine where gamma and boxes are large. Default "
-        "with coreset.landmarks and half precision: true.",
+        description="With `precision = half`: round the scaled points before training, instead of the support "
+        "vectors afterwards, which changes a machine of large gamma or boxes. Default with "
+        "coreset.landmarks: true.",
     )
     tune: Literal["auto"] | None = Field(
         default=None,
-        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation. Candidates "
-        "are 1/100 to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with "
-        "coreset.landmarks 48, on growing parts of the points. Default: use the configured values.",
+        description="`auto`: choose alpha (or C), and gamma for `rbf`, by five-fold cross-validation among 1/100 "
+        "to 100 times `alpha` (or `C`), and 1/16 to 16 times `gamma`, unless others are given; with "
+        "coreset.landmarks 48, on growing parts of the points. Default: the configured values.",
     )
     tune_every_leaves: Annotated[int, Field(ge=1)] = Field(
         default=50,
-        description="With `tune`: tune again at the first model at or after each multiple of this many leaves of "
-        "`coreset.leaf_rows` rows, over all partitions.",
+        description="Tune again after so many leaves of `coreset.leaf_rows` rows, over all partitions.",
     )
     tune_points: Annotated[int, Field(ge=16, le=1 << 24)] = Field(
         default=5_000,
-        description="Most points that tuning uses; a larger training set is reduced. Time grows faster than "
-        "linearly. With coreset.landmarks 10,000 by default.",
+        description="Most points that tuning uses. Time grows faster than linearly. Default with "
+        "coreset.landmarks: 10,000.",
     )
     tune_alphas: Annotated[tuple[Alpha, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(), description="Values of alpha to choose among; not with a fixed C. Default: see `tune`."
+        default=(), description="Values of alpha to choose among."
     )
     tune_gammas: Annotated[tuple[Gamma, ...], BeforeValidator(split_at_commas)] = Field(
-        default=(), description="Values of gamma to choose among. Default: see `tune`."
+        default=(), description="Values of gamma to choose among."
     )
 
     tune_scoring: TuneScoring = Field(
         default="accuracy",
-        description="By what `tune` chooses: the share of the weight that is classified right, under "
-        "class_weight; `balanced_accuracy`; `auc`; `log_loss` of the sigmoid that fits best; or `cost`, the mean "
-        "of `cost` at its best threshold. With more than two labels `accuracy` or `balanced_accuracy`.",
+        description="By what `tune` chooses: the weighted `accuracy`; `log_loss` of the sigmoid that fits best; "
+        "the mean of `cost` at its best threshold; ... With more than two labels `accuracy` or "
+        "`balanced_accuracy`.",
     )
 
     DEFAULT_ALPHA: ClassVar[float] = 1e-4

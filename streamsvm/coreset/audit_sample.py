@@ -189,7 +189,7 @@ class Reservoir:
     def add(self, rows: Rows) -> None:
         """Offer every accepted row. Most cost a hash and a comparison only; a row that passes replaces another."""
         self._own()
-        points, held = rows.points, self._buffer
+        points, buffer = rows.points, self._buffer
         self._count, self._threshold = _offer(
             points.X,
             points.y,
@@ -199,9 +199,9 @@ class Reservoir:
             rows.row,
             self._label,
             self._key,
-            held.X,
-            held.y,
-            held.weight,
+            buffer.X,
+            buffer.y,
+            buffer.weight,
             self._priority,
             self._heap,
             self._count,
@@ -223,18 +223,18 @@ class Reservoir:
     def _own(self) -> None:
         """Take new memory, with the same content, where others hold views of the old."""
         if self._shared:
-            held = self._buffer
-            self._buffer = Points(held.X.copy(), held.y.copy(), held.weight.copy())
+            buffer = self._buffer
+            self._buffer = Points(buffer.X.copy(), buffer.y.copy(), buffer.weight.copy())
             self._priority = self._priority.copy()
             self._shared = False
 
-    def restore(self, held: Held) -> None:
+    def restore(self, saved: Held) -> None:
         """Put a checkpoint's content in place."""
         self._own()
-        self._count, self._threshold = len(held.points), held.threshold
+        self._count, self._threshold = len(saved.points), saved.threshold
         place = slice(0, self._count)
-        self._buffer.X[place], self._buffer.y[place] = held.points.X, held.points.y
-        self._buffer.weight[place], self._priority[place] = held.points.weight, held.priority
+        self._buffer.X[place], self._buffer.y[place] = saved.points.X, saved.points.y
+        self._buffer.weight[place], self._priority[place] = saved.points.weight, saved.priority
         for slot in range(self._count):
             # The heap is not in the checkpoint: any heap of the same priorities gives the same sample.
             self._heap[slot] = slot
@@ -278,7 +278,7 @@ def _mix(z):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _offer(  # type: ignore[no-untyped-def]
-    X, y, weight, accepted, offset, row, label, key, held_X, held_y, held_weight, priority, heap, count, threshold
+    X, y, weight, accepted, offset, row, label, key, kept_X, kept_y, kept_weight, priority, heap, count, threshold
 ):
     """Offer rows one by one; return how many are kept now, and the threshold.
 
@@ -307,9 +307,9 @@ def _offer(  # type: ignore[no-untyped-def]
             place = heap[0]
             threshold = max(threshold, priority[place])
         for j in range(X.shape[1]):  # a loop: the compiler takes seconds over the error of a copy that does not fit
-            held_X[place, j] = X[i, j]
-        held_y[place] = y[i]
-        held_weight[place] = weight[i]
+            kept_X[place, j] = X[i, j]
+        kept_y[place] = y[i]
+        kept_weight[place] = weight[i]
         priority[place] = drawn
         if heap[0] == place:
             _sink(heap, priority, count)

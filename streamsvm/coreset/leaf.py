@@ -1,7 +1,16 @@
 """The open leaf of a partition: rows that are not reduced yet.
 
-Invariant: a leaf is full after a count of rows *seen*, accepted or not, never of points kept; where it is screened, its
-screen alone says when. So neither batches nor the clock can move the border between two leaves.
+Each `streamsvm.learning.partition.Partition` has one. It adds rows until the leaf is full, takes its content by `seal`,
+and the same object begins the next leaf. There are two kinds of leaves. A plain one keeps every accepted row, and is
+full after `rows` rows. A screened one spans many more rows than it has room for: a screen, made from the buckets before
+it (`streamsvm.coreset.screening`), decides for each row whether it is kept, and under which weight.
+
+Invariant: a leaf is full after a count of rows *seen*, accepted or not, never of points kept; where it is screened, the
+screen alone determines that count. So neither batches nor the clock can move the border between two leaves.
+
+Memory is allocated once, for the most points that can be kept. `state` returns views of it, for a cut or a checkpoint,
+and copies nothing: from then on the leaf appends behind what was handed out, and takes new memory before it would
+change it (`_own`).
 """
 
 from __future__ import annotations
@@ -47,7 +56,7 @@ class Leaf:
         self._buffer = Points(np.empty((rows, dimension), dtype), np.empty(rows, np.int8), np.empty(rows, np.float64))
         self._shared = False
         self._capacity, self._accounting = rows, accounting
-        # Shared: moments are never changed in place.
+        # One object for every leaf: moments are never changed in place.
         self._nothing = Moments.zero(dimension, classes)
         self._reset(start)
 
@@ -62,8 +71,8 @@ class Leaf:
     def state(self) -> tuple[Points, Extent, LeafScreened | None]:
         """Return points, extent and screen as they are now; what is added later does not change them.
 
-        The points are views. From here on the leaf lets their memory be: it appends behind them, and takes new memory
-        before it would change them.
+        The points are views. From here on the leaf does not change their memory: it appends behind them, and takes new
+        memory before it would have to change them.
         """
         self._shared = True
         state = None if self._screener is None else self._screener.state
@@ -74,7 +83,7 @@ class Leaf:
         )
 
     def _own(self, kept: int) -> None:
-        """Take new memory, with the first points of the old, where others hold views of that."""
+        """Take new memory, and copy the first points of the old, if `state` returned views of the old."""
         if self._shared:
             old, self._buffer = self._buffer, _like(self._buffer)
             _write(self._buffer, old.take(slice(0, kept)))
@@ -88,7 +97,7 @@ class Leaf:
         self._as_came: LeafAccount | None = None
 
     def screen(self, screener: LeafScreener) -> None:
-        """Let an empty leaf span what a screen says."""
+        """Screen an empty leaf: from now on the screen determines its span."""
         # A screen decides for every row of its leaf, so that what is kept depends on the leaf alone.
         assert not self._extent.rows
         self._screener = screener
@@ -165,7 +174,8 @@ class Leaf:
                 self._as_came = self._accounting.of_changed(self._as_came, points, came, self._kept)
             self._keep(points)
         else:
-            self._own(self._kept)  # a screen that is full halves what it holds, in place
+            # Before the rows are screened: when there is no room left, a screen halves what it keeps, in place.
+            self._own(self._kept)
             self._kept = self._screener.screen(rows.points, rows.accepted, self._buffer, self._kept, came)
 
     def _keep(self, accepted: Points) -> None:
@@ -190,7 +200,7 @@ class Leaf:
         assert self.missing >= 0
 
     def seal(self, observed: Observed | None = None) -> tuple[Points, Extent]:
-        """Begin the next leaf, without a screen; return what the full one holds, and what it stands for.
+        """Begin the next leaf, without a screen; return the points of the full one, and the extent they stand for.
 
         The points are calibrated if they were screened, and views: use or copy them before the next `add`.
         """
@@ -201,23 +211,23 @@ class Leaf:
 
 
 def account_of(
-    points: Points, held: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
+    points: Points, kept: Points, screened: LeafScreened | None, known: Account | None, accounting: Accounting
 ) -> Account | None:
     """Return the account of an open leaf's rows; None where its screen has none.
 
     Parameters
     ----------
     points : Points
-        What it holds, as it is learned: outliers of a first leaf are drawn in when it is sealed.
-    held : Points
-        What it holds.
+        The points that it keeps, as they are learned: outliers of a first leaf are bounded when it is sealed.
+    kept : Points
+        The points that it keeps, as they are.
     screened : LeafScreened or None
     known : Account or None
         `Leaf.totals`.
     accounting : Accounting
     """
     if screened is None:
-        return known or accounting.of_rows(points, held)
+        return known or accounting.of_rows(points, kept)
     return screened.account(points)
 
 

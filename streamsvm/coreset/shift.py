@@ -79,7 +79,7 @@ class KeptPointsWatch:
         self._known: Mapping[tuple[int, int], tuple[Points, tuple[Moments, ...]]] = {}
 
     def shifted(self, buckets: Sequence[Bucket], before: Moments, leaf: Moments, points: Points) -> bool:
-        """Tell whether a leaf is shifted against the buckets.
+        """Return whether a leaf is shifted against the buckets.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class KeptPointsWatch:
 
 
 def _of_labels(points: Points, classes: int) -> Iterator[tuple[Moments, float]]:
-    """Yield the moments of the points of each label, and how many points of equal weight tell as much."""
+    """Yield the moments of the points of each label, and the number of equal weights with the same precision."""
     d = points.dimension
     count, own, squared = np.zeros(classes, np.int64), np.zeros(classes), np.zeros(classes)
     mean, square = np.zeros((classes, d)), np.zeros((classes, d))

@@ -1,20 +1,33 @@
-"""The merge-and-reduce structure of one partition: leaves seal into buckets, buckets merge into higher ones.
+"""The merge-and-reduce structure of one partition: leaves become buckets, and buckets are merged.
+
+A stream has no end, so its points cannot all be kept. A *leaf* collects the newest rows. When it is full it becomes a
+*bucket*: at most `bucket_points` weighted points that stand for all its rows. When there are too many buckets, two
+become one, and their points are reduced again. At any moment the union of all buckets and the open leaf stands for the
+whole partition, and a training set is made of that (`streamsvm.learning.cutting`).
+
+`streamsvm.learning.partition` owns one structure per partition, and calls `insert` for each full leaf. How points are
+chosen is the business of a reducer (`streamsvm.coreset.reducers`), and of the pilot that the caller passes; which
+buckets are merged, and when, is decided here.
 
 Invariant: the structure is a pure function of the partition's rows in log order, the configuration and the seed. A leaf
-seals after a count of rows *seen*, accepted or not, never of points kept; so neither batches nor the clock can move a
+is full after a count of rows *seen*, accepted or not, never of points kept. So neither batches nor the clock can move a
 border, and two readers of one log build the same bytes.
 
-Two structures remember everything; `streamsvm.coreset.spans` is for buckets that know their own range only, and rooms
-may add others (`streamsvm.sockets`). A *tree* has a bounded number of buckets: when there is one too many, the two
-neighbours that stand for the least weight become one. Its memory is used all the time, while a *counter*, whose buckets
-merge like digits, has room for a bucket on every level of a stream that never comes, and holds half of them. A *chain*
-has one bucket, which is reduced again together with every leaf. There an old point passes as many reductions as leaves
-came after it; but each reduction sees everything known of the partition, and bucket and leaf can each take a large
-share of the memory.
+Two structures remember everything. A *tree* has a bounded number of buckets: when there is one too many, the two
+neighbours that stand for the least weight become one. Its memory is in use all the time. (The *counter* of the paper,
+whose buckets merge like the digits of a number, keeps room for a bucket on every level of a stream that may never come,
+and half of that room is empty; it stands in `streamsvm.papers`.) A *chain* has one bucket, which is reduced again
+together with every leaf. There an old point passes as many reductions as leaves came after it. In return each reduction
+sees all that is kept of the partition, and bucket and leaf can each take a large share of the memory.
+
+For buckets that depend on their own range of the log only there is `streamsvm.coreset.spans`; other structures are
+plugged in (`streamsvm.sockets`).
+
+To read: `Extent` and `Bucket` (what is kept), `Structure.node` (how a set of points becomes a bucket),
+`Tree.with_leaf`.
 
 Source: merge and reduce is that of Tukan, Baykal, Feldman and Rus 2020, Alg. 2. Where we differ: the stream has no end,
-so there is no root, and the union of all buckets and the open leaf represents the stream at any moment. Tree and chain
-are our own.
+so there is no root. Tree and chain are our own.
 """
 
 from __future__ import annotations
@@ -61,6 +74,8 @@ class Extent:
 
     def join(self, later: Extent) -> Extent:
         """Return the extent of this one and the one that follows it."""
+        # No check that `later` begins where this one ends: screened leaves and spans are consecutive by construction,
+        # and this runs once per batch.
         return Extent(
             start=self.start,
             end=later.end,
@@ -89,6 +104,7 @@ def _earliest(one: int, other: int) -> int:
 
 def joined(extents: Sequence[Extent]) -> Extent:
     """Return the extent of one or more consecutive extents, the oldest first."""
+    # One after the other, in this order: sums of floating-point numbers depend on it, and so would a version's bytes.
     whole = extents[0]
     for later in extents[1:]:
         whole = whole.join(later)
@@ -153,13 +169,16 @@ class Bucket:
         The audit sample of its rows, or that of each label, under the weights of `points`; empty where the partition
         keeps one sample of its whole stream.
     times : tuple of (int, int)
-        Least and greatest of the times of its leaves, in milliseconds; -1 where none has one, or nobody asks.
+        Least and greatest of the times of its leaves, in milliseconds; -1 where none has one, or the structure needs
+        none.
     before : Learned or None
         What the partition had learned where the bucket begins; None where nothing is ever forgotten.
     totals : Account or None
-        Of all of its rows; None where nobody keeps any.
+        Of all of its rows; None where no accounts are kept.
     """
 
+    # Level and index are not for reading only: the random numbers of a reduction are made from them (`Structure.node`),
+    # so that two nodes of a partition must never have the same pair.
     level: int
     index: int
     points: Points
@@ -172,6 +191,7 @@ class Bucket:
 
 def totals_of(buckets: Sequence[Bucket]) -> Account | None:
     """Return the account of the rows of several buckets, the oldest first; None where one has none."""
+    # All or nothing: a sum over some of the rows would look like a bound of all of them.
     parts = [bucket.totals for bucket in buckets]
     known = [part for part in parts if part is not None]
     return known[0].followed_by(known[1:]) if len(known) == len(parts) else None
@@ -247,10 +267,10 @@ class Structure(ABC):
     def restore(self, sealed: int, buckets: Sequence[Bucket]) -> None:
         """Restore the content from a checkpoint."""
         self._sealed = sealed
-        self._hold(buckets)
+        self._replace(buckets)
 
-    def _hold(self, buckets: Sequence[Bucket]) -> None:
-        """Take new buckets, and count once what is asked for at every batch of rows."""
+    def _replace(self, buckets: Sequence[Bucket]) -> None:
+        """Replace the buckets, and cache the two totals that are read for every batch of rows."""
         self._buckets, self._whole = tuple(buckets), None
         self.points_held = sum(len(bucket.points) for bucket in buckets)
         self.count = sum(bucket.extent.moments.count for bucket in buckets)
@@ -258,6 +278,8 @@ class Structure(ABC):
     @property
     def known(self) -> tuple[Bucket, ...]:
         """The buckets by which the next leaf is bounded and screened, the oldest first."""
+        # All of them here. A structure that forgets returns those of the current span, or the bucket of a span would
+        # depend on rows before it.
         return self._buckets
 
     def insert(
@@ -285,7 +307,8 @@ class Structure(ABC):
             As of `Bucket`, of the leaf; only for a structure that forgets nothing.
         """
         leaf = Bucket(0, self._sealed, points, extent, audit, times, totals=totals)
-        self._hold(self.with_leaf(leaf, pilot_of))
+        # `with_leaf` may solve a pilot and fail. Only afterwards does anything here change.
+        self._replace(self.with_leaf(leaf, pilot_of))
         self._sealed += 1
 
     @abstractmethod
@@ -305,26 +328,32 @@ class Structure(ABC):
     ) -> Bucket:
         """Return a node of at most so many points, `bucket_points` by default; `totals` are those of the points."""
         most = most or self._bucket_points
-        # A set that fits is kept as it is: no pilot is trained for it, and no error is added.
+        # A set that fits is kept as it is: a reduction would cost a pilot and add an error, and would save nothing.
         if len(points) <= most:
             # `union` copies: the points are views into a leaf's buffer, which the next leaf overwrites.
             return Bucket(level, index, Points.union([points]), extent, totals=totals and totals.bounded(len(points)))
         pilot = pilot_of(points, extent) if pilot_of is not None and self._reducer.needs_pilot else None
-        # The generator is made from the node's name, not carried along: a restart then draws the same numbers without
-        # any generator state in the checkpoint.
+        # The generator is made from the node's name and is not carried along from node to node. After a restart the
+        # same numbers are drawn, without any state of a generator in the checkpoint, and a node that somebody else
+        # computes (a worker, `verify`) gets the same points.
         random = generator(self._seed, Purpose.NODE, (self._partition, level, index))
         kept = reduce_for(self._reducer, points, most, random, pilot)
+        # An account moves bounds from the old points to the new ones by a linear pilot; other pilots do not have one.
         after = None if totals is None else totals.after(points, kept, pilot if isinstance(pilot, Pilot) else None)
         return Bucket(level, index, kept, extent, totals=after)
 
 
 class Tree(Structure):
-    """At most so many buckets: one too many, and the two neighbours that stand for the least weight become one.
+    """At most so many buckets: when there is one too many, the two neighbours with the least weight become one.
 
-    Where leaves grow with the stream, as screened ones do, the oldest buckets are the light ones, and what is old is
-    thinned out as its share falls. Where all leaves are alike, buckets double from the newest to the oldest, about. One
-    pilot, of everything that is held, serves both reductions that a leaf may need: each keeps the gradient where the
-    optimum of all is, not that of its own rows.
+    Only neighbours are merged, so that every bucket stands for one unbroken range of the log. The lightest two are
+    merged, because a point of a light bucket stands for few rows: merging heavier ones would give up more. Where leaves
+    grow with the stream, as screened ones do, the oldest buckets are the light ones, and the old rows are thinned out
+    as their share falls. Where all leaves are alike, buckets about double from the newest to the oldest.
+
+    One pilot, of everything that is kept, serves both reductions that a leaf may need (its own, and that of a merge).
+    Each reduction then preserves the gradient at the optimum of all rows, which is what the training set is for, and
+    not at the optimum of its own rows.
 
     Parameters
     ----------
@@ -341,6 +370,8 @@ class Tree(Structure):
     def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after a leaf; see `Structure`."""
         buckets = [*self._buckets, leaf]
+        # One group for each bucket that there will be. At most one group has two members: a leaf adds one bucket, so
+        # one merge is enough.
         groups = [slice(at, at + 1) for at in range(len(buckets))]
         if len(buckets) > self._most:
             at = lightest_neighbours([bucket.extent.moments.weight for bucket in buckets])
@@ -351,6 +382,8 @@ class Tree(Structure):
     def _grouped(self, group: list[Bucket], at: slice, whole: _Whole) -> Bucket:
         """Return the bucket that a leaf, or two neighbours, become; an old bucket by itself stays as it is."""
         last = group[-1]
+        # A smaller index than the current leaf's: an older bucket, which was reduced when it was made. The leaf itself
+        # may be the second member of a merge; it is then reduced once, together with its neighbour.
         if len(group) == 1 and last.index < self._sealed:
             return last
         points = last.points if len(group) == 1 else Points.union([bucket.points for bucket in group])
@@ -360,7 +393,7 @@ class Tree(Structure):
 
 
 class _Whole:
-    """Everything that a tree keeps before it reduces, and its pilot, which is solved at its first use."""
+    """Everything that a tree keeps before it reduces, and the pilot of that, which is solved when it is first used."""
 
     def __init__(self, buckets: Sequence[Bucket], pilot_of: PilotOf | None) -> None:
         self._buckets, self._pilot_of = buckets, pilot_of
@@ -370,15 +403,20 @@ class _Whole:
         """Return the pilot as that of the points of some buckets."""
         if self._pilot_of is None:
             return None
+        # A leaf needs no reduction, one, or two. Where none is needed no pilot is solved.
         if self._solved is None:
             points = Points.union([bucket.points for bucket in self._buckets])
             self._solved = self._pilot_of(points, joined([bucket.extent for bucket in self._buckets]))
+        # The pilot has a value for each point of the union. A group of buckets is an unbroken part of the union.
         ends = np.cumsum([0, *(len(bucket.points) for bucket in self._buckets)])
         return self._solved.of(slice(int(ends[group.start]), int(ends[group.stop])))
 
 
 def lightest_neighbours(weights: Sequence[float]) -> int:
-    """Return the place of the first of the two neighbours with the least weight together; the oldest of several."""
+    """Return the index of the first of the two neighbours with the least weight together.
+
+    If several pairs are equal, the oldest is chosen: the choice must not depend on anything but the weights.
+    """
     together = [older + newer for older, newer in pairwise(weights)]
     return together.index(min(together))
 
@@ -388,6 +426,7 @@ class Chain(Structure):
 
     def with_leaf(self, leaf: Bucket, pilot_of: PilotOf | None) -> list[Bucket]:
         """Return the buckets after a leaf; see `Structure`."""
+        # There is one bucket at most; the loop only spares the first leaf a special case.
         points, extent, totals = leaf.points, leaf.extent, totals_of([*self._buckets, leaf])
         for bucket in self._buckets:
             points, extent = Points.union([bucket.points, points]), bucket.extent.join(extent)

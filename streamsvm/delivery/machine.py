@@ -1,21 +1,81 @@
 """The state machine of publishing: which events are possible in which state, and what is published next.
 
+Read this page before you change `TRANSITIONS`. The table is short, and most of its lines exist for one reason: a commit
+of Kafka can succeed without anybody learning that it did.
+
+What it is for
+--------------
+A model has one transactional id, and a version becomes visible by one transaction of that id. On nearly every day the
+machine only goes READY, SENDING, READY. All the rest is about the moments in which that is not enough: the answer to a
+commit is lost; a broker is killed after it decided a transaction and before it marked all partitions; two processes
+run with the same name; a process is suspended for an hour and then goes on where it was.
+
+`Delivery` does no I/O and reads no clock. `consumers.trainer.session.Session` does the work on a broker, and calls one
+method here after each step: `taken` after the id was taken, `settled` after the partitions were settled, and so on. A
+method whose event is not in the table for the current state is a bug in the caller, and fails an assertion. Because
+nothing here waits for anything, `tests/simulation` can run a hundred thousand orders of events.
+
+The states
+----------
+LOOKING. Every start begins here. The process has read the topics and has written nothing. It has no producer, and so
+it has not fenced anybody: a start that is refused now (`streamsvm.delivery.decision`) leaves a running trainer alone.
+The event FIT ends this state.
+
+TAKING. The next thing to do is to create a producer and to take the transactional id over with it. The broker then
+refuses every older producer of the id, and aborts what such a producer left open, as far as the broker still knows of
+it. A failure here changes nothing: the state stays TAKING, and the session tries again later.
+
+SETTLING. The id is ours, but the partitions may still contain remains of earlier transactions: the broker may have lost
+the marker that ends a transaction in some of them. Until each partition is settled (`streamsvm.delivery.settlement`)
+nothing may be committed, because the marker of our next transaction would also end the remains, and would make half a
+version visible. After settling there are two ways on. A process that has not written its owner record goes to OWNING. A
+process that has written it, and came back here after a doubt, goes to READING.
+
+OWNING. The next thing to do is to commit the owner record. It names this process. It is committed before the topic is
+read, so that no other process can change what is then found there.
+
+READING. The next thing to do is to read head and owner record, up to the read-uncommitted high watermark. A start then
+calls `begins`. After a doubt `renews` is called, and the head shows what became of the transaction: it has the next
+number if the transaction was committed, and the old number if it was not. Any other number means that another program
+wrote to the topic or deleted records, and ends the process.
+
+READY. No transaction is in flight. This is the only state in which the next version may be sent. If readers are blocked
+by an open transaction, or the broker could not confirm that the input is still the same topic, the machine leaves READY
+for TAKING without having sent anything.
+
+SENDING. One transaction is in flight. It can end in three ways. COMMITTED: it was answered, and readers have passed it;
+the next number is one higher. REFUSED: the broker rejected it for good (too large, for example) and it was aborted; the
+number is still free. IN_DOUBT: nobody knows; back to TAKING.
+
+OVER. Final. The process may write nothing more, whatever the broker would allow. Reached by the event ENDED, from any
+state.
+
+Why every doubt leads back to TAKING
+------------------------------------
 A producer whose transaction has an unknown outcome is never used again. What it sent may still be applied by the
-broker, even late, and would then become part of its successor's transaction. So every doubt leads back to
-`State.TAKING`:
+broker, even much later, and would then become part of the next transaction of the same producer. A new producer has
+another epoch, so the broker refuses the late request. The steps after a doubt are therefore always the same three, in
+this order: a new producer takes the id over; every partition that the id writes to is settled; the topic is read to its
+end. Only then is it known which number is next.
 
-1. A new producer takes the transactional id over. The broker then ends what the predecessor left open, as far as the
-   broker knows about it.
-2. Every partition that the id writes to is settled (`streamsvm.delivery.settlement`), because a broker may have lost
-   the end of a transaction in some of them.
-3. The topic is read to its end before anything is published.
+Why being fenced is only a doubt
+--------------------------------
+A broker fences in two cases that look the same to a client: another process took the id over, or a transaction of our
+own took longer than its timeout. The first must end this process, the second must not. The owner record distinguishes
+them. It also keeps a process that was suspended, while another one replaced it, from taking the id back: `check_owner`
+ends publishing as soon as the record names another session.
 
-The owner record says which process the id belongs to: a process that was suspended while another one replaced it must
-not take the id back. Being fenced is only a doubt, too, because a broker fences in two cases: another process took the
-id over, or a transaction of our own timed out. The owner record distinguishes the two.
+What always holds
+-----------------
+- Version numbers rise by one.
+- Within an incarnation the cut of each version is at or past the cut of the one before it in every partition, and
+  differs from it (`Delivery.admits`).
+- A cut at or behind the head's is never published again. After a restart from an older checkpoint the trainer passes
+  such cuts while it reads the log again.
+- `State.OVER` is final.
 
-Invariants: version numbers rise by one. Within an incarnation each version's cut is at or past the previous one in
-every partition, and differs from it. A cut at or behind the head's is never published again. `State.OVER` is final.
+To read next: `consumers.trainer.session` (the driver), `streamsvm.delivery.settlement` (what SETTLING does, case by
+case), `streamsvm.delivery.decision` (what a start concludes from what it found).
 """
 
 from __future__ import annotations
@@ -35,11 +95,11 @@ class State(StrEnum):
     """The state of a process's publishing."""
 
     LOOKING = "looking"
-    """The process only reads and fences nobody, so that a start that must be refused does no harm."""
+    """The process only reads. It fences nobody, so a start that must be refused does no harm."""
     TAKING = "taking"
     """Next: a new producer takes the transactional id over."""
     SETTLING = "settling"
-    """Next: remains of dead transactions in the partitions are ended, and completed where readers saw a part."""
+    """Next: end what dead transactions left in the partitions, and complete it where readers saw a part."""
     OWNING = "owning"
     """Next: a new process commits its owner record."""
     READING = "reading"
@@ -55,7 +115,7 @@ class State(StrEnum):
 class Event(StrEnum):
     """What happened."""
 
-    FIT = "what was found allows going on"
+    FIT = "what was found allows the start"
     TAKEN = "the transactional id is taken"
     SETTLED = "nothing is open, for a process that has not owned the id"
     SETTLED_AGAIN = "nothing is open, for the process that owns the id"
@@ -101,9 +161,13 @@ class Delivery:
         self._name = name
         self._session = session
         self._state = State.LOOKING
+        # Whether the owner record of this process was committed once. It stays true through every later doubt: a
+        # process that was replaced is recognised by the record on the topic (`check_owner`), not by this flag.
         self._owns = False
         self._incarnation = 0
         self._head: Head | None = None
+        # The newest number that was seen on the topic. It can be less than the number of `_head`, because a checkpoint
+        # may name a version that the topic lost; numbers go on from `_head`, comparisons of the topic use this one.
         self._on_topic = 0
         self._continues = 0
 
@@ -150,8 +214,9 @@ class Delivery:
     @property
     def published_cut(self) -> dict[int, Position]:
         """The newest cut that this incarnation published; empty if none."""
-        # A cut of an earlier incarnation names positions of a log that may be another by now; not where this one began
-        # only because rows of the same log were erased.
+        # The cut of an earlier incarnation may name positions of another log: a reset often follows a recreated topic.
+        # The exception is an incarnation that began because rows were erased: its log is the same, so that the cut
+        # before the erasure still counts (`continues`).
         if self._head is None or self._head.incarnation not in {self._incarnation, self._continues}:
             return {}
         return positions(self._head.cut)
@@ -164,7 +229,7 @@ class Delivery:
     def admits(self, cut: Positions) -> bool:
         """Return whether a cut may become a version: at or past the head's cut in every partition, and not equal."""
         published = self.published_cut
-        # Behind or equal is what reading again passes through: those versions exist already.
+        # A trainer that reads the log again reaches cuts behind the head, and the head's own. Those versions exist.
         return precedes(published, cut) and dict(cut) != published
 
     def replaying(self, reached: Positions) -> bool:
@@ -174,7 +239,7 @@ class Delivery:
     # ----------------------------------------------------------------- events
 
     def fits(self) -> None:
-        """Note that what the topics hold allows a start."""
+        """Note that the records on the topics allow a start."""
         self._move(Event.FIT)
 
     def taken(self) -> None:
@@ -182,7 +247,8 @@ class Delivery:
         self._move(Event.TAKEN)
 
     def settled(self) -> None:
-        """Note that no partition holds an open or half visible transaction of a dead producer any more."""
+        """Note that no partition contains an open or half visible transaction of a dead producer any more."""
+        # One method for both events, so that the caller need not know whether this is a start or a renewal.
         self._move(Event.SETTLED_AGAIN if self._owns else Event.SETTLED)
 
     def owned(self) -> None:
@@ -213,7 +279,8 @@ class Delivery:
         """
         self.check_owner(owner)
         self._incarnation, self._head, self._continues = incarnation, head, continues
-        # Not `head`, which a checkpoint may know although the topic was lost: the topic is compared with itself later.
+        # Not the number of `head`: a checkpoint may name a later version than a topic that was lost and recreated. What
+        # `renews` needs later is what the topic itself showed at this moment.
         self._on_topic = on_topic.number if on_topic else 0
         self._move(Event.FOUND)
 
@@ -229,9 +296,9 @@ class Delivery:
         """
         self.check_owner(owner)
         number = on_topic.number if on_topic else 0
-        # One number more is the version whose outcome was in doubt: its transaction was committed after all.
-        # We own the id, so nobody else may have published, and nothing may have gone: either way somebody touched the
-        # topic.
+        # Two numbers are possible. The same as before: the transaction in doubt was not committed. One more: it was.
+        # This process owns the id, so nobody else can have published; a smaller or a larger number means that somebody
+        # deleted records, or wrote without the id. Going on could then publish a number twice.
         if number < self._on_topic or (number > self._on_topic and number != self.next_number):
             self._move(Event.ENDED)
             raise StateError(
@@ -248,6 +315,7 @@ class Delivery:
 
     def published(self, head: Head) -> None:
         """Note that a version is committed."""
+        # A head with another number would mean that the version was assembled before a doubt, and sent after it.
         assert head.number == self.next_number
         self._move(Event.COMMITTED)
         self._head, self._on_topic = head, head.number
@@ -280,6 +348,8 @@ class Delivery:
         )
 
     def _move(self, event: Event) -> None:
+        # Not in the table, because it is possible in every state, OVER included: two steps may both find a reason to
+        # end.
         if event is Event.ENDED:
             self._state = State.OVER
             return

@@ -1,12 +1,21 @@
 """From rows to cuts to versions: what is learned, trained and published next, without I/O, clock or threads.
 
-One object holds everything between what was read and what is published: the rows that wait to be learned, the cut that
-waits to be trained, the one in training, the result that waits to be published. Whoever drives it reads, trains and
-publishes, and tells it; it answers with events.
+One `Pipeline` has everything between what was read and what is published: rows that wait to be learned, the cut that
+waits to be trained, the one in training, the result that waits to be published. Its driver reads, trains and publishes,
+calls a method here for each of these, and gets *events* back (`streamsvm.delivery.events`), of which metrics, log and
+page are made. The driver is the trainer's loop (`consumers.trainer.trainer`), a test, or a simulation.
+
+The way of a cut: `learn` takes it when it falls due, and it waits; `next_training` moves it into training; `trained`
+gives its result, which waits to be published; `settled` ends it. At most one cut is in each of the three places
+(`CutsInFlight`). Under the policy `latest` a newer cut replaces one that waits; under `every` learning stops until
+there is room.
+
+What comes before a cut, reading and the backlog of rows, is in the base class (`streamsvm.delivery.reading`), which a
+worker without versions uses, too.
 
 Invariant: cuts are published in the order of the log, each at most once. While the learner is behind the newest version
-(after a start from an older checkpoint) rows are read *again*, only as far as that version's cut, and the learner must
-then hold the training set that the version was made from.
+(after a start from an older checkpoint) rows are read *again*, only as far as that version's cut. There the learner
+must have the very training set that the version was made from: a different one means that the log has changed.
 """
 
 from __future__ import annotations
@@ -28,7 +37,7 @@ from streamsvm.points import Position, Rows
 
 @dataclass(slots=True)
 class CutsInFlight:
-    """The cuts taken and not yet settled.
+    """The cuts taken and not yet settled: at most one in each place.
 
     Attributes
     ----------
@@ -50,7 +59,8 @@ class CutsInFlight:
 
     def next_training(self) -> DueCut | None:
         """Return the cut to train now, if there is one."""
-        # A second result would have to wait behind the first, hold its points, and might be superseded by then.
+        # Not while a result is unpublished: a second one would have to wait behind it with its points in memory, and a
+        # newer cut might have replaced it by then.
         if self.waiting is None or self.training is not None or self.unpublished is not None:
             return None
         self.training, self.waiting = self.waiting, None
@@ -58,7 +68,7 @@ class CutsInFlight:
 
 
 class Pipeline(Reading):
-    """What is between reading and publishing, in one life of a trainer.
+    """Everything between reading and publishing, in one life of a trainer.
 
     Parameters
     ----------
@@ -66,18 +76,18 @@ class Pipeline(Reading):
     learner : Partitions
     config : ModelConfig
     name, topic, topic_id : str
-        Of the model and of its input; the id is empty where the broker tells none.
+        Of the model and of its input; the id is empty if the broker does not report topic ids.
     base : mapping of partition to Position
         Where the incarnation began.
     build : mapping of str to str
         Library versions and CPU target of this process.
     waits_for_training : bool
-        Whether every cut is trained: the next one then waits for the one before it. Else a newer cut takes the place
-        of one that waits.
+        Whether every cut is trained: the next one then waits for the one before it. Otherwise a newer cut replaces one
+        that waits.
     waiting : Cut, TakenCut or None
-        A cut that a checkpoint holds, which is still to be published.
+        A cut from a checkpoint, which is still to be published.
     read_to : mapping of partition to int
-        Where to read on past a position that the log no longer holds, and held nothing to learn.
+        Where to read on past positions that the log no longer has, and that had nothing to learn.
     waiting_rows : mapping of partition to Rows, or None
         Where rows cannot be read again by themselves, those that wait at the start; see `Reading`.
     """
@@ -101,9 +111,9 @@ class Pipeline(Reading):
         super().__init__(delivery, learner, name=name, topic=topic, read_to=read_to, waiting_rows=waiting_rows)
         self.base = dict(base)
         self.points_peak = 0
-        """Most points that were held at once."""
+        """Most points that were in memory at once."""
         self.points_in_workers = 0
-        """Points that others hold who learn for this pipeline."""
+        """Points in the memory of worker processes that learn for this pipeline."""
         self._delivery = delivery
         self._config = config
         self._topic_id = topic_id
@@ -116,19 +126,20 @@ class Pipeline(Reading):
     def learn(self) -> Iterator[Step]:
         """Learn the backlog, step by step, until it ends, a cut falls due that has to wait, or reading again is over.
 
-        Between two steps it may be left off: the next call goes on. After `CaughtUp` nothing more comes, and `assign`
-        is due.
+        The caller may stop after any step: the next call goes on from there. After `CaughtUp` nothing more is learned
+        until `assign` was called.
 
         Raises
         ------
         StateError
             If the log passes the newest version's cut without standing at it.
         """
-        # Once a turn: a row of the backlog counts as much as in a leaf, and what a cut below keeps counts at the next.
+        # Measured once a call, which is once a round of the loop: points of a cut that is taken below count in the
+        # next.
         self.points_peak = max(self.points_peak, self.points_held() + max(map(len, self.backlog), default=0))
         while True:
-            # Before any further row: a cut belongs to the leaf that made it due, not to the batch that the leaf ended
-            # in.
+            # Before any further row is learned. The cut is at the end of the leaf that made it due, which is usually in
+            # the middle of a batch; after one more row it would be another cut.
             if self.learner.cut_due:
                 settled = self._take_cut()
                 if settled is None:
@@ -144,15 +155,17 @@ class Pipeline(Reading):
     def _compared(self) -> str:
         """Compare the training set at exactly the newest version's cut with the one that it was trained on.
 
-        Asking for it counts leaves from here on, as publishing that version did. Another build may compute another one.
+        Making the cut also restarts the count of leaves, as publishing that version did. A build other than the one
+        that published may compute another training set.
         """
         head = self._delivery.head
         if head is None or self.learner.positions != self._delivery.published_cut:
             return ""
         if head.incarnation != self._delivery.incarnation:
-            # Rows of that version were erased since: it cannot come again, and leaves count as if they never came.
+            # Rows of that version were erased since. Its training set cannot be made again, and leaves are counted as
+            # if the erased rows had been rejected from the beginning.
             return ""
-        # The cut itself is not published again: it only restarts the count of leaves, as publishing that version did.
+        # The cut is made for its hash and dropped; making it restarts the count of leaves.
         found = self.learner.cut().points.sha256()
         if found == head.training_set_sha256:
             return ""
@@ -160,13 +173,13 @@ class Pipeline(Reading):
             f"replaying the log gave a different training set for {self._name}@{head.number}: SHA-256 {found}, "
             f"published {head.training_set_sha256}"
         )
-        # On another build or CPU other bits are no sign of lost records, so that is told and not refused.
+        # On another build or CPU different bits are not a sign of lost records. Then the caller only logs a warning.
         if head.build == self._build:
             raise StateError(what, "The input log no longer holds the records that this version was made from.")
         return what
 
     def extend(self, added: Mapping[int, int]) -> None:
-        """Take up new partitions, from their first offsets on; `assign` is due then."""
+        """Begin to learn new partitions, from their first offsets on; the caller then calls `assign`."""
         starts = {partition: Position(first) for partition, first in added.items()}
         # Sorted, because the base is in the lineage, whose bytes must not depend on the order in which partitions came.
         self.base = dict(sorted({**self.base, **starts}.items()))
@@ -179,16 +192,18 @@ class Pipeline(Reading):
         return self._take_cut() if self.learner.cut_due else None
 
     def _take_cut(self) -> CutTaken | CutDeclined | None:
-        # Declined and not made: making a cut costs a reduction, and this one could never be published.
+        # While the log is read again: the cut has been published. It is passed over before it is made, since making it
+        # would cost a reduction.
         if not self._delivery.admits(self.learner.positions):
             self.learner.decline_cut()
             return CutDeclined()
-        # Under `every` no cut may be replaced, so learning waits; the log keeps what is not read.
+        # Under `every` no cut may be replaced, so learning waits. That loses nothing: what is not read stays in the
+        # log.
         if self._waits_for_training and self.in_flight:
             return None
         replaced = self._cuts.waiting is not None
-        # A cut that waited is replaced: people want the newest model, and its number is given only when it is
-        # published.
+        # Under `latest` a cut that waited is replaced, because people want the newest model. Numbers have no gap by
+        # that: a number is given only when a version is published.
         self._cuts.waiting = taken = self.learner.take()
         return CutTaken(taken, replaced)
 
@@ -217,22 +232,22 @@ class Pipeline(Reading):
         self.learner.note(made.cut.met)
 
     def settled(self) -> None:
-        """Note that the result needs no more publishing."""
+        """Note that the result was published, refused or superseded: nothing is left to do for it."""
         self._cuts.unpublished = None
 
     # ------------------------------------------------------------------ state
 
     def points_held(self) -> int:
-        """Count buckets, leaves, audit samples, the backlog, and the cuts that wait, train, or wait to be published.
+        """Count the points in memory: of partitions, of the backlog, and of the cuts in flight.
 
-        Of a cut that is not made yet only those points count that no partition holds any more.
+        Of a cut that is not made yet only those points count that no partition keeps any more.
         """
         in_flight = sum(self.learner.points_beyond(cut) for cut in self.in_flight)
         learned = self.learner.points_held + self.points_in_workers
         return learned + self.rows_waiting() + in_flight
 
     def snapshot(self, sequence: int, ends: Ends) -> Snapshot:
-        """Return what a checkpoint of this number holds."""
+        """Return the content of the checkpoint with this number."""
         self.pass_markers(ends)
         return Snapshot(
             name=self._name,

@@ -1,7 +1,18 @@
 """The records of the transaction that publishes a version: readers see all of them or none.
 
-The version, its ONNX copy if one is asked for, the head record, the alias `current` unless the quality gate refuses it,
-and the audit entry. The version's value holds nothing that a clock touches; times and the session travel in headers.
+`consumers.trainer.publishing.VersionPublisher` sends them. They are, in the order of the transaction:
+
+1. the version, to the models topic (`records`);
+2. its ONNX copy, if `output.model_format` is `onnx` (`records`);
+3. the head: the record that names the newest version, to the aliases topic (`pointers`);
+4. the alias `current`, unless the quality gate refused the version (`pointers`);
+5. an entry of the audit trail (`pointers`).
+
+The last three name the offset of the first, which the broker gives when it stores the record. That is why there are two
+functions, and why the second is called within the transaction, with the offsets.
+
+Invariant: the value of a version's record depends on no clock, so that `verify` can compute the same bytes. Times, the
+session and durations are in the headers (`_unhashed`).
 """
 
 from __future__ import annotations
@@ -58,7 +69,7 @@ class Publication:
     digest : str
         SHA-256 of the value.
     head : Head
-        Without the offset, which only the broker knows.
+        Without the offset, which is known when the broker has stored the version.
     time : datetime
     skill : Skill or None
         None where quality is not measured.
@@ -74,7 +85,7 @@ class Publication:
 
     @property
     def gate(self) -> Gate | None:
-        """What the quality gate said."""
+        """The verdict of the quality gate."""
         return self.head.gate
 
     def head_at(self, offset: int) -> Head:
@@ -104,7 +115,7 @@ def publication(
 
 
 def records(published: Publication, topics: Topics, delivery: Delivery, signer: Signer | None = None) -> list[Message]:
-    """Return the version's record, and after it what else holds the version: an ONNX model, if that is configured."""
+    """Return the version's record, and after it its ONNX copy, if that is configured."""
     version, digest, time = published.version, published.digest, published.time
     headers = cloud_events.headers(version, digest, time, _unhashed(published, delivery, signer))
     messages = [replace(to(topics.models, version.key, published.value), headers=headers)]

@@ -1,6 +1,6 @@
 """Where reading goes on, and the rows that wait to be learned; without I/O, clock or threads.
 
-Whoever learns has one of these: a trainer, in which `streamsvm.delivery.pipeline` adds cuts and versions, or a worker
+Every process that learns has one: a trainer, in which `streamsvm.delivery.pipeline` adds cuts and versions, or a worker
 that learns some partitions for a trainer.
 
 Invariant: while the learner is behind the newest version (after a start from an older checkpoint) rows are read
@@ -188,7 +188,7 @@ class Reading:
     def read_on_at(self, read_to: Mapping[int, int]) -> None:
         """Note offsets at which to read on, since nothing to learn lies between them and the positions."""
         positions = self.learner.positions
-        # Where a position has passed the note, the note says nothing any more.
+        # Behind the position the note has no meaning any more.
         self._read_to = {p: at for p, at in {**self._read_to, **read_to}.items() if at > positions[p].offset}
 
     @property

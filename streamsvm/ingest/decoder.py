@@ -1,14 +1,24 @@
 """Decodes records into rows: the format of a record, which of its rows are valid points, and why the others are not.
 
+`PointDecoder.decode` takes a batch of records and returns the rows of each partition, the rejected records with their
+reasons, and some counts. The trainer's intake, the scorer and `verify` call it with the same configuration, and must
+get the same rows.
+
 The format of points is JSON (`streamsvm.ingest.json_rows`), Arrow (`arrow`) or Avro (`avro`), given by the record's
-content type or by `points.format`. The checks of points are in this module, once for all formats; what
-records hold by a recipe is decoded by what is plugged in (`decoding`).
+content type or by `points.format`. The checks of a point (type, dimension, finite, label, weight) are in this module,
+once for all formats. Records that are not points are decoded by what is plugged in (`decoding`).
+
+There is a fast way and a careful way. Compiled scanners (`json_scan`, `avro_scan`) read a whole run of records, and
+decline what they do not understand completely. Everything else is decoded record by record, by general parsers, and
+only these reject. So the two ways cannot disagree on whether a row is valid.
 
 Invariant: whether a row is accepted depends on its record's bytes and the configuration only; for Avro also on the
 schema with the record's schema id, which never changes. A bad row rejects only that row; a record that cannot be parsed
 counts as one rejected row. Every exception that a record's bytes cause in a decoder rejects the record, expected or
 not, so no record can end a daemon. Two errors are not caused by a record's bytes and are raised: an unreachable
 registry, and a lack of memory.
+
+To read: `REASONS`, `PointDecoder.decode`, `_decode_run`.
 """
 
 from __future__ import annotations
@@ -250,7 +260,8 @@ class PointDecoder:
         ConfigurationError
             If the schema registry refuses this client.
         """
-        self._take_counts()  # drop the counts of a batch that failed and is now decoded again
+        # Counts of a batch that failed, and is now decoded again, are dropped: its rows would be counted twice.
+        self._take_counts()
         self._avro.ask_again()
         if self._other is not None:
             self._other.ask_again()
@@ -267,7 +278,8 @@ class PointDecoder:
             self._decode_run("json", run, builder)
             return
         start = 0
-        run = replace(run, records=list(run.records))  # each made once, however often its headers are looked at
+        # A batch makes its record objects on demand; a list makes each of them once, for several looks at its headers.
+        run = replace(run, records=list(run.records))
         for format_, same in groupby(run.records, key=self._format_of):
             stop = start + sum(1 for _ in same)
             self._decode_run(format_, run.slice(start, stop), builder)

@@ -199,7 +199,7 @@ class RowsBuilder:
         self._begin()
 
     def _split(self, partition: NDArray[np.int64], rows: Rows) -> None:
-        """Keep a block, of these partitions: the only place where rows are told apart by them."""
+        """Keep a block, split by partition: nowhere else are rows of several partitions separated."""
         if partition[0] == partition[-1]:
             self._blocks.setdefault(rows.partition, []).append(rows)
             return

@@ -13,6 +13,7 @@ from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.embedded import EmbeddedBroker
 from streamsvm.kafka.failures import DamagedBatch, OffsetOutOfRange, OutcomeUnknown, PublishRefused, Recreated
 from streamsvm.kafka.group_member import GroupMember, GroupProtocol
+from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Watermarks
 from streamsvm.kafka.membership import MemberProgress, Subscription
 from streamsvm.kafka.outbox import Outbox
@@ -20,7 +21,6 @@ from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import RecordFetcher, Stored, Tail
 from streamsvm.kafka.records import Batch, Message, Record
 from streamsvm.kafka.schema_registry import RegistryUnavailable, SchemaRegistry
-from streamsvm.kafka.slots import GroupSlots, Process, Slot
 from streamsvm.kafka.standings import GroupStanding, Standings
 from streamsvm.kafka.topics import TopicInfo, TopicSpec
 

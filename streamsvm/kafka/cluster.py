@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager
 from streamsvm.kafka.connection import Connection, Option, connection_of
 from streamsvm.kafka.consuming import Input
 from streamsvm.kafka.group_member import GroupMember, GroupProtocol
+from streamsvm.kafka.group_slots import GroupSlots, Process, Slot
 from streamsvm.kafka.log import Marks, Place, Start, Watermarks, log_range, start_positions
 from streamsvm.kafka.membership import Subscription
 from streamsvm.kafka.outbox import PATIENCE_S, Outbox
 from streamsvm.kafka.producing import Publisher
 from streamsvm.kafka.reading import RecordFetcher, Stored, Tail, fetch_one, read_stored, read_to_end, stored_at
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.slots import GroupSlots, Process, Slot
 from streamsvm.kafka.standings import Standings
 from streamsvm.kafka.topics import TopicIds, TopicInfo, TopicSpec, create_topics, describe_topic
 

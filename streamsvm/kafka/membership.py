@@ -6,10 +6,10 @@ rebalances are served inside `poll` and nowhere else, a batch that one interrupt
 `MemberProgress` of a batch carries the group's generation of that moment, by which the broker refuses a member that was
 replaced since.
 
-A member that has a slot (`streamsvm.kafka.slots`) is a static one: when it stops or dies, the group keeps its place and
-its partitions until a successor takes its slot, which needs no rebalance, or its session has run out. So the session
-is short, and those who stay wait for that long when a slot is given up for good: the client library tells the broker
-nothing when a static member leaves.
+A member that has a slot (`streamsvm.kafka.group_slots`) is a static member: when it stops or dies, the group keeps its
+place and its partitions until a successor takes the slot, which needs no rebalance, or until its session has run out.
+The client library does not inform the broker when a static member leaves. So when a slot is given up for good, the
+remaining members wait until the session has run out, and the session is therefore short.
 
 Source: KIP-447; KIP-345 for static members. A commit that names no member at all would be let through unchecked: none
 such is ever made.
@@ -31,8 +31,8 @@ from streamsvm.kafka.connection import Connection, Option
 from streamsvm.kafka.consuming import DEFAULT_BUFFERED_BYTES, buffer_of
 from streamsvm.kafka.failures import Recreated, error_of, text_of
 from streamsvm.kafka.feed import Feed
+from streamsvm.kafka.group_slots import Slot
 from streamsvm.kafka.records import Record
-from streamsvm.kafka.slots import Slot
 from streamsvm.kafka.standings import NO_TOPIC_ID, GroupStanding, standing_of
 
 REWIND_TIMEOUT_S = 2.0

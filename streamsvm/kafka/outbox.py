@@ -1,4 +1,12 @@
-"""Sends single messages at least once, in order per partition."""
+"""Sends single messages at least once, in order per partition.
+
+Dead letters and replayed points go out by an `Outbox`. It has no transactions: a message may be stored
+twice after a retry, and is never lost without an error. What must be visible all at once is published by
+`streamsvm.kafka.producing` instead.
+
+Invariant: a message that was sent is stored, or every later call raises the error that kept it from being stored. A
+trainer therefore calls `flush` before it saves a checkpoint: no checkpoint passes a dead letter that was not stored.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +31,9 @@ PATIENCE_S = 60.0
 """Default time in which an outbox must deliver a message, in seconds."""
 
 _FULL_S = 60.0
+"""How long `send` waits for room in a full queue."""
 _FOR_EVER_MS = 0
+"""librdkafka's value of ``delivery.timeout.ms`` for no limit."""
 
 
 class Outbox:
@@ -78,6 +88,7 @@ class Outbox:
         FatalError, ConfigurationError
             The first failed delivery.
         """
+        # First of all the failure of an earlier message: nothing may be queued behind a message that was lost.
         self.poll()
         if not self._introduced:
             self._introduce(message.topic)
@@ -147,6 +158,7 @@ class Outbox:
     def _introduce(self, topic: str) -> None:
         """Connect before the first message: on its own the client requests its producer id half a second later."""
         self._introduced = True
+        # An error is ignored here: the delivery of the message reports it, with the topic and the cause.
         with contextlib.suppress(KafkaException):
             self._producer.list_topics(topic, timeout=SLICE_S)
 

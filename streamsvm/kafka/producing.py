@@ -1,4 +1,32 @@
-"""Publishes groups of messages, each group atomically; single messages are sent by `streamsvm.kafka.outbox`."""
+"""Publishes groups of messages, each group atomically; single messages are sent by `streamsvm.kafka.outbox`.
+
+A trainer publishes each version as one group (version, head, alias, audit entry), and a scorer each batch of scores.
+Both callers, `consumers.trainer.session` and `consumers.scorer.scorer`, rely on one promise: when `publish` raises an
+error other than `OutcomeUnknown`, nothing was published; when `publish` returns, everything was. This module keeps that
+promise although three things are true of brokers and of the client library.
+
+1. The answer to a commit comes before the commit is visible. The coordinator answers, and writes the markers into the
+   partitions afterwards. If it is killed in between, some markers may never be written. So an answer proves nothing to
+   a reader. `confirm` waits until the last stable offset of each partition has passed the group, and `publish` confirms
+   the previous group before it begins the next one: a marker names a producer and not a transaction, and the marker of
+   the second group would otherwise decide about records of the first.
+2. A request can arrive twice. If the connection is lost before an answer, the client sends the request again, and the
+   first copy may still arrive, much later. The copy of a commit would then commit the next group half written. So this
+   publisher ends after a connection was lost while a transaction was being ended (`_doubt_if_repeated`).
+3. The client recovers from some errors by itself: it drops the group and takes a new epoch, or a new producer id. After
+   a dropped group nothing was published, and the group is sent again (`_Purged`). After a new producer id nobody can
+   exclude that another process used the old one meanwhile, and the outcome counts as unknown.
+
+What a caller must do after `OutcomeUnknown`: create another publisher with the same transactional id, `start` it, end
+what may be open (`sweep`), read the topic to its end, and only then decide whether to publish the group again. The
+order is explained in `streamsvm.delivery.machine`; `consumers.streams.settling` carries it out.
+
+Every record has a stamp in its headers (`streamsvm.kafka.attempts`): the attempt, the number of the record in it, and
+how many there are. A successor recognises by the stamps which records belong together.
+
+To read first: `Publisher.publish`, then `_publish`, which is one transaction from top to bottom; then `_commit`,
+`_abort` and `_uncommitted`, which decide what an error means.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +53,12 @@ _LOOKS = 4
 
 _LOG_INFO = 6
 _SHORTEST_LOOK_S = 0.002
+"""First pause between two looks at the stable offsets: markers usually follow the answer within a few milliseconds."""
 _LONGEST_LOOK_S = 0.25
+"""Longest pause: while markers are missing, the stable offsets are read four times a second at most."""
 _BY_KEY = -1
 _MOST_GAPS = 2
+"""How often a group is sent again after the client dropped it; after that the error is raised."""
 _PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
 
 _FORGOTTEN = KafkaError.INVALID_PRODUCER_ID_MAPPING
@@ -70,15 +101,19 @@ class Publisher:
     ) -> None:
         self._connection = connection
         self._id = transactional_id
-        # Random, not the transactional id: a successor has the same id, and its attempts must not be taken for ours.
+        # Random, not the transactional id: a successor has the same id, and its attempts must not be mistaken for ours.
         self._writer = writer or uuid.uuid4().hex[:16]
         self._attempts = 0
         self._attempted: tuple[Message, ...] = ()
         self._marks = Marks(connection)
+        # The partitions in which the newest group was committed and its marker was not seen yet, with the offset of its
+        # last record there. Empty means that readers have everything.
         self._unmarked: dict[Place, int] = {}
         self._timeout_s = transaction_timeout_s
         self._link = Link(connection)
         self._log = ConnectionLog()
+        # The error after which this publisher may not be used. Each later call raises it again, so that a caller that
+        # missed the first one cannot publish with a producer whose past is unknown.
         self._ended: StreamsvmError | None = None
         # A message that is delivered later than its transaction may last could only meet an aborted one.
         timeout_ms = int(transaction_timeout_s * 1000)
@@ -96,7 +131,8 @@ class Publisher:
         self._producer = make_producer(
             connection,
             self._link,
-            # A group is waited for as a whole: lingering for further messages would delay it and gather nothing.
+            # The caller waits for the whole group before it sends anything else. Lingering would only delay the group:
+            # no further message can join the batch.
             defaults={**prompt(connection), "linger.ms": 0},
             fixed=fixed,
             log=self._log,
@@ -116,8 +152,8 @@ class Publisher:
         """
         doing = f"take over transactional id {self._id}"
         try:
-            # Once any broker has answered, a failure of the take-over is the coordinator's, and not the network's or
-            # the password's.
+            # Any answer first. If a broker answers this and the take-over fails afterwards, the coordinator is at
+            # fault, and not the network or the password: the error message can then name the right one.
             self._producer.list_topics(timeout=self._connection.request_timeout_s)
             self._link.saw_answer()
             if not self._connection.embedded:
@@ -163,8 +199,8 @@ class Publisher:
         TopicMissing, ConfigurationError, FatalError
             If the topic does not exist, the broker forbids the write, or the client cannot continue.
         """
-        # Nothing of a purged group was committed, so the same group may go again; a client that drops it every time is
-        # reported.
+        # Nothing of a dropped group was committed, so it is safe to send the same group again. A client that drops the
+        # group every time has another reason than a gap in sequence numbers: the last attempt reports it.
         for _ in range(_MOST_GAPS):
             try:
                 return self._publish(messages, last, progress)
@@ -199,12 +235,14 @@ class Publisher:
         """
         deadline, pause_s = time.monotonic() + self._timeout_s, _SHORTEST_LOOK_S
         while self._unmarked:
-            said = "the last stable offsets do not advance"
+            reason = "the last stable offsets do not advance"
             try:
                 stable = self._marks.stable(self._unmarked, self._timeout_s / _LOOKS)
             except TransientError as error:
-                said = error.what
+                # Not the end: while a partition changes its leader nobody answers, and the markers may still come.
+                reason = error.what
             else:
+                # Greater, not equal: the stable offset is the next one that a reader of committed records will get.
                 self._unmarked = {place: last for place, last in self._unmarked.items() if stable[place] <= last}
             if not self._unmarked:
                 return
@@ -212,10 +250,12 @@ class Publisher:
                 (topic, partition), last = next(iter(self._unmarked.items()))
                 self._ended = OutcomeUnknown(
                     f"{self._id} committed the record at {topic}[{partition}]@{last}, but readers could not read "
-                    f"past it within {self._timeout_s:g} s: {said}",
+                    f"past it within {self._timeout_s:g} s: {reason}",
                     _RENEW,
                 )
                 raise self._ended
+            # Serves the client while it waits. Otherwise its queue of callbacks would grow, and an error that the
+            # client reports by a callback would be noticed only afterwards.
             serve(self._producer, self._link, pause_s)
             pause_s = min(2 * pause_s, _LONGEST_LOOK_S)
 
@@ -248,6 +288,8 @@ class Publisher:
         self._begin()
         try:
             attempt = self._new_attempt()
+            # Stored before the abort: a partition belongs to the transaction, and gets the marker of its end, only once
+            # a record was produced to it.
             self._store(self._stamped(messages, attempt, 1, len(messages)))
             if progress is not None:
                 self._add(progress, attempt)
@@ -263,6 +305,7 @@ class Publisher:
     def close(self) -> None:
         """Close the connection; an open transaction is aborted, by this call or by the broker after its timeout."""
         if self._ended is None and self._link.fatal is None:
+            # What is still queued belongs to a transaction that will be aborted; sending it first would only take time.
             self._producer.purge()
             self._producer.close()
         del self._producer  # a client that has failed is only destroyed, because its `close` would try to abort
@@ -275,14 +318,19 @@ class Publisher:
     ) -> list[int]:
         if self._ended is not None:
             raise self._ended
+        # Before `begin`: the marker of this transaction would also decide about records of the last one that have none.
         self.confirm()
         self._begin()
         attempt, count = self._new_attempt(), len(messages)
+        # How many parts the attempt has is unknown until `last` has made the rest, so the first records say 0. Kept
+        # before they are sent: after an error the caller must know what the broker may have received.
         self._attempted = tuple(self._stamped(messages, attempt, 1, 0 if last else count))
         try:
             stored = self._store(self._attempted)
             places, offsets = list(stored.places), stored.offsets
             if last is not None:
+                # In the same transaction, and only now: the broker gives an offset when it stores a record, and the
+                # head and the alias of a version name the offset of its record.
                 pointers = last(offsets)
                 made = self._stamped(pointers, attempt, count + 1, count + len(pointers))
                 self._attempted += tuple(made)
@@ -290,14 +338,16 @@ class Publisher:
                 places += stored.places
                 crash_point("publish.sent")
             if progress is not None:
+                # After the records: the group's positions must not be committed for records that were not stored.
                 crash_point("scores.sent")
                 self._add(progress, attempt)
                 crash_point("scores.placed")
-        # Also KeyboardInterrupt: a transaction that stays open holds up all readers.
+        # Also for KeyboardInterrupt: readers cannot pass a transaction that stays open.
         except BaseException as cause:
             self._abort(cause)
             raise
         self._commit()
+        # Only after the commit: until then a settlement may need the bytes.
         self._attempted = ()
         if not self._connection.embedded:
             self._unmarked = _last(places)
@@ -321,6 +371,7 @@ class Publisher:
     def _store(self, messages: Sequence[Message]) -> _Reports:
         """Produce messages, wait until the broker has stored all of them, and return their offsets."""
         reports = _Reports(len(messages))
+        # Our own deadline, beside `delivery.timeout.ms` of the client: the client's clock starts per message.
         deadline = time.monotonic() + self._timeout_s
         for index, message in enumerate(messages):
             self._queue(message, partial(reports.delivered, index), deadline)
@@ -333,7 +384,9 @@ class Publisher:
                 )
         if reports.failure is not None:
             error, topic = reports.failure
+            # The reason is often reported after the failed delivery: serve the callbacks before asking what it was.
             serve(self._producer, self._link)
+            # A purge with a fatal error is the consequence of that error, which then is what must be raised.
             if error.code() in _PURGED and self._link.fatal is None:
                 raise self._dropped(sorted({message.topic for message in messages}))
             raise self._link.failure(error, f"publish to topic {topic}")
@@ -350,9 +403,9 @@ class Publisher:
             raise self._failure(error, f"commit {progress.what}") from error
 
     def _dropped(self, topics: Sequence[str]) -> StreamsvmError:
-        """Return why the client dropped a group by itself; it does not say over which of the group's topics.
+        """Return why the client dropped a group by itself; the client does not name the topic that was the cause.
 
-        The client tells the reason only in answer to a call that is not allowed in the transaction's state.
+        The client gives the reason only as the error of a call that is not allowed in the transaction's state.
         `begin_transaction` is such a call, and inside a transaction it has no effect. If the broker has forgotten the
         producer id, another instance may have used it meanwhile. A client that takes a new id by itself would not
         notice that, so the outcome counts as unknown, and the caller reads the topic.
@@ -389,11 +442,15 @@ class Publisher:
         """Abort, so that the next group can begin; raises only if the abort fails."""
         if self._connection.embedded:
             return
+        # After a fatal error the client refuses every call, an abort, too. The next publisher ends the transaction, or
+        # the broker does after its timeout.
         if isinstance(cause, FatalError) and self._link.fatal is not None:
             self._ended = _renewable(cause, f"a transaction of {self._id} failed: {text_of(self._link.fatal)}")
             if self._ended is cause:
                 return
             raise self._ended from cause
+        # Nothing more is sent by a producer whose outcome is unknown, not even an abort: the next publisher ends what
+        # is open.
         if isinstance(cause, OutcomeUnknown):
             self._ended = cause
             return
@@ -406,8 +463,8 @@ class Publisher:
             if isinstance(cause, ConfigurationError):  # a transaction that was not permitted cannot be aborted either
                 self._ended = cause
                 return
-            said = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
-            self._ended = _renewable(failure, said)
+            what = f"a transaction of {self._id} failed and could not be aborted: {text_of(error_of(error))}"
+            self._ended = _renewable(failure, what)
             raise self._ended from cause
 
     def _commit(self) -> None:
@@ -422,6 +479,7 @@ class Publisher:
 
     def _forget_connections(self) -> None:
         """Forget lost connections: only those after the request to end the current transaction matter."""
+        # Served first, so that a loss that happened before is counted before it is forgotten.
         serve(self._producer, self._link)
         self._log.lost = False
 
@@ -444,14 +502,17 @@ class Publisher:
     def _uncommitted(self, exception: KafkaException) -> StreamsvmError:
         """Abort after a failed commit if that is still possible; return the error to raise."""
         error = error_of(exception)
+        # Also serves the callbacks, so that `fatal` below is up to date.
         failure = self._failure(exception, f"commit a transaction of {self._id}")
         fatal = self._link.fatal
         forgotten = _FORGOTTEN in (error.code(), fatal.code() if fatal is not None else None)
+        # An error that requires an abort means that the commit was not applied, so nothing was published. The exception
+        # is a producer id that the broker has forgotten: the commit may have been applied before it was forgotten.
         if error.txn_requires_abort() and not forgotten:
             self._abort(failure)
             return failure
-        said = f"the outcome of a transaction of {self._id} is unknown: {text_of(error)}"
-        self._ended = OutcomeUnknown(said, _RENEW) if forgotten else _renewable(failure, said)
+        what = f"the outcome of a transaction of {self._id} is unknown: {text_of(error)}"
+        self._ended = OutcomeUnknown(what, _RENEW) if forgotten else _renewable(failure, what)
         return self._ended
 
     def _failure(self, exception: KafkaException, doing: str) -> StreamsvmError:
@@ -459,14 +520,15 @@ class Publisher:
         return self._link.failure(error_of(exception), doing)
 
 
-def _renewable(failure: StreamsvmError, said: str) -> StreamsvmError:
+def _renewable(failure: StreamsvmError, what: str) -> StreamsvmError:
     """Return the error for a client that ended: `OutcomeUnknown` if a new publisher may continue.
 
     A broker that was killed may have forgotten a transaction that the client still knows. That ends the client, but the
     next one works. If another instance took over, or a person must act, the failure itself is returned.
     """
+    # The exact type: a subclass of `FatalError`, such as `Fenced`, has a cause that a new publisher would meet again.
     by_itself = isinstance(failure, TransientError) or type(failure) is FatalError
-    return OutcomeUnknown(said, _RENEW) if by_itself else failure
+    return OutcomeUnknown(what, _RENEW) if by_itself else failure
 
 
 class _Purged(TransientError):

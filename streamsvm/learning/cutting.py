@@ -1,10 +1,20 @@
 """Cuts: taken in the poll loop, made in the thread that trains them.
 
-Taking a cut costs the same whatever the partitions hold: buckets never change, and the arrays of open leaves and audit
-samples are left to the cut by partitions that go on. What is dear, the pilot and the reduction of all partitions' union
-and its hash, is paid for by who trains it, and only then.
+A *cut* is one position per partition, and the training set of everything before these positions. It is done in two
+steps, because the poll loop must not wait for the second.
 
-Invariant: a cut that is made is a pure function of what was taken, wherever and whenever that is done.
+*Taking* (`Cutter.take`) costs the same however much the partitions contain. It collects references: buckets never
+change, and a partition that goes on leaves the arrays of its open leaf and its audit sample to the cut. Under the
+default policy most cuts are replaced by a newer one before they are trained, so that anything more would be work for
+nothing.
+
+*Making* (`TakenCut.make`) is dear: it merges the partitions, solves a pilot, reduces the union to the training set, and
+hashes it. The training thread does it, right before it trains (`streamsvm.learning.recipe.make`).
+
+Invariant: a cut that is made is a pure function of what was taken, wherever and whenever it is made. A checkpoint may
+therefore save a cut in either form, and the version has the same bytes.
+
+To read: `Cut` (the result), `TakenCut`, and `_made` with `training_set`, which is the whole recipe of a training set.
 """
 
 from __future__ import annotations
@@ -48,7 +58,7 @@ class LearnerState:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What making a cut met, for people: it decides nothing, and no checkpoint holds it.
+    """What was counted while a cut was made, for people: nothing depends on it, and no checkpoint contains it.
 
     Attributes
     ----------
@@ -64,7 +74,7 @@ class Met:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCoverage:
-    """What a cut is of, in one partition.
+    """Which rows of one partition count in a cut.
 
     Attributes
     ----------
@@ -83,7 +93,7 @@ class PartitionCoverage:
 
 @dataclass(frozen=True, slots=True)
 class CutCoverage:
-    """What a cut is of, where that is not everything that was learned.
+    """Which rows count in a cut, where these are not all that were learned.
 
     Attributes
     ----------
@@ -190,9 +200,10 @@ class TakenCut:
         }
 
     def make(self) -> Cut:
-        """Make the cut; from then on what it was made from is let go. May run in any thread, in one at a time."""
+        """Make the cut, and release what it was made from. May run in any thread, in one at a time."""
         if self._made is None:
-            # In this order, so that whoever asks in another thread finds at least one of both.
+            # `_made` is assigned first. `saved` and `points_beyond` run in the main thread, and read the standings
+            # before they look at `_made`: so they have at least one of the two, and need no lock.
             self._made, self._standings = _made(self._standings, self._config, self._task), {}
         return self._made
 
@@ -216,7 +227,7 @@ DueCut = Cut | TakenCut
 
 
 class Cutter:
-    """Says when a cut is due, and takes it. Knows how partitions stand, and nothing of how they came to.
+    """Counts leaves, and takes a cut of partitions when one is due.
 
     Parameters
     ----------
@@ -256,11 +267,12 @@ class Cutter:
         self.leaves = 0
 
     def call(self) -> None:
-        """Let a cut be due, whatever was counted."""
+        """Make a cut due, whatever was counted."""
         self.leaves = max(self.leaves, self._every_leaves)
 
 
 def _made(standings: Mapping[int, PartitionAtCut], config: ModelConfig, task: Task) -> Cut:
+    # The time of the newest row, not of a clock: a memory that forgets by time must give the same cut in a year.
     now_ms = max(standing.now_ms for standing in standings.values())
     parts = {partition: standing.parts(config, task, now_ms) for partition, standing in standings.items()}
     moments = Moments.zero(config.points.dimension, task.classes)
@@ -343,6 +355,7 @@ def training_set(
     if not parts:
         return Points.empty(config.points.dimension, config.points.numpy_dtype)
     union = Points.union(parts)
+    # As in a structure, a set that fits is kept as it is: the first versions are trained on every row.
     if len(union) <= config.coreset.train_points:
         return union
     reducer = task.reducer(config.coreset)
@@ -350,6 +363,8 @@ def training_set(
     if reducer.needs_pilot:
         band = config.coreset.band_of(config.coreset.train_points)
         pilot = task.pilot(union, moments.weight, moments, config).with_band(band)
+    # From the positions, and not from a count of cuts: a trainer that passed over cuts while it read the log again, and
+    # one that made them, then draw the same points.
     random = generator(config.seed, Purpose.CUT, cut_counter(positions))
     reduced = reduce_for(reducer, union, config.coreset.train_points, random, pilot)
     if observed is not None:

@@ -1,6 +1,16 @@
 """The learner: rows in, cuts out; no I/O, no clock, no threads.
 
-Invariant: a row is learned once however often it is offered.
+`Learner.learn` is offered the rows of one partition, and gives them to that partition's
+`streamsvm.learning.partition.Partition` in pieces that end where a leaf is full or a cut falls due. What partitions,
+cuts and checkpoints have in common, in whatever process rows are learned, is in the base class,
+`streamsvm.learning.partitions`. A trainer drives a learner by `streamsvm.delivery.pipeline`; `verify`, `evaluate` and
+the estimators drive the same class.
+
+Invariant: a row is learned once however often it is offered, because rows before the partition's position are passed
+over.
+
+A cut is due after so many leaves, counted over all partitions. Then `learn` stops, in the middle of a batch if need be:
+the cut belongs to the leaf that made it due, so that it is the same for every size of batches.
 """
 
 from __future__ import annotations
@@ -58,15 +68,17 @@ class Learner(Partitions):
         done = rows.index_of(own.position)
         stop = len(rows) if until is None else rows.index_of(until)
         while done < stop and not self.cut_due:
+            # Never past the end of the leaf, the row that makes a cut due, or the rows that may be learned now.
             step = min(own.leaf.missing, self._rows_to_cut(own.leaf), stop - done)
             completed = own.add(rows if step == len(rows) else rows.slice(done, done + step))
+            # Leaves without a valid point in any partition do not count: nothing could be trained at such a cut.
             if completed and self._anything_sealed():
                 self._cutter.leaves += completed
             done += step
         return done
 
     def _rows_to_cut(self, leaf: Leaf) -> int:
-        """Return after how many rows of a leaf a cut falls due: a screened leaf counts once each `leaf_rows`."""
+        """Return after how many rows a cut falls due: a screened leaf counts once for each `leaf_rows` rows."""
         leaf_rows = self._config.coreset.leaf_rows
         return self._cutter.missing * leaf_rows - leaf.rows % leaf_rows
 
@@ -86,10 +98,11 @@ class Learner(Partitions):
 
 
 def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, whatever learning and training of a configuration run.
+    """Compile, or load from numba's file cache, all functions that learning and training run for a configuration.
 
-    Ten seconds and more on a cold start, so it belongs before the first poll. `say` is told before each part; what it
-    raises ends it.
+    This takes ten seconds and more on a cold start, so call it before the first poll: a consumer that does not poll for
+    `max.poll.interval.ms` loses its partitions. `say` is called with a sentence before each part; an exception that it
+    raises ends the warm-up.
     """
     say("preparing sums and the audit sample")
     Moments.zero(1).add(Points.empty(1, config.points.numpy_dtype))
@@ -106,7 +119,8 @@ def warm_up(config: ModelConfig, say: Callable[[str], None] = lambda _: None) ->
 
 
 def _rehearse(config: ModelConfig) -> None:
-    """Send a few rows through a small learner: the rest of what reductions, screens and cuts of its kind compile."""
+    """Learn and cut random rows with a small learner, to compile what reductions, screens and cuts still need."""
+    # Small leaves, buckets and training set: every kind of reduction happens within `REHEARSED` rows.
     own = config.coreset
     choice: dict[str, Any] = own.kernel_choice()
     coreset = CoresetConfig(

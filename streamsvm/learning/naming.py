@@ -13,8 +13,8 @@ from streamsvm.coreset.structure import Learned
 from streamsvm.learning.cutting import Cut
 from streamsvm.learning.tuning import Tuning
 from streamsvm.model.classes import machines_of
-from streamsvm.model.parts import probability as probability_part
-from streamsvm.model.parts.probability import NUMBER_BYTES
+from streamsvm.model.parts import probability_part
+from streamsvm.model.parts.probability_part import NUMBER_BYTES
 from streamsvm.model.pointers import Head
 from streamsvm.model.probes import count_of
 from streamsvm.model.recipes import recipes_of
@@ -22,9 +22,9 @@ from streamsvm.model.threshold import LARGEST_BYTES as THRESHOLD_BYTES
 from streamsvm.model.version import (
     LINKS_BYTES,
     PARTITION_BYTES,
-    HeldOfPartition,
     Memory,
     PartitionCut,
+    PartitionHorizons,
     StreamSummary,
     TuningInForce,
     partition_cuts,
@@ -91,7 +91,7 @@ def memory_of(cut: Cut, config: ModelConfig) -> Memory | None:
     return Memory(
         kind=config.coreset.memory,
         partitions=tuple(
-            HeldOfPartition(
+            PartitionHorizons(
                 partition=partition,
                 oldest=(coverage.oldest.offset, coverage.oldest.row),
                 before=_summary(coverage.before),

@@ -1,10 +1,29 @@
-"""One partition of the input: its open leaf, its structure, its audit sample.
+"""One partition of the input: its open leaf, its structure of buckets, its audit sample.
 
-What a partition has *learned* only grows: rows, points, their weight. What it *holds* is what a cut is made of: all of
-that, or what is not forgotten of it. Which of the two, its memory knows (`streamsvm.learning.memories`).
+`streamsvm.learning.learner` has one `Partition` for each partition of the topic, and calls `add` with rows that fit
+into the open leaf. Three things happen to a row here: it is bounded (outliers and clipping,
+`streamsvm.learning.bounding`), it may enter the audit sample, and it goes into the leaf. When the leaf is full, `_seal`
+does the rest, in this order:
+
+1. compare the leaf with the buckets, to see whether the stream has changed (`_is_steady`): this decides whether the
+   reductions may keep a band of rows around the margin;
+2. put the leaf into the structure, which reduces and merges, and solves a pilot where it needs one (`_insert`);
+3. compute new bounds from the buckets, for the rows of the next leaf;
+4. make the next leaf's screen from the buckets (`_next_screen`): with a screen the leaf spans many more rows, and keeps
+   those that matter.
+
+The order matters. Bounds and screen of the next leaf are computed after the merge, so that a checkpoint, which contains
+the buckets only, is enough to compute them again.
+
+`standing` returns the partition as it is now, for a cut or a checkpoint, without copying anything. It can do that
+because buckets never change, and because leaf and audit sample take new memory before they change what was handed out.
+
+Two words. A partition has *learned* rows: these totals only grow. It *keeps* points: they are what a cut is made of. In
+the trunk the points stand for all rows that were learned; with a memory that forgets (`streamsvm.learning.memories`)
+they stand for some.
 
 Invariant: the content of a partition is a pure function of its log, the configuration and the seed. Other partitions
-have no influence on it.
+have no influence on it, and neither has the size of the batches in which rows are added.
 """
 
 from __future__ import annotations
@@ -35,8 +54,8 @@ from streamsvm.learning.tasks import Task
 from streamsvm.points import Points, Position, Rows
 
 Witness = Callable[[Points, Points], object]
-"""Takes valid points in the order of the log, as they came and as they are learned. They may be views: what is to
-outlive the call must be copied."""
+"""Called with valid points in the order of the log, as they came and as they are learned. They may be views: copy what
+is needed after the call."""
 
 
 class Partition:
@@ -58,6 +77,7 @@ class Partition:
     ) -> None:
         coreset, points = config.coreset, config.points
         self._partition, self._config, self._task = partition, config, task
+        # The result of `standing` until the next row: cuts and checkpoints of one moment share it.
         self._standing: PartitionAtCut | None = None
         self._witness: Witness | None = None
         self._band = 0.0
@@ -99,19 +119,19 @@ class Partition:
         return self.memory.learned(self.leaf.extent)
 
     def show(self, witness: Witness) -> None:
-        """Show all points that are learned from now on to a witness: those of a first leaf when it is sealed."""
+        """Call a witness with all points that are learned from now on; with those of a first leaf when it is sealed."""
         assert self._witness is None
         assert not self.memory.forgets
         self._witness = witness
 
     def show_open(self) -> None:
-        """Show the points of an open first leaf, too, as a cut has them; nothing can be learned after that."""
+        """Call the witness with the points of an open first leaf, as a cut has them; nothing is learned after that."""
         if self._witness is not None and self.bounding.of_first_leaf:
             self._witness(self.leaf.points, self.standing().open_points(self._config, self._task))
         self._witness = None
 
     def begin_after(self, learned: Learned) -> None:
-        """Take what was learned before the base for granted; only a partition that forgets can."""
+        """Set the totals of what was learned before the base; only a partition that forgets can begin so."""
         assert not self.leaf.rows
         self.memory.begin_after(learned)
 
@@ -119,9 +139,12 @@ class Partition:
         """Add rows that fit into the leaf; return how many multiples of `leaf_rows` rows this completed."""
         leaf_rows = self._config.coreset.leaf_rows
         before = self.leaf.rows
+        # From here on the partition is another one than it was at the last `standing`.
         self._standing = None
         self.memory.note(rows, before)
         bounded = self.bounding.drawn_in(rows)
+        # The audit sample gets the rows bounded, and not clipped: a model is judged by the loss of the rows as they
+        # are, and without bounds a single outlier would decide that loss.
         for reservoir in self.audit:
             reservoir.add(bounded)
         clipped = self.bounding.clip(bounded)
@@ -132,16 +155,22 @@ class Partition:
         self.leader_epoch = int(rows.leader_epoch[-1])
         if rows.beside_offset is not None:
             self.beside_offset = int(rows.beside_offset[-1])
+        # A screened leaf has many times `leaf_rows` rows. Cuts fall due by rows seen, as if there were no screens, or a
+        # model would become ever older between two cuts.
         completed = self.leaf.rows // leaf_rows - before // leaf_rows
         if self.leaf.full:
             self._seal()
         return completed
 
     def _seal(self) -> None:
+        # The answer of `_has_turned` is valid for one full leaf, and is computed at most once for it.
         self._turned = None
         self._look_for_shift()
         coreset = self._config.coreset
+        # Rows kept as they are, around the margin of the pilot, help only if the margin stays where it is. On a stream
+        # that moves they take the place of rows that matter by now.
         self._band = coreset.band_of(coreset.bucket_points) if self._is_steady() else 0.0
+        # Filled while the leaf is inserted. If the tree solves a pilot of all its rows, the screen needs that very one.
         solved: dict[tuple[Position, Position], Any] = {}
         self._insert(solved)
         self._renew_bounds()
@@ -154,34 +183,42 @@ class Partition:
         self.bounding.renew(known, self.structure.extent_of(known).moments if known else None)
 
     def _insert(self, solved: dict[tuple[Position, Position], Any]) -> None:
-        """Put the full leaf into the structure; take in the pilots that this solves."""
-        held, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
+        """Put the full leaf into the structure; add to `solved` the pilots that this solves."""
+        # All that is needed of the full leaf is read before `seal`, after which the leaf is a new one.
+        kept, screened, known = self.leaf.points, self.leaf.screened, self.leaf.totals
         ends_a_span = self.memory.ends_a_span(self.leaf.rows)
         audit = self._audit_so_far() if ends_a_span else ()
         points, extent = self.bounding.seal(self.leaf, self.observed)
         accounting = self._accounting
-        totals = None if accounting is None else account_of(points, held, screened, known, accounting)
+        totals = None if accounting is None else account_of(points, kept, screened, known, accounting)
         if self._witness is not None and self.bounding.of_first_leaf:
-            self._witness(held, points)
+            self._witness(kept, points)
         pilots = self._pilots(solved, self.memory.seen(extent), None if screened is None else screened.screen)
         self.memory.insert(points, extent, pilots, audit, totals)
         if ends_a_span:
             self.audit = make_reservoirs(self._partition, self._config, self._task)
 
     def _audit_so_far(self) -> tuple[Held, ...]:
-        """Return the audit samples, clipped as their rows were learned."""
+        """Return the audit samples, with outliers bounded as they were when their rows were learned."""
         bounds = self.bounding.outlier_bounds or first_bounds(self._config.coreset, None, self.leaf.points)
         states = tuple(reservoir.state() for reservoir in self.audit)
         if bounds is None:
             return states
-        return tuple(replace(held, points=bounds.draw_in(held.points)[0]) for held in states)
+        return tuple(replace(sample, points=bounds.draw_in(sample.points)[0]) for sample in states)
 
     def _pilots(
         self, solved: dict[tuple[Position, Position], Any], seen: Moments | None, rule: LeafRule | None = None
     ) -> PilotOf:
-        """Return what solves pilots, of nodes that are a part of what was seen; None: that know themselves only.
+        """Return a function that solves the pilot of a node.
 
-        The rule by which the full leaf was screened may have pilots that need not be solved.
+        Parameters
+        ----------
+        solved : dict
+            Each pilot that is solved is added here, by the first and the last position of its rows.
+        seen : Moments or None
+            Of all rows seen so far, by which the node's features are scaled; None: the node's own.
+        rule : LeafRule or None
+            The rule by which the full leaf was screened. Some rules have a pilot already, which need not be solved.
         """
         kept = None if self._screens is None else self._screens.kept_pilot(rule, self.structure.sealed)
 
@@ -221,8 +258,8 @@ class Partition:
     def _next_screen(self, solved: Mapping[tuple[Position, Position], Any]) -> LeafScreener | None:
         """Make the next leaf's screen from the sealed buckets; None if the leaf is to be short, or a label is missing.
 
-        `solved` holds the pilots that sealing has just solved, by the rows that their points represent. If one of them
-        covers all rows, it is used instead of solving the same pilot again.
+        `solved` has the pilots that sealing has just solved, by the rows that their points represent. If one of them
+        covers all rows, it is used again instead of being solved a second time.
         """
         screens, buckets = self._screens, self.structure.known
         if screens is None or not buckets:
@@ -230,6 +267,8 @@ class Partition:
         whole = self.structure.extent_of(buckets)
         span = self.memory.rows_to_screen(whole.rows, screens.share(self.structure.points_held))
         least = self._config.coreset.leaf_rows * screens.least_leaves
+        # A screen costs a pass over each row. For a span of little more than a leaf it would save too little, and with
+        # one label there is no margin to screen by.
         if span < least or np.count_nonzero(whole.moments.class_weight) < 2:
             return None
         return screens.begun(
@@ -274,18 +313,20 @@ class Partition:
         return self._standing
 
     def note_first_leaf(self, sealed: int, tally: Tally) -> None:
-        """Take in what a cut drew in of the open first leaf that so many leaves came before."""
+        """Count the outliers that a cut bounded in the open first leaf, if that leaf is still the open one."""
+        # A cut is made in another thread, and later. If the leaf was sealed meanwhile, its outliers were counted then.
         if self.structure.sealed == sealed:
             self.bounding.note_first_leaf(tally)
 
     def lacks(self, standing: PartitionAtCut) -> int:
-        """Return how many points are kept in memory by how it stood once, and by nothing else."""
+        """Return how many points are in memory only because of an earlier `standing`."""
+        # Compared by identity: buckets are shared, and equal content in two places would take memory twice.
         if standing is self._standing:
             return 0
         then, kept = standing.state, {id(bucket) for bucket in self.structure.buckets}
         lacking = sum(len(bucket.points) for bucket in then.buckets if id(bucket) not in kept)
         parts = [(then.leaf_points, self.leaf.points)]
-        parts += [(held.points, reservoir.points) for held, reservoir in zip(then.audit, self.audit, strict=True)]
+        parts += [(sample.points, reservoir.points) for sample, reservoir in zip(then.audit, self.audit, strict=True)]
         return lacking + sum(len(old) for old, now in parts if not _share(old, now))
 
     def restore(self, saved: PartitionState) -> None:
@@ -299,15 +340,17 @@ class Partition:
         screener = None if screened is None else screened.resumed(self._leaf_name, leaf_rows)
         self.leaf.restore(saved.leaf_points, saved.leaf_extent, screener, saved.leaf_totals)
         self.bounding.reopen(len(saved.leaf_points))
+        # Not in a checkpoint: bounds follow from the buckets that were just restored.
         self._renew_bounds()
-        # Formats 1 and 2 held no sample.
-        for reservoir, held in zip(self.audit if saved.audit else (), saved.audit, strict=True):
-            reservoir.restore(held)
+        # A state without audit samples leaves the reservoirs empty, as they begin.
+        for reservoir, sample in zip(self.audit if saved.audit else (), saved.audit, strict=True):
+            reservoir.restore(sample)
 
     def _is_steady(self) -> bool:
-        """Return whether the full leaf is like all buckets: only then may a band be trusted.
+        """Return whether the full leaf is like all buckets: only then is a band kept.
 
-        A pure function of what is held, unlike the watch for observers, which remembers what was merged.
+        A pure function of what is kept, because the result decides which points are learned. The watch for observers
+        (`_look_for_shift`) also remembers rows that were merged since, which no checkpoint contains.
         """
         coreset, buckets, leaf = self._config.coreset, self.structure.buckets, self.leaf
         if not coreset.band_of(coreset.bucket_points) or not buckets:
@@ -318,7 +361,7 @@ class Partition:
         return not self._has_turned()
 
     def _has_turned(self) -> bool:
-        """Return whether the full leaf, a screened one, follows another rule than what is known; twice a seal."""
+        """Return whether labels of the full leaf, if it was screened, follow another rule than those of the buckets."""
         if self.leaf.screened is None:
             return False
         if self._turned is None:
@@ -336,5 +379,5 @@ class Partition:
 
 
 def _share(one: Points, other: Points) -> bool:
-    """Return whether two views, both from its beginning, are of one buffer."""
+    """Return whether two views, each from the beginning of a buffer, are of the same buffer."""
     return one.weight.ctypes.data == other.weight.ctypes.data

@@ -72,8 +72,8 @@ class PartitionAtCut:
         points, moments, found = self._open_points(config, task)
         weighing = self.weighing
         factors = [1.0] * (len(state.buckets) + 1) if weighing is None else weighing.factors(now_ms, moments)
-        held = [(bucket.points, bucket.extent.moments) for bucket in state.buckets] + [(points, moments)]
-        counting = [(*one, factor) for one, factor in zip(held, factors, strict=True) if factor > 0.0]
+        sets = [(bucket.points, bucket.extent.moments) for bucket in state.buckets] + [(points, moments)]
+        counting = [(*one, factor) for one, factor in zip(sets, factors, strict=True) if factor > 0.0]
         whole = Moments.zero(config.points.dimension, task.classes)
         for _, own, factor in counting:
             whole = whole.merge(own.scaled(factor))
@@ -130,17 +130,17 @@ class PartitionAtCut:
                 for bucket, factor in zip(self.state.buckets, factors, strict=False)
                 if factor > 0.0 and bucket.audit
             ]
-            held = merged([*older, own.scaled(factors[-1])], more * most) if older else own
-            yield held.sampled(
+            sample = merged([*older, own.scaled(factors[-1])], more * most) if older else own
+            yield sample.sampled(
                 class_weight if label == EVERY_LABEL else np.where(np.equal(LABELS, label), class_weight, 0.0)
             )
 
     def clipped_audit(self, config: ModelConfig) -> Iterator[Held]:
         """Yield the audit sample, or that of each label, clipped like the next row: models learn clipped points."""
         outliers = self.outlier_bounds or self._first_bounds(config)
-        for held in self.state.audit:
-            points = held.points if self.bounds is None else self.bounds.clip(held.points)[0]
-            yield replace(held, points=points if outliers is None else outliers.draw_in(points)[0])
+        for sample in self.state.audit:
+            points = sample.points if self.bounds is None else self.bounds.clip(sample.points)[0]
+            yield replace(sample, points=points if outliers is None else outliers.draw_in(points)[0])
 
     def _first_bounds(self, config: ModelConfig) -> OutlierBounds | None:
         return first_bounds(config.coreset, self.outlier_bounds, self.state.leaf_points)

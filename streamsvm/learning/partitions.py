@@ -1,9 +1,11 @@
-"""The structures of all partitions: what they keep, and cuts of them, in whatever process the rows are learned.
+"""The structures of all partitions, and when a cut of them is due, in whatever process the rows are learned.
 
-`streamsvm.learning.learner` learns them itself; a branch may take over what others learned. Neither knows I/O, clock or
-threads.
+`Partitions` is what `streamsvm.delivery.pipeline` needs of the object that learns. There are two kinds:
+`streamsvm.learning.learner.Learner` learns rows itself, and a branch may put together what other processes learned.
+Neither has I/O, a clock or threads.
 
-Invariant: what a cut is made from is fixed when it is taken, and is never a promise about a later state.
+Invariant: what a cut is made from is fixed when the cut is taken (`take`), and does not depend on a later state. So a
+cut may be made later, in the training thread, while the partitions learn on.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ SHORT: Final = 10
 
 
 class Partitions(ABC):
-    """The structures of all partitions, and when a cut of them is due: what a pipeline needs of who learns.
+    """The structures of all partitions, and when a cut of them is due.
 
     Parameters
     ----------
@@ -45,6 +47,7 @@ class Partitions(ABC):
         self._task = task or task_of(config)
         self._cutter = Cutter(config, self._task, every_leaves)
         self._of_cuts = Observed()
+        # In ascending order, here and in `extend`: parts of a cut are put together in this order, and a hash is taken.
         self._partitions = {partition: self._begun(partition, base) for partition in sorted(base)}
 
     @abstractmethod
@@ -65,7 +68,7 @@ class Partitions(ABC):
     @property
     def positions(self) -> dict[int, Position]:
         """The next row to learn of each partition."""
-        return {partition: held.position for partition, held in self._partitions.items()}
+        return {partition: own.position for partition, own in self._partitions.items()}
 
     def position(self, partition: int) -> Position:
         """Return the next row to learn of one partition."""
@@ -84,22 +87,22 @@ class Partitions(ABC):
     @property
     def points_held(self) -> int:
         """Points kept now: buckets, open leaves and audit samples together."""
-        return sum(held.points_held for held in self._partitions.values())
+        return sum(own.points_held for own in self._partitions.values())
 
     @property
-    def audit_points_held(self) -> int:
+    def audit_points(self) -> int:
         """Points of the audit samples."""
-        return sum(len(reservoir) for held in self._partitions.values() for reservoir in held.audit)
+        return sum(len(reservoir) for own in self._partitions.values() for reservoir in own.audit)
 
     @property
     def points_accepted(self) -> int:
         """Valid points learned since the base."""
-        return sum(held.count for held in self._partitions.values())
+        return sum(own.count for own in self._partitions.values())
 
     @property
     def rows(self) -> int:
         """Rows seen since the base, rejected ones included."""
-        return sum(held.learned.rows for held in self._partitions.values())
+        return sum(own.learned.rows for own in self._partitions.values())
 
     @property
     def rows_elsewhere(self) -> int:
@@ -109,27 +112,27 @@ class Partitions(ABC):
     @property
     def weight(self) -> float:
         """Total weight of the valid points learned since the base."""
-        return sum(float(held.learned.class_weight.sum()) for held in self._partitions.values())
+        return sum(float(own.learned.class_weight.sum()) for own in self._partitions.values())
 
     @property
     def leaves_sealed(self) -> int:
         """Leaves sealed since the base."""
-        return sum(held.structure.sealed for held in self._partitions.values())
+        return sum(own.structure.sealed for own in self._partitions.values())
 
     def buckets(self) -> dict[int, tuple[Bucket, ...]]:
         """Return the buckets of each partition, the oldest first."""
-        return {partition: held.structure.buckets for partition, held in self._partitions.items()}
+        return {partition: own.structure.buckets for partition, own in self._partitions.items()}
 
     def learned(self) -> dict[int, Learned]:
         """Return the totals of all rows that each partition learned since the base."""
-        return {partition: held.learned for partition, held in self._partitions.items()}
+        return {partition: own.learned for partition, own in self._partitions.items()}
 
     def short_share(self) -> float | None:
         """Return which share of a cut's weight horizons shorter than a tenth of their partition's rows have now.
 
         Of the partition where it is greatest; None where nothing is forgotten, or the horizon is chosen by people.
         """
-        if not any(held.memory.learns_horizons for held in self._partitions.values()):
+        if not any(own.memory.learns_horizons for own in self._partitions.values()):
             return None
         learned = self.learned()
         return max(
@@ -139,45 +142,45 @@ class Partitions(ABC):
 
     def horizons(self) -> dict[int, tuple[Horizon, ...]]:
         """Return what a cut would be of now, in each partition, the longest first; empty where nothing is forgotten."""
-        if not any(held.memory.forgets for held in self._partitions.values()):
+        if not any(own.memory.forgets for own in self._partitions.values()):
             return dict.fromkeys(self._partitions, ())
-        standings = {partition: held.standing() for partition, held in self._partitions.items()}
+        standings = {partition: own.standing() for partition, own in self._partitions.items()}
         now_ms = max(standing.now_ms for standing in standings.values())
         return {partition: standing.horizons(now_ms) for partition, standing in standings.items()}
 
     def open_leaves(self) -> dict[int, OpenLeaf]:
         """Return how full each partition's open leaf is; costs nothing that grows with the points."""
-        return {partition: held.open_leaf() for partition, held in self._partitions.items()}
+        return {partition: own.open_leaf() for partition, own in self._partitions.items()}
 
     def observed(self) -> Observed:
         """Return what calibrated reductions, of partitions and cuts, met since this was made; zeros of other ones."""
         whole = Observed()
-        for observed in (self._of_cuts, *(held.observed for held in self._partitions.values())):
+        for observed in (self._of_cuts, *(own.observed for own in self._partitions.values())):
             whole.add(observed)
         return whole
 
     @property
     def rows_clipped(self) -> int:
         """Accepted rows of which clipping changed a feature, since this learner was made."""
-        return sum(held.bounding.clipped for held in self._partitions.values()) + self.outliers().rows
+        return sum(own.bounding.clipped for own in self._partitions.values()) + self.outliers().rows
 
     def outliers(self) -> Tally:
         """Return what `coreset.max_leverage` drew in since this learner was made."""
         whole = Tally()
-        for held in self._partitions.values():
-            whole.add(held.bounding.tally)
+        for own in self._partitions.values():
+            whole.add(own.bounding.tally)
         return whole
 
     def _anything_sealed(self) -> bool:
         """Return whether a valid point was ever sealed: before that no leaf counts, and nothing can be trained."""
-        return any(held.sealed_count for held in self._partitions.values())
+        return any(own.sealed_count for own in self._partitions.values())
 
     def take(self) -> TakenCut:
         """Take a cut at the present positions; the next one is due `every_leaves` leaves later.
 
         Nothing is copied or computed: `TakenCut.make` does that, in any thread.
         """
-        return self._cutter.take({partition: held.standing() for partition, held in self._partitions.items()})
+        return self._cutter.take({partition: own.standing() for partition, own in self._partitions.items()})
 
     def cut(self) -> Cut:
         """Take a cut and make it at once."""
@@ -186,7 +189,7 @@ class Partitions(ABC):
         return cut
 
     def note(self, met: Met | None) -> None:
-        """Take in what making a cut met, for `observed` and `outliers`."""
+        """Add what was counted while a cut was made, for `observed` and `outliers`."""
         if met is None:
             return
         self._of_cuts.add(met.observed)
@@ -198,9 +201,9 @@ class Partitions(ABC):
         standings = {}
         for partition in sorted(state.partitions):
             saved = state.partitions[partition]
-            held = Partition(partition, saved.position, self._config, self._task)
-            held.restore(saved)
-            standings[partition] = held.standing()
+            own = Partition(partition, saved.position, self._config, self._task)
+            own.restore(saved)
+            standings[partition] = own.standing()
         return TakenCut(standings, self._config, self._task)
 
     def points_beyond(self, cut: DueCut) -> int:
@@ -208,11 +211,11 @@ class Partitions(ABC):
         return cut.points_beyond(self._partitions)
 
     def decline_cut(self) -> None:
-        """Pass over a due cut, as during replay."""
+        """Pass over a due cut, because a version of it exists already: the trainer reads the log again."""
         self._cutter.decline()
 
     def call_for_cut(self) -> None:
-        """Let a cut be due at the present positions, whatever was counted: leaves may stand in no version yet."""
+        """Make a cut due at the present positions, whatever was counted: some leaves may be in no version yet."""
         if self._anything_sealed():
             self._cutter.call()
 
@@ -225,12 +228,12 @@ class Partitions(ABC):
     def state(self) -> LearnerState:
         """Return everything a checkpoint needs; later rows do not change it."""
         return LearnerState(
-            {partition: held.state() for partition, held in self._partitions.items()},
+            {partition: own.state() for partition, own in self._partitions.items()},
             self._cutter.leaves,
         )
 
     def restore(self, state: LearnerState) -> None:
-        """Put a checkpoint's state in place; a partition that it does not know stays at its base."""
+        """Restore a checkpoint's state; a partition that is not in the state stays at its base."""
         assert state.partitions.keys() <= self._partitions.keys()
         self._cutter.leaves = state.leaves_since_cut
         for partition, saved in state.partitions.items():

@@ -1,10 +1,17 @@
 """The recipe of a version: everything that is made from a cut, and how it is named.
 
-`version = f(log, configuration, seed, cut)` has this one definition. The daemon publishes what it makes, the verifier
-makes it again and compares bytes, the estimator predicts by it. A step of training that is added anywhere else would
-make `verify` call correct versions wrong.
+A version is a pure function of (log, configuration, seed, cut), and this module is the only definition of that
+function. It has three callers: the daemon publishes what `make` returns, `verify` makes it again and compares bytes,
+and an estimator predicts with it. A step of training that was added anywhere else would make `verify` reject correct
+versions.
 
-Nothing here reads a clock: who wants to know how long the steps took passes one, and no duration enters a version.
+`make` does, in this order: make the cut, tune C and gamma if that is due, train each machine, fit its probabilities and
+its threshold, estimate its loss on the audit sample, and, where an account of all rows is kept, bound its distance from
+the optimum. `version_of` adds the lineage. The message that is published is made from the result in
+`streamsvm.model.message`.
+
+Nothing here reads a clock. A caller who wants to know how long the steps took passes a clock, and no duration enters a
+version.
 """
 
 from __future__ import annotations
@@ -44,7 +51,7 @@ from streamsvm.model.version_bounds import VersionBounds
 from streamsvm.points import Points, Positions
 
 TrainFunction = Callable[[Points, Moments, SvmConfig], Trained]
-"""What solves one problem of two classes; tests put something slow or broken in its place."""
+"""Solves one problem of two classes. Tests replace it with something slow or broken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +62,7 @@ class Made:
     ----------
     cut : Cut
     machines : tuple of Trained
-        The one that tells two classes apart; of more classes, those of `model` in their order.
+        One trained machine for two labels; for K labels one for each machine of `model`, in its order.
     model : Model or ClassModel
         What a version holds.
     audits : tuple of (Audit or None)
@@ -65,9 +72,9 @@ class Made:
         too small.
     training_set_sha256 : str
     tuning : Tuning or None
-        By which it was trained; None where nothing is tuned.
+        The C and gamma that it was trained with; None where nothing is tuned.
     scores : tuple of Score
-        What the tuning was chosen by; empty unless it was made at this cut.
+        The scores of the values that were tried; empty unless they were tried at this cut.
     seconds : float
         Wall time of everything but the tuning. No part of any hash.
     tuning_seconds : float or None
@@ -111,7 +118,7 @@ class Made:
 
 
 class CutFact(Protocol):
-    """What a branch says of versions, by the cut that each is of."""
+    """What a branch adds to a version's lineage, computed from the version's cut."""
 
     def fact(self, cut: Cut) -> msgspec.Struct:
         """Return it, as of `Lineage.facts`."""
@@ -119,7 +126,7 @@ class CutFact(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a version says about where it comes from, and that the cut and the configuration do not.
+    """The parts of a lineage that follow from neither cut nor configuration.
 
     Attributes
     ----------
@@ -128,17 +135,17 @@ class Origin:
     parent : str or None
         SHA-256 of the version before it.
     links : tuple of Ancestor
-        What it names of the versions before its parent.
+        The versions before its parent whose hashes it contains.
     topic, topic_id : str
-        Of the input; the id is empty where the broker tells none.
+        Of the input; the id is empty if the broker does not report topic ids.
     base : mapping of partition to Position
         Where learning began, in every partition of the cut and perhaps in later ones.
     build : mapping of str to str
         Of the program that published it.
     facts : tuple of Struct
-        What branches say of it, as of `Lineage`.
+        What branches add to the lineage; see `Lineage`.
     of_cut : tuple of CutFact
-        What branches say of it by its cut.
+        What branches add to the lineage that follows from the cut.
     """
 
     name: str
@@ -180,6 +187,7 @@ def make(
         Returns seconds.
     """
     task, begun = task or task_of(config), clock()
+    # With the configured number of threads in the linear algebra: making the cut solves a pilot.
     tuning, scores, tuning_seconds = in_force, tuple[Score, ...](), None
     with limited(config.svm):
         cut = due.make()
@@ -188,8 +196,11 @@ def make(
         tuned = tune(cut, config, task)
         tuning, scores = tuned.tuning, tuned.scores
         tuning_seconds = clock() - to_tune
+    # From here on all machines use the same C and gamma, tuned now, tuned at an earlier cut, or configured.
     svm = task.machine_config(config.svm if tuning is None else tuning.applied(config.svm))
     problems, samples = task.problems(cut.points, cut.moments), task.samples(cut.audit)
+    # One label of several may have no points yet. Its machine then answers 0 everywhere, so that the version has a
+    # machine for each label from the first one on.
     machines = tuple(
         _finished(train(points, moments, svm), sample, svm, config.seed) if len(points) else untrained(moments, svm)
         for (points, moments), sample in zip(problems, samples, strict=True)

@@ -1,4 +1,16 @@
-"""From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread."""
+"""From a training set to a model: standardise, set C, solve, measure, audit. Pure functions; may run in any thread.
+
+`streamsvm.learning.recipe.make` calls these functions for each machine of a version. To read: `_trained`, which is one
+training from top to bottom. It turns raw points and exact moments into the problem that a solver takes
+(`streamsvm.svm.problem`), and the solution into a `Model` whose scaler stands in front of its decision function.
+
+The scaler comes from the moments of *all* rows up to the cut, and not from the training set: it then has no error of
+sampling. The same moments give the total weight U in C = 1 / (alpha U), so that C falls as the stream grows and the
+machine does not depend on how many points the training set has.
+
+Audit: the training set was chosen, so the loss on it flatters. `audited` estimates the objective over the whole stream
+on the audit sample, which is drawn without the coreset.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +87,7 @@ def train(points: Points, moments: Moments, config: SvmConfig) -> Trained:
 
 
 def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: LinearMachine) -> Trained:
-    """Return a machine that was found otherwise as if it had been trained; parameters are those of `train`.
+    """Return a machine from elsewhere in the form of a trained one; parameters are those of `train`.
 
     Its fit is measured on the points, as that of a solver without dual variables.
     """
@@ -86,6 +98,7 @@ def with_machine(points: Points, moments: Moments, config: SvmConfig, machine: L
 
 
 def _trained(points: Points, moments: Moments, config: SvmConfig, solve: Callable[[Problem], Solution]) -> Trained:
+    # `limited` sets the number of BLAS threads to the configured one: with another number the sums have other bits.
     with limited(config):
         scaler = scaler_of(moments, config)
         config = _precise_enough(config, scaler, moments)
@@ -156,7 +169,7 @@ def untrained(moments: Moments, config: SvmConfig) -> Trained:
 
 
 def audited(trained: Trained, sample: Sequence[Sampled], config: SvmConfig) -> Audit | None:
-    """Estimate a model's objective over the whole stream; None without a single point to do so by.
+    """Estimate a model's objective over the whole stream; None if the audit sample has no points.
 
     Parameters
     ----------
@@ -296,7 +309,7 @@ def limited(config: SvmConfig) -> AbstractContextManager[object]:
 
 
 def warm_up(config: SvmConfig, say: Callable[[str], None] = lambda _: None) -> None:
-    """Compile, or load from numba's file cache, whatever `train` runs; `say` is called before what may take seconds."""
+    """Compile, or load from numba's file cache, what `train` runs; `say` is called before each part."""
     if config.solver == "stda":
         fast.warm_up(LinearKernel() if config.kernel == "linear" else RbfKernel(1.0), say)
     points = Points(np.array([[0.0], [1.0]]), np.array([-1, 1], np.int8), np.ones(2))

@@ -1,4 +1,17 @@
-"""A version: a model, how it was fitted, and from what it was made."""
+"""A version: a model, how it was fitted, and from what it was made.
+
+`Version` is what the trainer publishes, a reader loads, and `verify` compares. `streamsvm.learning.recipe.version_of`
+makes one; `streamsvm.model.message` is its form as bytes. Its `lineage` names all that is needed to make it again: the
+positions of its cut, its configuration, the seed, the build, and the hashes of the versions before it.
+
+Invariant: nothing in a version depends on a clock, a host or a process. What does (times, the session, the duration of
+the training) goes into the headers of its record, which no hash of a version covers.
+
+A field that only some versions have is a named part of the message (`streamsvm.model.parts`), so that a reader without
+the branch that wrote the part either passes it over or refuses the version, as the part itself determines.
+
+This module imports numpy and msgspec only, as all of `streamsvm.model` does: a reader installs no more.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +59,8 @@ class StreamSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     last_time_ms: int
 
 
-class HeldOfPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What of a partition counts in a version that forgets.
+class PartitionHorizons(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which rows of a partition count in a version that forgets.
 
     Attributes
     ----------
@@ -55,7 +68,8 @@ class HeldOfPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     oldest : tuple of (int, int)
         Offset and row of the oldest row that the version depends on.
     before : StreamSummary
-        What was learned before that row. A log that no longer holds it cannot show it: it is taken for granted then.
+        What was learned before that row. If the log no longer has those rows, `verify` cannot check this and accepts
+        it.
     horizons : tuple of (int, float)
         The newest rows, so many, and their share of the training weight; the longest first.
     """
@@ -67,14 +81,14 @@ class HeldOfPartition(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a version is of, where that is not everything that was learned; `kind` is the option `coreset.memory`."""
+    """Which rows count in a version, if these are not all that were learned; `kind` is the option `coreset.memory`."""
 
     kind: str
-    partitions: tuple[HeldOfPartition, ...]
+    partitions: tuple[PartitionHorizons, ...]
 
 
 class LineageTrunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which data and which configuration made a version: what every version says of it.
+    """The data and the configuration that a version was made from, as every version has them.
 
     Attributes
     ----------
@@ -117,9 +131,9 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     Attributes
     ----------
     memory : Memory or None
-        What the version is of; None where nothing is forgotten.
+        Which rows count; None where nothing is forgotten.
     facts : tuple of Struct
-        What the parts of branches say of it, each of a class of its own; empty of what a plain trainer publishes.
+        What branches add, each an object of a class of its own; empty in the versions of a plain trainer.
     """
 
     links: tuple[Ancestor, ...] = ()
@@ -127,12 +141,12 @@ class Lineage(LineageTrunk, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     facts: tuple[msgspec.Struct, ...] = ()
 
     def fact(self, kind: type[Fact]) -> Fact | None:
-        """Return what the part of a branch says, by its class; None where the version has no such part."""
+        """Return what a branch added, by its class; None if the version has no such part."""
         return next((one for one in self.facts if isinstance(one, kind)), None)
 
     @property
     def ancestors(self) -> tuple[str, ...]:
-        """Every hash that it names, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
+        """Every hash that the lineage contains, the parent's first; in the order of the offsets in `LINKS_HEADER`."""
         return (*((self.parent,) if self.parent else ()), *(link.sha256 for link in self.links))
 
 
@@ -159,9 +173,9 @@ class Version:
     machines : tuple of MachineFit
         Of more than two labels, how each machine was fitted; empty of two.
     recipe : Struct or None
-        What raw events become; None of a version that learned points.
+        How raw events become points; None for a version that learned points.
     passed_over : tuple of str
-        Names of parts of its message that this build does not know, and that no answer depends on.
+        Names of parts of its message that this build cannot read, and that no prediction depends on.
     """
 
     name: str

@@ -21,7 +21,7 @@ from streamsvm.coreset.moments import Moments
 from streamsvm.model.classes import ClassModel, LinearMachines
 from streamsvm.model.machine import Scaler
 from streamsvm.points import Points
-from streamsvm.quality.class_skill import ClassesAnswered
+from streamsvm.quality.class_skill_rule import ClassesAnswered
 from streamsvm.quality.prequential import (
     BASELINE_ALPHA,
     BASELINE_BATCH,

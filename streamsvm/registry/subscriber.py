@@ -1,18 +1,27 @@
 """Follows a model: the version that an alias names is fetched, checked, and then swapped in as a whole.
 
+This is what an application uses to have the current version (`streamsvm.ModelSubscriber`), and what the scorer uses.
+The subscriber has a thread of its own; every property answers at once, from what that thread has done.
+
 Two topics are read, both in partition 0, and no consumer group is joined. The aliases topic says which version is
 `name@current`: the one that the pin `name@current#pin` names if there is a pin (set by people, removed by a tombstone),
-else the one that the trainer published last. The alias gives the version's number, the offset of its record in the
-models topic, and the SHA-256 of the record's value; exactly that record is fetched.
+otherwise the one that the trainer published last and the gate passed. The alias contains the version's number, the
+offset of its record in the models topic, and the SHA-256 of the record's value; exactly that record is fetched.
 
-Alternatively one version is held by its number or its SHA-256, independently of aliases. `streamsvm.registry.anchoring`
-then finds the version's record, and does not accept another record under the same number.
+Alternatively the subscriber loads one version by its number or its SHA-256, whatever aliases name.
+`streamsvm.registry.anchoring` then finds the version's record, and does not accept another record under the same
+number.
 
 If public keys are given (`streamsvm.registry.signing`), only versions that one of them signed are accepted.
 
-Invariants: the version in use is one frozen reference, so nobody ever sees half of a new version. A record that is
-damaged, foreign or unfit never replaces the version in use. Only the newest record of an alias counts: versions that
-were superseded before they were fetched are skipped.
+Invariants
+----------
+- The version in use is one immutable object behind one reference, so no reader ever sees half of a new version.
+- A record that is damaged, foreign or unfit never replaces the version in use.
+- Only the newest record of an alias counts: versions that were superseded before they were fetched are skipped.
+
+To read: `_run` (the thread), `_settle` (when a version is loaded, and when not), `_fetch`. Checks of a record are in
+`streamsvm.registry.loading`.
 """
 
 from __future__ import annotations
@@ -60,12 +69,14 @@ __all__ = ["Loaded", "ModelSubscriber", "NoModel", "RefusedMessage", "load_versi
 logger = logging.getLogger("streamsvm.registry.subscriber")
 
 POLL_S: Final = 0.2
+"""How long the thread waits for new aliases; also how late it notices `close`."""
 BATCH_RECORDS: Final = 500
 FETCH_TIMEOUT_S: Final = 10.0
 CLOSE_TIMEOUT_S: Final = 10.0
 FIRST_RETRY_S: Final = 0.1
 LONGEST_RETRY_S: Final = 5.0
 MOST_REMEMBERED: Final = 1_000
+"""How many refused messages are remembered, so that each is counted once. Beyond that some may be counted again."""
 
 
 class ModelSubscriber:
@@ -83,7 +94,7 @@ class ModelSubscriber:
     alias : str
         The alias to follow; `current` is the version that the trainer published last and the gate passed.
     version : int or str, optional
-        Hold this version instead of following an alias: its number, or its SHA-256 (the first 12 or more hexadecimal
+        Load this version instead of following an alias: its number, or its SHA-256 (the first 12 or more hexadecimal
         digits). If the version does not exist, is unfit, or may be a forgery, the subscriber ends with an error.
     trusted : TrustedKeys, optional
         Accept only versions that one of these public keys signed. Default: accept any version.
@@ -151,7 +162,7 @@ class ModelSubscriber:
         BrokerUnavailable
             If no broker answers in time.
         ConfigurationError
-            If the broker refuses us.
+            If the broker refuses this client.
         """
         for topic in (self._models_topic, self._aliases_topic):
             self._cluster.describe(topic)
@@ -320,9 +331,10 @@ class ModelSubscriber:
                     level = logging.DEBUG
                     self._lack(str(error))
                 finally:
+                    # Before the pause: while there is no follower, `connected` must be false.
                     self._tail = None
                 self._stopping.wait(backoff.next_s(random.random()))
-        except BaseException as error:  # noqa: BLE001 - kept for whoever asks next
+        except BaseException as error:  # noqa: BLE001 - kept, and raised by the next call of the application
             self._end(error)
 
     def _end(self, error: BaseException) -> None:
@@ -343,6 +355,8 @@ class ModelSubscriber:
 
     def _catch_up(self) -> Tail:
         """Read the aliases topic to its end, and return a follower that continues from there."""
+        # The topic is always read from its beginning, with an empty table: it may have been recreated in the meantime,
+        # and it is compacted, so that it is short.
         topic = self._aliases_topic
         self._aliases.table.forget()
         self._wanted = None
@@ -354,6 +368,7 @@ class ModelSubscriber:
 
     def _follow(self, tail: Tail) -> None:
         while not self._stopping.is_set():
+            # Once after all records of a poll, so that versions which were superseded within it are never fetched.
             self._settle()
             for record in tail.poll(BATCH_RECORDS, POLL_S):
                 self._note(record)
@@ -380,6 +395,8 @@ class ModelSubscriber:
             wanted.settled = True
         except RefusedMessage as error:
             self._lack(str(error))
+            # A record that is there and bad stays bad: it is not tried again. One that is missing may still arrive:
+            # two topics are not always copied or recovered in step.
             wanted.settled = error.reason != "record_missing"
             if wanted.settled or wanted.waited_s > self._patience_s:
                 self._refuse(self._place(alias), error.reason, str(error))
@@ -401,6 +418,8 @@ class ModelSubscriber:
         return loaded_from(record, version, self._clock())
 
     def _swap(self, loaded: Loaded) -> None:
+        # One assignment of one reference: a reader in another thread has the old version or the new one, and needs no
+        # lock.
         with self._changed:
             self._loaded = loaded
             self._missing = ""
@@ -438,7 +457,7 @@ class _Refusals:
         self._places: set[str] = set()
 
     def add(self, place: str, reason: str) -> bool:
-        """Count a message; return whether that is news."""
+        """Count a message; return False if it was counted before."""
         if place in self._places:
             return False
         if len(self._places) >= MOST_REMEMBERED:

@@ -1,4 +1,14 @@
-"""The order of a check: which records to decode, what to make again, and what each version came to."""
+"""The order of a check: which records to decode, what to compute again, and the finding about each version.
+
+`consumers.verify.verify` reads the models topic twice. The first time it only notes where everything is
+(`streamsvm.verification.version_survey`). The second time it gives each record of a version to `Auditor.open`, which
+checks what needs no recomputation: hash, key, and the version's place among its neighbours
+(`streamsvm.verification.chain`). If the version is wanted, the caller makes it again from the input
+(`streamsvm.verification.recomputation`), compares the bytes, and gives the result to `Auditor.close`.
+
+Invariant: nothing here does I/O, and nothing trusts a version's own word where the topic shows something else: a
+predecessor's hash, for example, is that of the record that stands there (`placed`).
+"""
 
 from __future__ import annotations
 
@@ -15,11 +25,11 @@ from streamsvm.model.version import Lineage, Version, version_key, version_numbe
 from streamsvm.places import whole_number
 from streamsvm.verification.chain import ChainCheck, ChainLink
 from streamsvm.verification.report import Outcome, RecordFinding
-from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
+from streamsvm.verification.version_survey import INCARNATION_HEADER, VersionSurvey
 
 
 class Auditor:
-    """Judges one record of a version after the other, in log order; the caller reads the topics.
+    """Judges the records of versions, one after the other in log order; the caller reads the topics.
 
     Parameters
     ----------
@@ -95,7 +105,7 @@ class Auditor:
         return (self._only is None or number == self._only) and number not in self._survey.retired
 
     def placed(self, version: Version) -> Lineage:
-        """Return a version's lineage with the hashes that its predecessors have; its own word where they are gone."""
+        """Return a version's lineage with the hashes of its predecessors' records; its own where those are gone."""
         lineage = version.lineage
         parent = None if lineage.parent is None else self._right(version.number - 1, lineage.parent)
         if parent is None and (known := self._survey.hashes(version.number - 1)):

@@ -10,7 +10,7 @@ from streamsvm.model.ancestry import Ancestor, chosen
 from streamsvm.model.version import Lineage, positions, version_key
 from streamsvm.points import Position, Positions, precedes
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of, tuned_before
-from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
+from streamsvm.verification.version_survey import INCARNATION_HEADER, VersionSurvey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from streamsvm.model.pointers import Head, current_key, head_key
 from streamsvm.model.version import Version
 from streamsvm.registry.aliases import Aliases
 from streamsvm.verification.recomputation import NotRecomputable, configuration_of
-from streamsvm.verification.survey import INCARNATION_HEADER, VersionSurvey
+from streamsvm.verification.version_survey import INCARNATION_HEADER, VersionSurvey
 
 
 def alias_faults(

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from consumers.evaluate.plan import silent
-from consumers.evaluate.prequential import (
+from consumers.evaluate.predict_then_train import (
     AT_ONCE,
     CoresetContender,
     PrequentialPlan,

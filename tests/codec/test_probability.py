@@ -13,7 +13,7 @@ from streamsvm.config import ModelConfig, PointsConfig, SvmConfig
 from streamsvm.errors import InvalidMessage
 from streamsvm.learning import naming
 from streamsvm.model import message as codec
-from streamsvm.model.parts import probability as part_codec
+from streamsvm.model.parts import probability_part as part_codec
 from streamsvm.model.probability import MOST_KNOTS, Isotonic, Probability, Sigmoid
 from tests.codec.test_model import version_of
 from tests.golden import model as golden

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from consumers.metrics import TRAINER, Metrics
-from consumers.streams.unread_fields import UnreadWatch
+from consumers.streams.unread_watch import UnreadWatch
 from streamsvm.config import Label, PointsConfig
 from streamsvm.ingest import arrow
 from streamsvm.ingest.decoder import PointDecoder

@@ -37,7 +37,7 @@ from consumers.evaluate import (
 from consumers.evaluate import (
     run as passes,
 )
-from consumers.evaluate.table import progress_bar
+from consumers.evaluate.results_table import progress_bar
 from streamsvm import CoresetSVC
 from streamsvm.datasets import load_htru2
 from streamsvm.errors import ConfigurationError

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from consumers.models.following import Hook, LastDone, read_position, write_position
+from consumers.models.follow_versions import Hook, LastDone, read_position, write_position
 from streamsvm.errors import ConfigurationError, StateError, StreamsvmError
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.model import message as model_codec

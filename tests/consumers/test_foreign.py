@@ -14,7 +14,7 @@ from rich.table import Table
 
 from consumers.host.untrusted_text import json_for, printable
 from consumers.models.show import describe
-from consumers.models.tables import diff_table, list_table
+from consumers.models.version_tables import diff_table, list_table
 from streamsvm.model.comparison import Hashed, compare
 from streamsvm.quality.skill import Answered, skill_of
 from streamsvm.registry.loading import Loaded

@@ -212,7 +212,7 @@ def scored(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def asking_always(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Return a scorer's settings, with a version to score by; the question is asked for every batch."""
-    monkeypatch.setattr(scorer_module, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(scorer_module, "CONFIRM_EVERY_S", 0.0)
     settings = scoring_settings(connection, batch_records=7)
     with closing(Trainer(connection, settings.output.models_topic)) as trainer:
         trainer.publish(version_of(1))

@@ -22,7 +22,7 @@ from streamsvm.model.pointers import Alias, Retired
 from streamsvm.registry.aliases import Aliases
 from streamsvm.registry.loading import load_version
 from streamsvm.verification.chain import ChainCheck
-from streamsvm.verification.survey import VersionSurvey
+from streamsvm.verification.version_survey import VersionSurvey
 from tests.brokers.fixtures import TestBroker
 from tests.brokers.settings import COMPACT_AT_ONCE
 from tests.consumers.trainers import Running, produce, records, run_until, settings_for, topic

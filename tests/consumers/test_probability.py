@@ -15,8 +15,8 @@ from streamsvm.config import ModelConfig, SvmConfig
 from streamsvm.kafka import Cluster, Connection, TopicSpec
 from streamsvm.learning.learner import Learner
 from streamsvm.learning.training import train, with_probability
-from streamsvm.model.parts import probability as part_codec
-from streamsvm.model.parts.probability import IsotonicForm, SigmoidForm
+from streamsvm.model.parts import probability_part as part_codec
+from streamsvm.model.parts.probability_part import IsotonicForm, SigmoidForm
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.version import Version
 from streamsvm.points import Position

@@ -16,13 +16,13 @@ from consumers.loader import load
 from consumers.settings import Settings
 from consumers.streams.topics import output_topics
 from tests.deploy.checkers import documents, faults, kubectl, rule
-from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, ROOT, RULES, parsed
+from tests.deploy.files import DEPLOY, DOCKERFILE, PROMETHEUS, RULES, parsed
+from tests.permissions import listed
 
 KUBERNETES = DEPLOY / "kubernetes"
 OPTIONS = [KUBERNETES / "base" / "streamsvm.toml", KUBERNETES / "overlays" / "example" / "streamsvm.toml"]
 RESOURCES = [one for path in sorted(KUBERNETES.rglob("*.yaml")) for one in documents(path)]
 DAEMONS = ("trainer", "scorer")
-ROW = re.compile(r"^\| (trainer|scorer|subscriber) \| (\w+) \| (\S+) \| ([\w, ]+) \|", re.MULTILINE)
 
 
 def named(kind: str, name: str) -> dict[str, Any]:
@@ -103,8 +103,7 @@ def test_users_may_do_the_least(who: str) -> None:
     }
     wanted = {
         (kind.replace("transactional_id", "transactionalId"), names.get(name, name), operation.capitalize())
-        for row_of, kind, name, operations in ROW.findall((ROOT / "SECURITY.md").read_text())
-        for operation in operations.split(", ")
+        for row_of, kind, name, operation in listed()
         if row_of == who
     }
     rules = named("KafkaUser", f"streamsvm-{who}")["spec"]["authorization"]["acls"]

@@ -32,16 +32,17 @@ def pulsars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(("page", "count"), [("README.md", 1), ("streamsvm/ESTIMATORS.md", 3)])
+@pytest.mark.parametrize(("page", "count"), [("README.md", 1), ("streamsvm/ESTIMATORS.md", 2)])
 def test_the_notebook_examples_run(page: str, count: int, pulsars: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A page's examples run one after another; the first prints an accuracy that is worth showing."""
+    """A page's examples run one after another; README's prints an accuracy that is worth showing."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
     examples = [code for code in blocks if "CoresetSVC" in code or "model_config" in code]
     assert len(examples) == count
     known: dict[str, object] = {}
     for example in examples:
         exec(compile(example, page, "exec"), known)
-    assert float(capsys.readouterr().out.split()[0]) > 0.97
+    printed = capsys.readouterr().out.split()
+    assert page != "README.md" or float(printed[0]) > 0.97
 
 
 def test_the_way_from_a_csv_to_a_trainer_runs(pulsars: Path) -> None:

@@ -22,7 +22,7 @@ from confluent_kafka.admin import MemberDescription
 from streamsvm.crashpoints import POINTS
 from streamsvm.ingest.decoder import encode
 from streamsvm.kafka import Cluster, Connection, Message, Outbox, Record, TopicSpec
-from streamsvm.kafka.slots import members_of
+from streamsvm.kafka.group_slots import members_of
 from tests.brokers.fixtures import TestBroker
 from tests.faults.daemon import DEADLINE_S, Daemon
 from tests.faults.observed import metrics

@@ -36,16 +36,12 @@ from tests.consumers.trainers import produce, records, settings_for, topic, vers
 from tests.faults.daemon import Daemon, arguments
 from tests.forked import PROGRAM
 from tests.kafka.steps import eventually, send
+from tests.permissions import listed
 
 ROOT = Path(__file__).parent.parent.parent
-ROW = re.compile(r"^\| ([\w -]+) \| (topic|group|transactional_id) \| (\S+) \| ([\w, ]+) \|", re.MULTILINE)
 Permission = tuple[str, str, str]
 
-ROWS: list[tuple[str, str, str, str]] = [
-    (who, kind, name, operation)
-    for who, kind, name, operations in ROW.findall((ROOT / "SECURITY.md").read_text())
-    for operation in operations.split(", ")
-]
+ROWS = listed()
 LOST_END: Permission = ("topic", "models.audit", "read")
 SELDOM = [("trainer", LOST_END), ("moving readers", LOST_END), ("retiring versions", LOST_END)]
 """What is not missed before a broker loses the end of a transaction."""

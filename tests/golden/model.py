@@ -18,10 +18,10 @@ from streamsvm.model.machine import KernelMachine, LinearMachine, Machine, Model
 from streamsvm.model.probability import Isotonic, Probability, Sigmoid
 from streamsvm.model.threshold import Judged, Threshold
 from streamsvm.model.version import (
-    HeldOfPartition,
     Lineage,
     Memory,
     PartitionCut,
+    PartitionHorizons,
     StreamSummary,
     Version,
 )
@@ -108,7 +108,9 @@ def _whole(version: Version) -> Lineage:
         memory=Memory(
             kind="adaptive",
             partitions=(
-                HeldOfPartition(partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))),
+                PartitionHorizons(
+                    partition=0, oldest=(7, 1), before=version.stream, horizons=((900, 0.75), (100, 0.25))
+                ),
             ),
         ),
         facts=tuple(sorted(facts, key=lambda fact: type(fact).__name__)),

@@ -89,7 +89,7 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
         "streamsvm/ingest/sampling.py", "streamsvm/ingest/files/event_files.py",
         "streamsvm/ingest/unread_fields.py", "streamsvm/ingest/logical_decimals.py", "streamsvm/features/*.py",
         "streamsvm/model/parts/recipe.py", "streamsvm/registry/onnx_events.py", "streamsvm/estimators/events.py",
-        "consumers/streams/sampling.py", "consumers/streams/absent_fields.py", "consumers/streams/unread_fields.py",
+        "consumers/streams/sampling.py", "consumers/streams/absent_fields.py", "consumers/streams/unread_*.py",
         "consumers/cli/features.py",
     ),
     "late_labels": (
@@ -102,7 +102,7 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
     "memories": (
         "streamsvm/coreset/forgetting.py", "streamsvm/coreset/dyadic.py", "streamsvm/coreset/shares.py",
         "streamsvm/learning/forgetful.py", "streamsvm/learning/voting.py", "streamsvm/checkpoint/parts/forgetful.py",
-        "streamsvm/model/parts/memory.py",
+        "streamsvm/model/parts/memory*.py",
     ),
     "bounds": (
         "streamsvm/certificate/*.py", "streamsvm/coreset/totals*.py", "streamsvm/learning/proving.py",
@@ -129,10 +129,10 @@ OWN: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "landmarks": (
         "streamsvm/coreset/landmarks.py", "streamsvm/learning/landmark_pilots.py", "streamsvm/svm/fit_landmarks.py",
-        "streamsvm/model/parts/half_precision.py",
+        "streamsvm/model/parts/half_precision*.py",
     ),
     "classes": (
-        "streamsvm/model/classes.py", "streamsvm/model/parts/classes.py", "streamsvm/model/class_skill.py",
+        "streamsvm/model/classes.py", "streamsvm/model/parts/classes*.py", "streamsvm/model/class_skill.py",
         "streamsvm/quality/class_*.py", "streamsvm/coreset/class_*.py", "streamsvm/coreset/reducers/multiclass.py",
         "streamsvm/checkpoint/parts/classes.py", "streamsvm/registry/onnx_classes.py",
     ),

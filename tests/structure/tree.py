@@ -17,15 +17,15 @@ APART: Final = {BRANCHES, "papers", "drop_in"}
 """Folders that are no trunk: what has one of these names on its path below the top-level folder."""
 BESIDE: Final = (
     "consumers/evaluate/*", "consumers/replay/*", "consumers/demo/*", "consumers/sizing/*", "consumers/cli/sizing.py",
-    "consumers/cli/file_*.py", "consumers/cli/evaluate.py", "consumers/cli/replay.py", "consumers/cli/demo.py",
-    "consumers/cli/score.py", "consumers/cli/verify.py", "streamsvm/ingest/files/*", "streamsvm/datasets/*",
+    "consumers/cli/file_*.py", "consumers/cli/evaluate.py", "consumers/cli/replay*.py", "consumers/cli/demo*.py",
+    "consumers/cli/score.py", "consumers/cli/verify*.py", "streamsvm/ingest/files/*", "streamsvm/datasets/*",
     "consumers/page/*", "consumers/cli/top.py", "consumers/host/web/*",
     "consumers/scorer/*", "streamsvm/ingest/score*.py", "consumers/streams/score_settlement.py",
     "streamsvm/ingest/avro*.py", "streamsvm/ingest/framed.py", "streamsvm/ingest/schemas.py",
     "streamsvm/ingest/decimals.py", "streamsvm/kafka/schema_registry.py", "consumers/streams/registry_outage.py",
     "consumers/verify/*", "streamsvm/verification/*",
     "streamsvm/model/threshold.py", "streamsvm/model/probability.py", "streamsvm/model/skill*.py",
-    "streamsvm/model/deciles*.py", "streamsvm/model/parts/probability.py", "streamsvm/model/parts/threshold.py",
+    "streamsvm/model/deciles*.py", "streamsvm/model/parts/probability*.py", "streamsvm/model/parts/threshold*.py",
     "streamsvm/svm/fit_threshold.py", "streamsvm/svm/fit_probability.py", "streamsvm/quality/skill.py",
     "streamsvm/estimators/drop_in.py", "streamsvm/estimators/patching.py", "streamsvm/estimators/single.py",
     "streamsvm/estimators/linear.py", "streamsvm/estimators/pairs.py", "streamsvm/estimators/stdasvc.py",

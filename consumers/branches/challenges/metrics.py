@@ -12,50 +12,48 @@ CHALLENGES: Final = (
     Definition(
         "streamsvm_challenges",
         "counter",
-        "Challenges that ended under output.gate = shadow, by outcome: better and passed, where the challenger became "
-        "current; worse, undecided, unlabeled and void, where it did not.",
-        "unlabeled or passed: no scorer scores the challenger, or no labels come; see output.gate_wait. Only "
-        "undecided: versions are as good as the current one.",
+        "Challenges that ended: better and passed, where the challenger became current; worse, undecided, "
+        "unlabeled and void, where it did not.",
+        "unlabeled or passed: see StreamsvmChallengeWithoutLabels in the runbook. Only undecided: versions are as "
+        "good as the current one.",
         ("outcome",),
         panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenger_version",
         "gauge",
-        "Number of the version that challenges the current one; 0 while there is none.",
-        "The same for long, with few streamsvm_challenge_labels: see that a scorer with scoring.shadow runs.",
+        "Number of the challenger; 0: none.",
+        "The same for long, with few streamsvm_challenge_labels: does a scorer with scoring.shadow run?",
         panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_labels",
         "gauge",
-        "Labels of rows that both the current version and the challenger scored, in the open challenge.",
-        "The number does not grow: no scorer scores the challenger, or no labels come.",
+        "Labels of rows that both versions of the open challenge scored.",
+        "Flat: no scorer scores the challenger, or no labels come.",
         panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_scores_left_out",
         "gauge",
-        "What was read of the topic of scores in the open challenge, and does not count: records that cannot be read "
-        "(`unreadable`), and scores of records that the input does not have (`nowhere`).",
-        "Above 0: another program writes to the topic of the scores; the log names the first such record.",
+        "Of the scores in the open challenge, those that do not count: `unreadable`, or `nowhere` in the input.",
+        "Above 0: another program writes to that topic; the log names the first record.",
         ("reason",),
         panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_figure",
         "gauge",
-        "The figure of output.gate_figure on these labels at the newest look, of `champion` and of `challenger`.",
-        "Compare the two; streamsvm_challenge_difference says what is certain.",
+        "The output.gate_figure of champion and challenger on these labels.",
+        "streamsvm_challenge_difference says what is certain.",
         ("of",),
         panel="Challenges: champion and challenger",
     ),
     Definition(
         "streamsvm_challenge_difference",
         "gauge",
-        "By how much the challenger does better: the mean of all differences (`mean`), and an interval that holds at "
-        "all looks together (`low`, `high`).",
-        "`low` above 0: the challenger wins. `high` below 0: it loses. Else nothing is certain yet.",
+        "By how much the challenger does better, with an interval that holds at all looks together.",
+        "`low` above 0: it wins. `high` below 0: it loses.",
         ("end",),
         panel="Challenges: champion and challenger",
     ),
@@ -70,8 +68,7 @@ SHADOW: Final = (
     Definition(
         "streamsvm_shadow_version",
         "gauge",
-        "Number of the version that is scored in the shadow, as scoring.shadow names it; 0 while none can "
-        "be scored on the same records.",
+        "Number of the version that scoring.shadow names; 0: none can be scored on these records.",
         "0 for long: nobody set the alias, or the log says shadow_not_scored.",
         panel="Scorer: version and its age",
     ),

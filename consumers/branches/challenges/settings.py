@@ -23,30 +23,27 @@ class ChallengeOptions(Section):
 
     gate: Literal["margin", "shadow"] = Field(
         default="margin",
-        description="`shadow`: a version that passes the margin becomes current only after it was better than "
-        "the current one on labels of rows that a scorer with scoring.shadow = @challenger scored by both. "
-        "Labels are read from labels.topic, or from the input, which then has to be scoring.topic.",
+        description="`shadow`: a version that passes the margin becomes current only after it was better, on "
+        "labels of rows that a scorer with scoring.shadow = @challenger scored by both. Labels come "
+        "from labels.topic, or from the input, which then has to be scoring.topic.",
     )
     gate_figure: Literal["auc", "accuracy", "log_loss", "cost"] = Field(
         default="auc",
-        description="With gate = shadow: by what the two are compared. `log_loss` needs svm.probability, `cost` "
-        "svm.cost.",
+        description="By what the two are compared.",
     )
     gate_labels: Annotated[int, Field(ge=160, le=1_000_000)] = Field(
         default=20_000,
-        description="With gate = shadow: number of labels after which a challenger that was not better has lost. "
-        "Later challenges need more. An AUC of 0.8725 instead of 0.85 takes some 5300 labels at 50 % positives, "
-        "and some 39000 at 2 %.",
+        description="Labels after which a challenger that was not better has lost. An AUC of 0.8725 instead of "
+        "0.85 takes some 5300 labels at 50 % positives, some 39000 at 2 %; later challenges more.",
     )
     gate_wait: Duration = Field(
         default=7 * 86_400.0,
-        description="With gate = shadow: how long a challenge lasts at most, in the time of the learned records: "
-        "seconds, or 90m, 36h, 14d. Then gate_unlabeled decides.",
+        description="How long a challenge lasts at most, in the time of the learned records: seconds, or 90m, 36h, "
+        "14d.",
     )
     gate_unlabeled: Literal["keep", "pass"] = Field(
         default="keep",
-        description="With gate = shadow: what happens after `gate_wait` without enough labels: the current "
-        "version stays (`keep`), or the challenger becomes current (`pass`).",
+        description="After `gate_wait` the current version stays (`keep`), or the challenger becomes current (`pass`).",
     )
 
     @property
@@ -60,9 +57,8 @@ class ShadowScoring(Section):
 
     shadow: Annotated[str, Field(max_length=249, pattern=r"^(@?[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)?)?$")] = Field(
         default="",
-        description="Add another version's answer to each score, under `shadow`: an alias of this model, such as "
-        "`@challenger`; or the current version of another trainer's models topic, as `topic`, or `topic/name`. "
-        "Default: none.",
+        description="Add another version's answer, under `shadow`: an alias, such as `@challenger`; or the current "
+        "version of another trainer's `topic`, or `topic/name`.",
     )
 
 

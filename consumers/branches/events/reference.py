@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from consumers.settings_sockets import SectionPage
@@ -9,10 +10,10 @@ from consumers.settings_sockets import SectionPage
 _HEAD: Final = """\
 ## [features] (decides the model)
 
-What the fields of raw events become; without this section records are points. A line for each feature, in the order of
-its columns: `name = {as = "number"}`, or `name = "number"` for short. `dimension`, `labels` and `feature_names` of
-`[points]` then follow from the features, at most 2,000 columns, and records are JSON or Avro. In the environment the
-section is a JSON object, `STREAMSVM_FEATURES`.
+What the fields of raw events become ([example](FORMATS.md#events-as-they-are)); without this section records are
+points. A line for each feature, in the order of its columns, at most 2,000: `name = {as = "number"}`, or `name =
+"number"` for short. `dimension`, `labels` and `feature_names` of `[points]` then follow. In the environment it is a
+JSON object, `STREAMSVM_FEATURES`.
 """
 
 
@@ -21,31 +22,31 @@ _OPTIONS: Final = (
         "any but cross",
         "`field`",
         "the name",
-        "Where the field stands in an event: `card.country`, `items[0].price`, or a list of keys.",
+        "Where the field stands: `card.country`, `items[0].price`, or a list of keys.",
     ),
     (
         "any but cross",
         "`missing`",
         "`reject`",
-        "An event without the field, or with null there, becomes a dead letter. `indicator`: a column of its own is 1, "
-        "and the feature's others are 0. `{constant = 3}`: it counts as this value; not for times.",
+        "An event without the field becomes a dead letter. `indicator`: a column of its own is 1, and the "
+        "feature's others are 0. `{constant = 3}`: it counts as this value; not for times.",
     ),
     (
         "number",
         "`parse`",
         "-",
-        "What the field may hold beside a number of JSON: `text` that writes one, such as 1,234.50 or 12 %, or a "
-        "connector's `decimal`, base64 ([the rules](FORMATS.md#numbers-as-text-and-decimals)). Default: neither.",
+        "What the field may hold beside a number: `text`, such as 1,234.50 or 12 %, or a connector's `decimal`, "
+        "base64 ([rules](FORMATS.md#numbers-as-text-and-decimals)).",
     ),
     ("number", "`decimal`", "`.`", "Of `text`: the separator before the decimals, `.` or `,`."),
     (
         "number",
         "`thousands`",
         "-",
-        "Of `text`: the separator between groups of three figures: `,` `.` `'` `_` or a space. Default: none.",
+        "Of `text`: the separator between groups of three figures: `,` `.` `'` `_` or a space.",
     ),
     ("number", "`currency`", "-", "Of `text`: what may stand before or behind the number, such as EUR or $."),
-    ("number", "`scale`", "-", "Of `decimal`: how many decimals it has. Default: an object of scale and value."),
+    ("number", "`scale`", "-", "Of `decimal`: how many decimals."),
     ("number", "`clip`", "-", "Least and largest value: `[0, 1000]`."),
     ("number", "`unit`", "1", "Divide by this number, after clipping."),
     ("number", "`log1p`", "false", "Take sign(v) log(1 + abs(v))."),
@@ -54,14 +55,14 @@ _OPTIONS: Final = (
         "category",
         "`values`",
         "required",
-        "The vocabulary: a column for each value, and one for all others. Integers and booleans count by their text.",
+        "The vocabulary: a column for each value, and one for all others.",
     ),
     (
         "hash",
         "`bits`",
         "required",
-        "For more values than a vocabulary can list: 2^bits columns, 1 to 10 bits. A value's hash chooses one of them, "
-        "as 1 or -1. Values in one column are mistaken for each other.",
+        "2^bits columns, 1 to 10 bits, of which a value's hash chooses one. Values in one column are mistaken for "
+        "each other.",
     ),
     ("hash", "`seed`", "0", "Chooses another hash."),
     (
@@ -74,14 +75,13 @@ _OPTIONS: Final = (
         "time",
         "`zone`",
         "UTC",
-        "Name of the time zone whose clocks count. Its rules are copied into the recipe when an incarnation begins.",
+        "Time zone whose clocks count.",
     ),
     (
         "time",
         "`format`",
         "`iso8601`",
-        "Text such as 2026-01-31T12:00:00Z; or a number of seconds (`s`), milliseconds (`ms`) or microseconds (`us`) "
-        "since the epoch.",
+        "Text such as 2026-01-31T12:00:00Z; or a number since the epoch: `s`, `ms` or `us`.",
     ),
     ("time", "`since`", "-", "Field from which the age counts."),
     ("flag", "", "", "1 for `true` or 1, 0 for `false` or 0."),
@@ -89,16 +89,26 @@ _OPTIONS: Final = (
         "cross",
         "`of`",
         "required",
-        "Names of two features before it, not crosses; the products of their columns.",
+        "Names of two features before it; the products of their columns.",
     ),
 )
 """Kind, option, default, meaning."""
-_LINES: Final = (
-    _HEAD,
-    "| as | option | default | meaning |",
-    "|---|---|---|---|",
-    *(f"| {' | '.join(cells)} |" for cells in _OPTIONS),
-    "\nAn example is in [Events as they are](FORMATS.md#events-as-they-are).\n",
-)
 
-PAGE: Final = SectionPage(section="events", before="\n".join(_LINES), decides=True)
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    for kind in dict.fromkeys(row[0] for row in _OPTIONS):
+        rows = [row for row in _OPTIONS if row[0] == kind]
+        if len(rows) == 1:
+            yield f"- {kind}: {_row(*rows[0][1:])}"
+        else:
+            yield f"- {kind}:"
+            yield from (f"  - {_row(*row[1:])}" for row in rows)
+    yield ""
+
+
+def _row(option: str, default: str, meaning: str) -> str:
+    return f"{option}{f' ({default})' if default not in ('', '-') else ''}: {meaning}" if option else meaning
+
+
+PAGE: Final = SectionPage(section="events", before="\n".join(_lines()), decides=True)

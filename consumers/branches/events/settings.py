@@ -28,26 +28,23 @@ class EventsConfig(Section):
     label: Annotated[Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
         default=None,
         description='The field of the label and its values: label = {field = "is_fraud", negative = [false], '
-        "positive = [true]}. Scores carry the first of several values; another value makes a dead letter. A "
-        "trainer needs it.",
+        "positive = [true]}. Scores carry the first of several values; another value makes a dead "
+        "letter.",
     )
-    weight: str | tuple[str | int, ...] | None = Field(
-        default=None, description="Field of the weight. Default, and where the field is missing: weight 1."
-    )
+    weight: str | tuple[str | int, ...] | None = Field(default=None, description="Field of the weight; without it 1.")
     id: str | tuple[str | int, ...] | None = Field(
-        default=None, description="Field of the id that a score carries, text or an integer. Default: no id."
+        default=None, description="Field of the id that a score carries, text or an integer."
     )
     time: Annotated[str | Mapping[str, Any] | None, BeforeValidator(table_in_words)] = Field(
         default=None,
-        description='The field that says when an event happened: time = {field = "created_at", format = "ms", '
-        'zone = "Europe/Berlin"}, with the formats iso8601 (the default), s, ms and us. A wrong type makes a '
-        "dead letter. Default, and where the field is missing: the record's timestamp.",
+        description='When the event happened: time = {field = "created_at", format = "ms", zone = '
+        '"Europe/Berlin"}, with the formats iso8601 (the default), s, ms and us. Without it: the '
+        "record's timestamp.",
     )
     envelope: Envelope = Field(
         default="none",
-        description="What stands around an event in its record: `none`; `connect`, Kafka Connect's schema and "
-        "payload; `debezium`, whose deletions are passed over; `cloudevents`. A record without its envelope "
-        "becomes a dead letter.",
+        description="What stands around an event: Kafka Connect's schema and payload, Debezium's change, a "
+        "CloudEvent. A record without its envelope becomes a dead letter.",
     )
 
 
@@ -128,7 +125,7 @@ class ScoredEvents(ReadRecipe):
 
     envelope: Envelope | None = Field(
         default=None,
-        description="As `events.envelope`. Default: what the version's trainer reads.",
+        description="As `events.envelope`. Default: what the version says.",
     )
 
     def read_by(self, recipe: msgspec.Struct | None) -> msgspec.Struct | None:

@@ -13,14 +13,14 @@ DEFINITIONS: Final = (
         "streamsvm_archive_bytes",
         "gauge",
         "Bytes of the archive's buckets.",
-        "Grows with the rows learned, by some bytes a row; archive.keep_bytes bounds it.",
+        "Grows by some bytes a row; archive.keep_bytes bounds it.",
         panel="Coreset: bytes, and memory of the process",
     ),
     Definition(
         "streamsvm_archive_failures",
         "counter",
         "Times that the archive could not be written.",
-        "Above 0: check its disk; models are learned and published all the same.",
+        "Above 0: check its disk; models go on.",
         panel="Checkpoint: age and failures",
     ),
 )

@@ -20,29 +20,28 @@ class ArchiveConfig(Section):
 
     directory: Path | None = Field(
         default=None,
-        description="Directory of the archive; each trainer needs its own. `{name}` stands for the model's name. "
-        "Default: nothing is archived. Needs one process, two labels, and labels that come with the points.",
+        description="Directory of the archive, one for each trainer. `{name}` is the model's name. Default: no "
+        "archive.",
     )
     leaf_rows: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
         default=2_000,
-        description="Rows that are held whole at the beginning of each span; a model of them screens the others.",
+        description="Rows that are held whole at the beginning of each span, to screen the others.",
     )
     span_rows: Annotated[int | None, Field(ge=1, le=1 << 40)] = Field(
         default=None,
-        description="Rows after which a bucket is archived, a multiple of `leaf_rows`. A stretch that ends "
-        "within a span needs these rows again from the log. Default: as of `coreset.span_rows`.",
+        description="Rows of a span, a multiple of `leaf_rows`. Default: as of `coreset.span_rows`.",
     )
     bucket_points: Annotated[int | None, Field(ge=1, le=1 << 24)] = Field(
         default=None,
-        description="Most points of the bucket of a span; a longer one has more, by the square root of its "
-        "length. Default: 1000, or 15 a feature where that is more.",
+        description="Most points of a span's bucket; a longer one has more, by the square root of its length. "
+        "Default: 1000, or 15 a feature.",
     )
     keep_days: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
-        description="Days of which buckets are kept, back from the oldest row of the newest bucket. Default: all.",
+        description="Days to keep, back from the oldest row of the newest bucket.",
     )
     keep_bytes: Annotated[int | None, Field(ge=1)] = Field(
-        default=None, description="Most bytes of buckets; beyond it the oldest are removed. Default: no limit."
+        default=None, description="Most bytes; the oldest buckets go."
     )
     trust_directory: bool = Field(
         default=False,

@@ -23,22 +23,21 @@ class LabelsConfig(JoinConfig):
 
     topic: Annotated[str, Field(max_length=249)] = Field(
         default="",
-        description="Topic of the labels, with as many partitions as the input, and keyed alike. Default: none, every "
-        "point has its label with it.",
+        description="Topic of the labels, with as many partitions as the input, and keyed alike.",
     )
     dead_letter_topic: str = Field(
         default="",
-        description="Topic of rejected records of the labels' topic. Default: the labels' topic's name + `.dlq`.",
+        description="Topic of their dead letters. Default: `topic` + `.dlq`.",
     )
     idle_s: Annotated[float | None, Field(gt=0)] = Field(
         default=None,
-        description="Seconds that rows of a partition wait for a record of the labels' topic, after which the "
-        "trainer writes watermarks of the present time there. It needs the permission to write. Default: never.",
+        description="Seconds without labels, while rows of a partition wait, after which the trainer writes "
+        "watermarks to `topic`. Default: never.",
     )
     most_rows: Annotated[int, Field(ge=1_024, le=1 << 30)] = Field(
         default=10_000_000,
         description="Most rows within the horizon in one partition; with more the trainer ends. A row takes some "
-        "37 bytes, and its features and weight.",
+        "37 bytes, its features and weight.",
     )
 
     @property

@@ -12,39 +12,38 @@ CORESETS: Final = (
     Definition(
         "streamsvm_coresets_records",
         "counter",
-        "Records written to the coresets topic: `part`, `manifest`, `tombstone` or `opening`.",
-        "Manifests flat while producers write: the worker owns nothing, or waits; see its readiness.",
+        "Records written to the coresets topic.",
+        "Manifests flat while producers write: the worker owns nothing, or waits; see /readyz.",
         ("kind",),
         panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_bytes",
         "counter",
-        "Bytes of keys and values written to the coresets topic.",
-        "Rising with the rows read: raise worker.publish_interval_s.",
+        "Bytes written to the coresets topic.",
+        "Too many: raise worker.publish_interval_s.",
         panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_passed_over",
         "counter",
-        "Records of the coresets topic that were passed over because they are damaged, foreign or incomplete.",
-        "Above 0: the log names each. Another program may write to the topic, or it is not compacted.",
+        "Damaged, foreign or incomplete records of the coresets topic.",
+        "Above 0: another program writes to the topic, or it is not compacted; the log names each.",
         panel="Workers: the coresets topic",
     ),
     Definition(
         "streamsvm_coresets_manifest_timestamp_seconds",
         "gauge",
-        "Time of the newest manifest of each partition, seconds since the epoch: a worker's, written; a trainer's, "
-        "seen.",
-        "Old while the partition has more to read: its worker is gone or stuck.",
+        "When the newest manifest was written, or seen by the trainer, seconds since the epoch.",
+        "Old while there is more to read: the worker is gone or stuck.",
         ("partition",),
         panel="Workers: partitions and manifests",
     ),
     Definition(
         "streamsvm_worker_partitions",
         "gauge",
-        "Partitions that this worker (`streamsvm scale worker`) learns; 0 of a trainer.",
-        "0 of a worker: others own them all, or no trainer has opened them yet; see its readiness.",
+        "Partitions that this worker learns; 0 of a trainer.",
+        "0 of a worker: others own them all, or no trainer has opened them; see /readyz.",
         panel="Workers: partitions and manifests",
     ),
 )
@@ -53,8 +52,8 @@ ADOPTED: Final = (
     Definition(
         "streamsvm_coresets_adopted",
         "counter",
-        "States of partitions that the trainer adopted from the coresets topic.",
-        "Flat while workers write manifests: the trainer waits for a training, or cannot read the topic.",
+        "States of partitions adopted from the coresets topic.",
+        "Flat while workers write: the trainer waits for a training, or cannot read the topic.",
         panel="Workers: the coresets topic",
     ),
 )
@@ -62,7 +61,7 @@ CREW: Final = (
     Definition(
         "streamsvm_workers",
         "gauge",
-        "Worker processes that read and learn for the trainer (training.workers).",
+        "Worker processes (training.workers).",
         "For reading streamsvm_worker_cpu_seconds.",
         panel="Workers: partitions and manifests",
     ),
@@ -70,8 +69,7 @@ CREW: Final = (
         "streamsvm_worker_cpu_seconds",
         "counter",
         "Processor time of each worker process.",
-        "A rate near 1: that worker has no processor left, and its partitions fall behind first. Raise "
-        "training.workers if there are more partitions and processors.",
+        "A rate near 1: that worker's partitions fall behind first. Raise training.workers.",
         ("worker",),
         panel="Process: processors, and time since the start",
     ),
@@ -103,4 +101,4 @@ OF_THE_TRAINER: Final = {
 }
 WORKER: Final = (*(one for one in TRAINER_ITSELF if one.name in OF_THE_TRAINER), *CORESETS)
 """Metrics of a worker of its own."""
-DAEMON: Final = DaemonMetrics(title="Worker of its own", definitions=WORKER)
+DAEMON: Final = DaemonMetrics(title="Worker", definitions=WORKER)

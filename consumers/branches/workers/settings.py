@@ -21,18 +21,15 @@ class TrainingByWorkers(Section):
 
     workers: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1,
-        description="Number of processes that read, decode and learn. 1: the trainer itself. With more, worker k "
-        "learns the partitions p with p mod workers = k. Does not affect the models. Needs the policy `latest`, "
-        "and labels that come with the points.",
+        description="Processes that read, decode and learn. 1: the trainer itself.",
     )
     from_coresets: bool = Field(
         default=False,
-        description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points. Does not "
-        "affect the models. Needs the policy `latest`, and labels that come with the points.",
+        description="Train on what `streamsvm scale worker` left in the coresets topic, and read no points.",
     )
     coresets_topic: Annotated[str, Field(max_length=249)] = Field(
         default="",
-        description="Topic in which workers leave what they learned. Default: the model's name + `.coresets`.",
+        description="The coresets topic. Default: the model's name + `.coresets`.",
     )
 
     @model_validator(mode="after")
@@ -49,28 +46,23 @@ class WorkerConfig(Section):
     ordinal: Annotated[int, Field(ge=0, le=9_999)] | None = Field(
         default=None,
         description="Number of this worker, from 0 on: it owns the partitions p with p mod `of` = `ordinal`. "
-        "Default: workers share the partitions as a consumer group.",
+        "Default: a consumer group shares them.",
     )
-    of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=None, description="Number of workers, where ownership is fixed. Needs `ordinal`."
-    )
-    group: str = Field(
-        default="", description="Consumer group of the workers. Default: `streamsvm-` + the model's name + `-workers`."
-    )
+    of: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, description="Number of workers.")
+    group: str = Field(default="", description="Default: `streamsvm-` + the model's name + `-workers`.")
     group_protocol: Literal["classic", "consumer"] = Field(
         default="classic",
-        description="How the group is coordinated: `classic`, cooperative-sticky, with a session timeout of 6 s; "
-        "or `consumer` (KIP-848, Kafka 4 on), whose timeout is the broker's, 45 s by default.",
+        description="`classic`: cooperative-sticky, with a session of 6 s; `consumer` (KIP-848, Kafka 4 on): by "
+        "the broker's setting, 45 s.",
     )
     publish_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=1.0,
-        description="Least number of seconds between two manifests of a partition. A model can be no fresher. "
-        "Does not affect the models.",
+        description="Least seconds between two manifests of a partition. A model can be no fresher.",
     )
     publish_after_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds after which a manifest is written even if no leaf was completed: as much is read "
-        "again at most when a partition moves.",
+        description="Seconds after which a manifest is written even without a completed leaf: as much is read "
+        "again when a partition moves.",
     )
 
     @model_validator(mode="after")

@@ -43,7 +43,7 @@ def _gate() -> Iterator[Row]:
         axis=_GATE,
         feature=shadow,
         without=given("registry.url"),
-        why="the gate reads labels in JSON and Arrow only, which need no schema registry",
+        why="the gate reads labels in JSON and Arrow only",
         remedy="Remove registry.url, or give output.gate = margin.",
         kind="not built",
     )
@@ -70,7 +70,7 @@ def _served() -> Iterator[Row]:
         axis=_SERVED,
         feature=given(SERVED),
         without=MORE_LABELS,
-        why="quality as served is of two labels",
+        why="the figures are of two labels",
         remedy="For more labels see the quality before learning, on the trainer's page.",
         kind="not built",
     )

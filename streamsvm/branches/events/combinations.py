@@ -21,7 +21,7 @@ DECLARED_ROWS: Final = Combinations(
             axis=_DECLARED,
             feature=given(EVENTS),
             without=missing(FEATURES),
-            why="the fields of an event become features by [features] only",
+            why="the fields of events become features by [features] only",
             remedy="Declare the features of an event in [features].",
             kind="nature",
         ),

@@ -14,8 +14,8 @@ def _rows() -> Iterator[Row]:
         (MORE_LABELS, "one pilot of two labels is written down over landmarks", "not built"),
         (other("svm.kernel", "rbf"), "landmarks stand for the support vectors of an RBF pilot", "nature"),
         (other("coreset.reducer", "calibrated"), "only `calibrated` has a pilot", "nature"),
-        (other("coreset.structure", "chain"), "leaves are screened by landmarks in a chain only", "not built"),
-        (other("coreset.memory", "all"), "leaves are screened by landmarks where nothing is forgotten", "not built"),
+        (other("coreset.structure", "chain"), "landmarks screen the leaves of a chain only", "not built"),
+        (other("coreset.memory", "all"), "landmarks screen where nothing is forgotten", "not built"),
     )
     for term, why, kind in without:
         yield Row(axis=SMALL, feature=landmarks, without=term, why=why, remedy=REMOVE, kind=kind)

@@ -19,16 +19,15 @@ class LandmarkOptions(KernelSizes):
 
     landmarks: Annotated[Annotated[int, Field(ge=8, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="For `rbf` with `chain` and `calibrated`: landmark points that approximate a pilot, so that "
-        "leaves can be screened. Default for `rbf`: 256; then `memory_bytes` is 64 MB unless a budget, "
-        "`leaf_rows` or `bucket_points` is given, `max_partitions` 8 and `train_points` 100,000. none: no "
-        "screening, and a linear machine's defaults.",
+        description="For `rbf`: landmark points that approximate a pilot, so that leaves can be screened. Default: "
+        "256; then `memory_bytes` is 64 MB unless a budget, `leaf_rows` or `bucket_points` is given, "
+        "`max_partitions` 8 and `train_points` 100,000. none: no screening, and a linear machine's "
+        "defaults.",
     )
     leaf_parts: Annotated[Annotated[int, Field(ge=4, le=1_024)] | None, BeforeValidator(none_in_words)] = Field(
         default=None,
-        description="With landmarks and a memory budget: size of a leaf, a partition's memory divided by this "
-        "number (by half of it with more than 50,000 points). Default with landmarks: 32. none: 16, but 500 "
-        "points at least, or a quarter of the memory.",
+        description="With landmarks: a leaf is a partition's memory divided by this number (by half of it above "
+        "50,000 points). Default: 32. none: 16, but 500 points at least, or a quarter of the memory.",
     )
 
     LANDMARKS: ClassVar[int] = 256

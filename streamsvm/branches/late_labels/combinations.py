@@ -34,7 +34,7 @@ def _rows() -> Iterator[Row]:
         axis=_LATE,
         feature=topic,
         without=given("events.label"),
-        why="labels come with the events, or later",
+        why="labels come with the events or later",
         remedy="Remove one of the two.",
         kind="nature",
     )
@@ -58,7 +58,7 @@ def _rows() -> Iterator[Row]:
         axis=_LATE,
         feature=topic,
         without=given("registry.url"),
-        why="labels are joined to points in JSON and Arrow only, which need no schema registry",
+        why="labels are joined to points in JSON and Arrow only",
         remedy="Remove registry.url, or labels.topic.",
         kind="not built",
     )

@@ -21,22 +21,21 @@ class JoinConfig(Section):
 
     key: LabelKey = Field(
         default="id",
-        description="What a row and its label have in common: `id`, the field of both records; or `record`, the "
-        "key of both. Both topics must be partitioned alike.",
+        description="What a row and its label have in common: the field `id`, or the record's key.",
     )
     horizon: Duration = Field(
         default=0.0,
-        description="How long a row waits for its label, in the time of the two logs: seconds, or 90m, 36h, 14d. "
-        "Rows wait in memory. Required with `topic`.",
+        description="How long a row waits for its label, by the two logs: seconds, or 90m, 36h, 14d. Rows wait in "
+        "memory.",
     )
     early: Duration = Field(
         default=60.0,
-        description="How long a label waits for its row, in the time of the two logs; then it becomes a dead letter.",
+        description="How long a label waits for its row; then it becomes a dead letter.",
     )
     absent: AbsentLabel = Field(
         default="negative",
-        description="What becomes of a row without a label at the end of the horizon: it is learned under the "
-        "first label, dropped (`drop`), or becomes a dead letter.",
+        description="What becomes of a row without a label at the end: it is learned under the first label, "
+        "dropped, or becomes a dead letter.",
     )
 
 

@@ -16,21 +16,19 @@ class ForgettingOptions(MemoryLength):
 
     window_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
         default=None,
-        description="With `memory = window`: rows of each partition's window, at least eight leaves of `leaf_rows`.",
+        description="Rows of a window, at least eight leaves of `leaf_rows`.",
     )
     window_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
         default=None,
-        description="With `memory = window`: seconds of the window, by the records' timestamps; a leaf is as old "
-        "as its median row.",
+        description="Seconds of a window, by the records' timestamps; a leaf is as old as its median row.",
     )
     half_life_points: Annotated[int, Field(ge=8, le=1 << 40)] | None = Field(
         default=None,
-        description="With `memory = decay`: rows of a partition after which a row counts half, at least eight "
-        "leaves of `leaf_rows`.",
+        description="Half-life in rows, at least eight leaves of `leaf_rows`.",
     )
     half_life_s: Annotated[float, Field(gt=0, le=1e10)] | None = Field(
         default=None,
-        description="Seconds after which a row counts half, with `memory = decay`, by the timestamps of the records.",
+        description="Half-life in seconds, by the records' timestamps.",
     )
 
     TIMED_BUCKETS: ClassVar[int] = 40

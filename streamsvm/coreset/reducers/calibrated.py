@@ -205,10 +205,10 @@ def _both_labels(share: Float, y: Signs, m: int) -> Float:
     least = (1.0 + 1e-9) / m
     for sign in (-1, 1):
         own = y == sign
-        held = float(share[own].sum())
-        if 0.0 < held < least * float(share.sum()):
+        present = float(share[own].sum())
+        if 0.0 < present < least * float(share.sum()):
             rest = float(share[~own].sum())
-            share = np.where(own, share * (least / (1.0 - least) * rest / held), share)
+            share = np.where(own, share * (least / (1.0 - least) * rest / present), share)
     return share
 
 

@@ -209,8 +209,8 @@ class _Problems:
         else:
             observed.uncalibrated += 1
         for one in classes:
-            held = one[chosen]
-            weight[held] *= whole[one].sum() / weight[held].sum() if held.any() else 1.0
+            of_label = one[chosen]
+            weight[of_label] *= whole[one].sum() / weight[of_label].sum() if of_label.any() else 1.0
         return weight
 
     def _active_cells(self, chosen: NDArray[np.intp]) -> Iterator[NDArray[np.bool_]]:

@@ -27,12 +27,12 @@ import msgspec
 
 from streamsvm.errors import InvalidMessage, UnknownFormat
 from streamsvm.model.parts import (
-    audit,
-    classes,
-    half_precision,
-    memory,
-    probability,
-    threshold,
+    audit_part,
+    classes_part,
+    half_precision_part,
+    memory_part,
+    probability_part,
+    threshold_part,
 )
 from streamsvm.model.parts.draft import Draft
 from streamsvm.model.parts.part import MessagePart
@@ -41,14 +41,14 @@ from streamsvm.named_parts import PASSED_OVER, UnknownPart, named_parts, sorted_
 from streamsvm.sockets import plugged
 
 FIRST: Final[tuple[MessagePart, ...]] = (
-    classes.PART,  # the number of machines follows from it
-    half_precision.PART,
+    classes_part.PART,  # the number of machines follows from it
+    half_precision_part.PART,
 )
 OWN: Final[tuple[MessagePart, ...]] = (
-    audit.PART,
-    memory.PART,
-    probability.PART,
-    threshold.PART,
+    audit_part.PART,
+    memory_part.PART,
+    probability_part.PART,
+    threshold_part.PART,
 )
 """The trunk's other parts."""
 
@@ -93,8 +93,9 @@ def decode_into(draft: Draft, parts: Sequence[msgspec.Raw]) -> tuple[str, ...]:
         raise UnknownFormat(f"the message cannot be read: {error}", _upgrade(draft.lineage.build)) from None
     except ValueError as error:
         raise InvalidMessage(f"the message cannot be read: {error}") from None
-    if len(draft.labels) > 2 and classes.PART.name not in found:
-        raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part {classes.PART.name!r} is missing")
+    if len(draft.labels) > 2 and classes_part.PART.name not in found:
+        missing = classes_part.PART.name
+        raise InvalidMessage(f"there are {len(draft.labels)} labels, but the part {missing!r} is missing")
     for part in every_part():
         if part.name not in found:
             continue

@@ -1,18 +1,25 @@
 r"""Block descent for the SVM dual: the decomposition of STDA-SVM, with blocks that are solved inside.
 
+This is the trunk's solver. `streamsvm.learning.training` poses the problem; `streamsvm.svm.solvers` makes a
+`BlockDescent` of it and calls `advance`. To read: `advance` (the loop), `_solve_one` (one block), `_confirm` (when it
+ends); the compiled loops are in `streamsvm.svm.block.working_set`.
+
 Problem (the dual of `streamsvm.svm.objective`), where each point has its own upper bound C_i:
 
     min f(a) = 1/2 sum_ij a_i a_j y_i y_j k_ij - sum_i a_i,   0 <= a_i <= C_i,   sum_i y_i a_i = 0.
 
 Source: Liuzzi, Lucidi, Manno and Rinaldi 2015; this is not their method to the letter. The variables are b_i = y_i a_i
-and F_i = grad f_i / y_i; the points of R are those whose b may rise, the points of S those whose b may fall. The first
-level of caching in the paper prefers pairs whose columns are cached, as long as their violation exceeds a share eta of
-the largest one. Here the cache is a block W of a few hundred points with all kernel values among them:
+and F_i = grad f_i / y_i; the points of R are those whose b may rise, the points of S those whose b may fall. At the
+optimum no F of a point in S is greater than an F of a point in R. The KKT gap is the greatest F in S less the least F
+in R, and the solver ends when it is below the tolerance.
+
+The first level of caching in the paper prefers pairs whose columns are cached, as long as their violation exceeds a
+share eta of the largest one. Here the cache is a block W of a few hundred points with all kernel values among them:
 
 1. the points of S with the greatest F and the points of R with the least F join half of the previous block
-   (`inner.choose`);
+   (`working_set.choose`);
 2. pairs inside W are moved until the violation inside W is at most the share `SHARE` of its first value
-   (`inner.solve_block`);
+   (`working_set.solve_block`);
 3. F is brought up to date once, by the columns of the points that moved (`RbfBlocks.add`; for the linear kernel by the
    change of w).
 
@@ -76,9 +83,10 @@ CROWDED: Final = 0.8
 WHOLE: Final = 384
 """Problems of up to this many points are solved as one block."""
 SHARE: Final = 0.1
-"""A block is solved until its violation is this share of its first value: the paper's eta."""
+"""A block is solved until its violation is this share of its first value: the paper's eta. A smaller share would spend
+steps on values that change when the next block moves."""
 FLOOR: Final = 0.5
-"""No block is solved to a smaller violation than this share of the tolerance."""
+"""No block is solved to a smaller violation than this share of the tolerance: the run ends at the tolerance anyway."""
 SINGLE: Final = 1e-5
 """For tolerances below this, kernel values are float64 from the start."""
 BLOCK_STEPS: Final = 200_000
@@ -101,7 +109,8 @@ PROGRESS: Final = 0.5
 low."""
 
 MOST_DECISIVE: Final = 0.9
-"""If F must be recomputed at more than this share of the points, it is recomputed at all of them."""
+"""If F must be recomputed at more than this share of the points, it is recomputed at all of them: then `moved` can be
+set to zero, and later bounds of the errors are smaller."""
 LOOK: Final = 100
 """Number of blocks between two checks that the objective f still falls."""
 EPSILON: Final = float(np.finfo(np.float64).eps)
@@ -185,22 +194,23 @@ class BlockDescent:
         self._clock, self._max_seconds = clock, max_seconds
         self.seconds = dict.fromkeys(PHASES, 0.0) if clock else None
         self._began = self._lapped = clock() if clock else 0.0
-        # numba compiles once more for another layout, and for an array that may not be written.
+        # numba compiles a function again for an array of another layout, and for one that may not be written.
         self.Z = np.require(Z, np.float64, ["C", "W"]) if isinstance(Z, np.ndarray) else Z
         self.kernel, self.tolerance = kernel, tolerance
         self._y = y.astype(np.float64)
         self.source, size = self.begin()
         self.scale = self.source.scale if isinstance(self.source, ProductBlocks | MatrixBlocks) else 1.0
         self.centre = self.source.centre if isinstance(self.source, LinearBlocks) else np.zeros(Z.shape[1])
+        # The kernel values are divided by `scale`, so b is multiplied by it, and so are its bounds.
         bound = self._y * (upper * self.scale)
         self.low, self.high = np.minimum(bound, 0.0), np.maximum(bound, 0.0)
-        # b = y a has bounds of both signs but one equality, sum b = 0, so no step has to look at labels.
+        # In b = y a the equality is sum b = 0 for both labels: a step raises one b and lowers another by the same
+        # amount, and does not have to look at labels. The price is bounds of both signs.
         self.target = self._y
         self.b, self.F = np.zeros(n), -self.target
         self._single = isinstance(self.source, RbfBlocks) and tolerance >= SINGLE
         self._whole: Values | None = None
-        # A small problem is one block: there is no other to balance it against, and its kernel values are computed
-        # once.
+        # A small problem is one block. It is solved completely at once, and its kernel values are computed once.
         self._size = n if n <= WHOLE else size
         self._members = np.arange(self._size)
         self._previous: Index = np.empty(0, np.int64)
@@ -210,6 +220,8 @@ class BlockDescent:
         self._columns_before = 0
         self._next_look, self._last_f = LOOK, np.inf
         self.moved = np.zeros(n)
+        # Three estimates of time: what blocks have cost so far (`_spent_ns`, towards the interior-point method), what
+        # one block costs besides its steps, and what crowded blocks have cost (`_crowded_ns`, towards Newton's method).
         self._spent_ns = self._block_ns = self._crowded_ns = 0.0
         self._crowd_patience = CROWD_PATIENCE
         self._precise: RbfBlocks | ProductBlocks | MatrixBlocks | None = None
@@ -283,19 +295,26 @@ class BlockDescent:
         """
         stop = self.iterations + limit
         while self.iterations < stop:
-            # Estimated, not measured, time: a clock would make the path, and with it the model's bits, depend on the
-            # machine.
+            # Estimated time, not measured: by a clock the solver would take another path on a slower machine, and
+            # `verify` could not compute the same bits again.
             if self._spent_ns > self.patience_ns:
                 self.jump(stop - self.iterations)
+            # The gap is top - bottom. It is the running one: F was updated block by block since it was last exact.
             top, bottom = self.find_extremes()
             rounding = self.rounding
-            # Written with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
+            # Below the rounding errors of F a gap has no meaning: more blocks would move points back and forth. Written
+            # with `not`, so that a NaN gap ends the loop and is judged by `_confirm`.
             reached = not top - bottom >= max(self.tolerance, rounding)
+            # In this order: `_move` is called, and does the work, only if there is something to do. Whatever makes it
+            # pointless, the running gap does not decide: `_confirm` recomputes F and continues if the true gap is
+            # larger.
             if reached or self._stagnant() or not self._move(top, bottom, rounding, stop - self.iterations):
                 if not self._confirm():
                     return
             elif self._ended(top - bottom):
                 return
+        # The limit on steps was reached. `converged`, the objectives and the bias are then computed from an exact F,
+        # too.
         if not self.exact:
             self._confirm()
 
@@ -320,7 +339,7 @@ class BlockDescent:
             self.patience_ns = PATIENCE * interior.cost_ns(len(self.b), self.Z.shape[1], self.source.entries)
 
     def forget_progress(self) -> None:
-        """Compare with no earlier gap and no earlier f: variables, boxes or targets were changed by other means."""
+        """Forget earlier values of gap and f, because variables, boxes or targets were changed from outside."""
         self._last_true_gap = self._last_f = np.inf
         self.exact = False
 
@@ -338,6 +357,7 @@ class BlockDescent:
         return float(top), float(bottom)
 
     def _recompute(self, targets: Index) -> None:
+        # Only support vectors contribute; the others have b = 0.
         support = np.flatnonzero(self.b)
         self.F[targets] = self.source.scores(support, self.b[support], targets) - self.target[targets]
 
@@ -347,7 +367,8 @@ class BlockDescent:
         Skipped are points with b = 0 whose F is further from the violating side than the extreme, by more than the
         errors of both and twice the tolerance: such a point can be neither an extreme nor have a loss.
         """
-        # Only points that moved since F was exact have put errors into F: the bound grows with how far they moved.
+        # Each float32 kernel value has an error of its own, and F takes it times how far b moved. So the bound of the
+        # error grows with the distances in `moved`, and points that did not move add nothing.
         changed = np.flatnonzero(self.moved)
         wrong = source.uncertainty(changed, self.moved[changed])
         falls, rises = self.b > self.low, self.b < self.high
@@ -369,7 +390,8 @@ class BlockDescent:
 
     def _stagnant(self) -> bool:
         """Whether the last `LOOK` blocks did not lower f: steps are lost in rounding, and the true gap must decide."""
-        # f costs a pass over all points, so it is not computed after every block.
+        # A violation may rise for a while although f falls, so progress is judged by f. It costs a pass over all
+        # points, and is therefore not computed after every block.
         if self.blocks < self._next_look:
             return False
         self._next_look = self.blocks + LOOK
@@ -398,13 +420,13 @@ class BlockDescent:
         """Whether blocks have cost enough to try Newton's method over all free points, and it can run."""
         if not self._crowded_ns > 0.0:
             return False
-        # Newton's method costs the cube of the free points: too many, and blocks stay cheaper however long they take.
+        # Newton's method costs the cube of the number of free points. Above `MOST_FREE` blocks are always cheaper.
         free = int(np.count_nonzero((self.b > self.low) & (self.b < self.high)))
         if not 1 < free <= face.MOST_FREE or self._crowded_ns < self._crowd_patience * face.newton_ns(free):
             return False
         leave = np.count_nonzero(face.leaving(self.F, self.b, self.low, self.high, self.tolerance))
-        # While many points still leave their bounds, the set of free points is not the optimum's, and a leap over it is
-        # wasted.
+        # While many points still leave their bounds, the free points are not those of the optimum. Newton's method
+        # would solve for the wrong set.
         return bool(leave <= FEW_LEAVE * free)
 
     def _leap(self, limit: int) -> bool:
@@ -412,14 +434,16 @@ class BlockDescent:
         if self._precise is None:
             assert not isinstance(self.source, LinearBlocks)
             self._precise = self._in_double() if self._single else self.source
-        # A leap takes F for exact; the errors of float32 blocks would become its right-hand side.
+        # F is the right-hand side of Newton's equations: errors that float32 blocks left in it would be solved for,
+        # too.
         if self.moved.any():
             self.refresh()
         before = self._precise.computed
         bounds = self.low, self.high
         steps = face.move_all(self._precise, self.F, self.b, *bounds, self.tolerance, limit)
         self._columns_before += self._precise.computed - before if self._precise is not self.source else 0
-        # Infinity makes the next call due at once; after a failure the blocks have to earn the next attempt.
+        # After a success infinity makes the next attempt due at once. After a failure it is due when blocks have cost
+        # enough again.
         self._crowded_ns = np.inf if steps else 0.0
         # After a failed leap the next is tried four times later: failures stay cheap.
         self._crowd_patience *= 1.0 if steps else 4.0
@@ -439,8 +463,10 @@ class BlockDescent:
         # Solving a block beyond the rounding errors of F would only move points back and forth.
         floor = max(FLOOR * self.tolerance, rounding)
         step_ns = STEP_NS * len(members)
-        # A single block must not run far past the moment at which the interior-point method is due.
+        # The block ends where the interior-point method falls due: `patience_ns` is infinite unless that is still
+        # ahead.
         most_steps = int(min(limit, BLOCK_STEPS, 1.0 + max(0.0, self.patience_ns - self._spent_ns) / step_ns))
+        # Linear blocks are never solved by Newton's method: with few free points pairs are cheaper.
         inside = solve_block if isinstance(self.source, LinearBlocks) else face.solve_block
         steps = inside(K, members, self.F, self.b, self.low, self.high, share, floor, most_steps, change)
         moved = np.flatnonzero(change)
@@ -455,7 +481,7 @@ class BlockDescent:
         self.exact = False
         if not isinstance(self.source, LinearBlocks):
             self.moved[members] += np.abs(change)
-            # Smaller blocks can still grow; only where they cannot is their crowding a reason to leap.
+            # Only where blocks cannot grow any more: a larger block is the cheaper remedy for many free points.
             if self._size >= LARGEST_BLOCK and self._whole is None:
                 self._crowded_ns += face.PAIR_NS * len(members) * steps
         self._lap("update")
@@ -488,6 +514,7 @@ class BlockDescent:
         self.exact = False
         self._lap("interior")
         self.refresh()
+        # Cut short by `limit`, the method may be further from the optimum than the blocks were.
         if self.f > f:
             self.b, self.F, self.exact = b, F, False
 
@@ -497,8 +524,8 @@ class BlockDescent:
             if self._whole is None:
                 self._whole = self.source.gram(self._members)
             return self._whole, self._members
-        # A quarter from each side leaves half of the block for points of the previous one, whose free points would
-        # otherwise be thrown out before they have settled.
+        # A quarter of the block from each side, the rest from the previous block: its free points would otherwise be
+        # dropped before they have reached their values.
         fresh = self._size // (4 if len(self._previous) else 2)
         room = self._places, self._mark, self._members
         count = choose(self.F, self.b, self.low, self.high, top, bottom, self._previous, fresh, *room)
@@ -512,6 +539,8 @@ class BlockDescent:
         self.converged = gap < self.tolerance
         if self.converged:
             return False
+        # F is exact now. If the gap has halved since it was last exact, the running F is good enough to go on with. If
+        # not, float32 is the likely reason, and float64 the remedy; with float64 there is no remedy left.
         enough = gap < PROGRESS * self._last_true_gap
         self._last_true_gap = gap
         if enough:

@@ -89,11 +89,11 @@ class Face(NamedTuple):
         Share of the step after which a point meets its bound; infinite if it does not meet one.
     fixed : ndarray of shape (f,), bool
         Which points are fixed at a bound.
-    held : ndarray of int64
+    fixed_order : ndarray of int64
         The fixed points, in the order in which they met their bounds.
-    factor : ndarray of shape (len(held) + 1, len(held) + 1)
+    factor : ndarray of shape (len(fixed_order) + 1, len(fixed_order) + 1)
         Cholesky factor of the conditions' products by M: first the sum, then the fixed points.
-    solved, multiplier : ndarray of shape (len(held) + 1,)
+    solved, multiplier : ndarray of shape (len(fixed_order) + 1,)
         The conditions' right-hand sides after forward substitution; their multipliers.
     """
 
@@ -108,7 +108,7 @@ class Face(NamedTuple):
     up: Float
     meets: Float
     fixed: NDArray[np.bool_]
-    held: Index
+    fixed_order: Index
     factor: Float
     solved: Float
     multiplier: Float
@@ -288,10 +288,10 @@ def _face(free: Index, inverse: Float) -> Face:
     most = min(f - 1, max(MOST_FIXED, int(FIXED_SHARE * f)))
     gradient, answer, ones, x, ahead, down, up, meets = np.empty((8, f))
     solved, multiplier = np.empty((2, most + 1))
-    fixed, held = np.zeros(f, np.bool_), np.empty(most, np.int64)
+    fixed, fixed_order = np.zeros(f, np.bool_), np.empty(most, np.int64)
     factor = np.empty((most + 1, most + 1))
     along = gradient, answer, ones, x, ahead, down, up, meets
-    return Face(free, inverse, *along, fixed, held, factor, solved, multiplier)
+    return Face(free, inverse, *along, fixed, fixed_order, factor, solved, multiplier)
 
 
 def _inverse(K: Values, free: Index) -> Float | None:
@@ -340,20 +340,20 @@ def _descend(K, F, b, low, high, stop, limit, face):  # type: ignore[no-untyped-
     for j in range(len(face.free)):
         face.ones[j] = _sum(face.inverse[j])
     face.factor[0, 0] = np.sqrt(_sum(face.ones))
-    steps = held = 0
+    steps = fixed_count = 0
     for _ in range(REPEATS):
         if not _begin(face, F, b, low, high) > stop:
             break
-        _answer(face, held)
+        _answer(face, fixed_count)
         arrived = False
         while steps < limit and not arrived:
             steps += 1
-            _look_ahead(face, held)
+            _look_ahead(face, fixed_count)
             length = _step(face)
             arrived = not length < np.inf
             if not arrived:
-                held, holds = _hold_all(face, held, length)
-                if not holds:
+                fixed_count, possible = _fix_all(face, fixed_count, length)
+                if not possible:
                     break
         _finish(face, K, F, b, low, high)
         if not arrived:
@@ -375,28 +375,28 @@ def _begin(face, F, b, low, high):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _answer(face, held):  # type: ignore[no-untyped-def]
+def _answer(face, fixed_count):  # type: ignore[no-untyped-def]
     """Compute M g, and the right-hand sides of the conditions so far by forward substitution."""
     for j in range(len(face.free)):
         face.answer[j] = _dot(face.inverse[j], face.gradient)
-    for k in range(held + 1):
-        right = -_sum(face.answer) if k == 0 else -face.answer[face.held[k - 1]]
+    for k in range(fixed_count + 1):
+        right = -_sum(face.answer) if k == 0 else -face.answer[face.fixed_order[k - 1]]
         face.solved[k] = (right - _dot(face.factor[k, :k], face.solved)) / face.factor[k, k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _look_ahead(face, held):  # type: ignore[no-untyped-def]
+def _look_ahead(face, fixed_count):  # type: ignore[no-untyped-def]
     """Compute the optimum under the current conditions, without bounds: -(M g + mu M 1 + sum of multipliers * M e)."""
     multiplier, ahead = face.multiplier, face.ahead
-    multiplier[: held + 1] = face.solved[: held + 1]
-    for k in range(held, -1, -1):
+    multiplier[: fixed_count + 1] = face.solved[: fixed_count + 1]
+    for k in range(fixed_count, -1, -1):
         multiplier[k] /= face.factor[k, k]
         _add(-multiplier[k], face.factor[k], multiplier[:k])
     for j in range(len(ahead)):
         ahead[j] = -face.answer[j]
     _add(-multiplier[0], face.ones, ahead)
-    for k in range(held):
-        _add(-multiplier[k + 1], face.inverse[face.held[k]], ahead)
+    for k in range(fixed_count):
+        _add(-multiplier[k + 1], face.inverse[face.fixed_order[k]], ahead)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -421,30 +421,30 @@ def _step(face):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _hold_all(face, held, length):  # type: ignore[no-untyped-def]
+def _fix_all(face, fixed_count, length):  # type: ignore[no-untyped-def]
     """Fix all points that have met a bound; return the number of fixed points, and whether that was possible."""
     for j in range(len(face.x)):
         if not face.fixed[j] and face.meets[j] <= length:
-            if held == len(face.held) or not _hold(face, held, j):
-                return held, False
-            held += 1
-    return held, True
+            if fixed_count == len(face.fixed_order) or not _fix(face, fixed_count, j):
+                return fixed_count, False
+            fixed_count += 1
+    return fixed_count, True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _hold(face, held, i):  # type: ignore[no-untyped-def]
+def _fix(face, fixed_count, i):  # type: ignore[no-untyped-def]
     """Add the condition that point i is fixed; false if rounding makes it depend on the other conditions."""
-    factor, k = face.factor, held + 1
+    factor, k = face.factor, fixed_count + 1
     line = factor[k]
     for j in range(k):
-        value = face.ones[i] if j == 0 else face.inverse[i, face.held[j - 1]]
+        value = face.ones[i] if j == 0 else face.inverse[i, face.fixed_order[j - 1]]
         line[j] = (value - _dot(factor[j, :j], line)) / factor[j, j]
     rest = face.inverse[i, i] - _dot(line[:k], line)
     if not rest > 0.0:
         return False
     line[k] = np.sqrt(rest)
     face.solved[k] = (-face.answer[i] - face.x[i] - _dot(line[:k], face.solved)) / line[k]
-    face.fixed[i], face.held[held] = True, i
+    face.fixed[i], face.fixed_order[fixed_count] = True, i
     return True
 
 

@@ -199,8 +199,8 @@ def _replay_events(
         f"in {sent.seconds:,.2f} s ({sent.points / max(sent.seconds, 1e-9):,.0f} events/s), all acknowledged"
     )
     for column, found in sorted(markers.items()):
-        told = ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
-        typer.echo(printable(f"{column}: {told} taken as missing"))
+        counts = ", ".join(f"{count:,} {marker!r}" for marker, count in sorted(found.items()))
+        typer.echo(printable(f"{column}: {counts} taken as missing"))
     if unlabeled:
         return
     if recipe is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from consumers.metrics import scorer, trainer
+from consumers.metrics import scorer_metrics, trainer_metrics
 from consumers.metrics.definition import Definition
 from streamsvm.sockets import DAEMONS, plugged
 
@@ -67,9 +67,9 @@ class Table:
             yield from (one for branch in branches if branch.after == name for one in branch.definitions)
 
 
-TRAINER: Final = Table("trainer_metrics", trainer.OWN)
+TRAINER: Final = Table("trainer_metrics", trainer_metrics.OWN)
 """Metrics of the trainer."""
-SCORER: Final = Table("scorer_metrics", scorer.OWN)
+SCORER: Final = Table("scorer_metrics", scorer_metrics.OWN)
 """Metrics of the scorer."""
 
 

@@ -20,26 +20,21 @@ LARGEST_EXPANSION: Final = 256
 class PointsConfig(Section):
     """What a valid point is. Other rows are rejected."""
 
-    dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        description="Number of features of every point. A row of another length becomes a dead letter."
-    )
+    dimension: Annotated[int, Field(ge=1, le=100_000)] = Field(description="Number of features of every point.")
     labels: Annotated[tuple[Label, ...], BeforeValidator(split_at_commas)] = Field(
         default=(-1, 1),
-        description="The labels as written in the records, 2 to 128 of one type. Of two, the second is positive: "
-        "a decision value above 0, or the version's threshold, means it. Of more, the label with the greatest "
-        "decision value is the answer.",
+        description="The labels as written in the records, 2 to 128 of one type. Of two, the second is positive: a "
+        "decision value above 0, or the version's threshold, means it.",
     )
     feature_names: Annotated[tuple[str, ...], BeforeValidator(split_at_commas)] = Field(
         default=(),
-        description="Names of the features, in order, for people who read the model. Default: no names.",
+        description="Names of the features, for people and for readers.",
     )
-    dtype: Literal["float32", "float64"] = Field(
-        default="float32", description="Type in which features are stored; float64 doubles the memory per point."
-    )
+    dtype: Literal["float32", "float64"] = Field(default="float32", description="How features are stored.")
     format: PointsFormat = Field(
         default="auto",
-        description="Format of the records: JSON; Arrow IPC streams; Avro with a schema registry; and, of events "
-        "only, json-schema and protobuf. `auto` follows each record's header `content-type`, else reads JSON.",
+        description="Format of the records; json-schema and protobuf of events only. `auto`: as each record's "
+        "header `content-type` says, else JSON.",
     )
     max_record_bytes: Annotated[int, Field(ge=64, le=1 << 30)] = Field(
         default=1_000_000,
@@ -47,12 +42,12 @@ class PointsConfig(Section):
         "decoded.",
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=1 << 24)] = Field(
-        default=10_000, description="Most rows in one record. A record with more rows becomes a dead letter as a whole."
+        default=10_000, description="Most rows in one record; with more it becomes a dead letter as a whole."
     )
     max_decoded_bytes: Annotated[int, Field(ge=1 << 20, le=1 << 40)] | None = Field(
         default=None,
-        description="Most memory, in bytes, that decoding one record may take, estimated before anything is "
-        "allocated; a larger record becomes a dead letter. Default: 256 times `max_record_bytes`.",
+        description="Most bytes that decoding one record may take, estimated before. Default: 256 times "
+        "`max_record_bytes`.",
     )
 
     @model_validator(mode="after")

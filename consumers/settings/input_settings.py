@@ -22,30 +22,27 @@ class InputConfig(Section):
     )
     start: Start = Field(
         default="earliest",
-        description="Where a first start begins reading: earliest, latest, or a time such as 2026-01-31T12:00:00Z. "
-        "Ignored once a checkpoint exists.",
+        description="Where a first start begins: earliest, latest, or a time such as 2026-01-31T12:00:00Z.",
     )
     dead_letter_topic: str = Field(
         default="", description="Topic of rejected records. Default: the input topic's name + `.dlq`."
     )
     group: str = Field(
         default="",
-        description="Consumer group whose offsets show progress to observers. Default: `streamsvm-` + the model's "
-        "name.",
+        description="Consumer group whose offsets show progress. Default: `streamsvm-` + the model's name.",
     )
     batch_records: Annotated[int, Field(ge=1, le=100_000)] = Field(
         default=4_000,
-        description="Most records taken from the client at once; up to four times as many while more wait. Does "
-        "not affect the models.",
+        description="Most records taken from the client at once; up to four times as many while more wait.",
     )
     on_gap: Literal["fail", "reset"] = Field(
         default="fail",
-        description="What to do when the log no longer holds records that are to be read, or was recreated: "
-        "`fail` stops with a message; `reset` begins a new incarnation at the configured start.",
+        description="Where the log lacks records that are to be read, or was recreated: `fail` stops with a "
+        "message; `reset` begins a new incarnation at `start`.",
     )
     watch_interval_s: Annotated[float, Field(gt=0)] = Field(
         default=30.0,
-        description="Seconds between two checks of the input topic for such gaps and for new partitions.",
+        description="Seconds between two checks for such gaps and for new partitions.",
     )
     max_dead_letter_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.5,
@@ -54,14 +51,13 @@ class InputConfig(Section):
     )
     max_consecutive_dead_letters: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Number of rejected records in a row at which the trainer stops, or, once the input is proven "
-        "(`proven_after_points`), is not ready. 0: no limit.",
+        description="Number of rejected records in a row that has the same consequence. 0: no limit.",
     )
     proven_after_points: Annotated[int, Field(ge=0)] = Field(
         default=1_000,
-        description="Number of valid points after which an incarnation's input counts as the right one. Before, "
-        "the two limits above stop the trainer with status 78; afterwards /readyz answers 503 until records are "
-        "accepted again, so nobody can stop the trainer by bad records. 0: the limits never stop it.",
+        description="Number of valid points after which an incarnation's input is proven. Before, the two limits "
+        "above stop the trainer with status 78; afterwards /readyz answers 503, so nobody can stop the "
+        "trainer by bad records. 0: from the start.",
     )
 
     @field_validator("start", mode="after")
@@ -82,10 +78,10 @@ class RegistryConfig(Section):
 
     url: str = Field(
         default="",
-        description="Base address of the registry's API, such as http://registry:8081; several, separated by "
-        "commas, are tried in turn. Without it every Avro or Protobuf record becomes a dead letter.",
+        description="Base address of the registry, such as http://registry:8081; several, separated by commas, are "
+        "tried in turn.",
     )
-    username: str = Field(default="", description="User name for basic authentication. Default: none.")
+    username: str = Field(default="", description="User name for basic authentication.")
     password: str = Field(
         default="",
         repr=False,
@@ -94,18 +90,15 @@ class RegistryConfig(Section):
     token: str = Field(
         default="",
         repr=False,
-        description="Bearer token, instead of user name and password; only from a file in --secrets or the "
-        "environment.",
+        description="Bearer token, instead of name and password; only from a file in --secrets or the environment.",
     )
     ca_file: Path | None = Field(
         default=None,
-        description="PEM file of the authority that signed the registry's certificate. Default: the well-known "
-        "authorities.",
+        description="PEM file of the authority of the registry's certificate. Default: the well-known ones.",
     )
     timeout_s: Annotated[float, Field(gt=0, le=60)] = Field(
         default=2.0,
-        description="Seconds to wait for an answer of the registry. Without an answer the input waits, and the "
-        "registry is asked again.",
+        description="Seconds to wait for an answer. Without one the input waits, and the registry is asked again.",
     )
 
     @model_validator(mode="after")

@@ -41,26 +41,24 @@ OWN: Final = (
         "streamsvm_scored_points",
         "counter",
         "Points scored.",
-        "Flat while producers write: check readiness; without a model nothing is scored.",
+        "Flat while producers write: check readiness.",
         panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_scores",
         "counter",
-        "Scores committed, by predicted label: `negative`, the first of the version's labels, or `positive`, the "
-        "second; of more than two labels the label itself, spelt as JSON.",
-        "The share of `positive` changes: the input changed, or another version serves; see streamsvm_score_drift "
-        "and streamsvm_serving_version.",
+        "Scores committed, by predicted label: `negative`, `positive`, or of more than two labels the label as JSON.",
+        "The share changes: the input changed, or another version serves; see streamsvm_score_drift.",
         ("label",),
         panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_score_values",
         "histogram",
-        "Decision values committed, one observation per score; 0 is the decision boundary, -1 and 1 are the margins. "
-        "The histogram has buckets only, because values may be negative.",
-        "A different shape than yesterday, under the same version: the input changed. All values between -0.1 and "
-        "0.1: the model separates nothing; check its quality at the trainer.",
+        "Decision values committed; 0 is the boundary, -1 and 1 are the margins. There are buckets only, because "
+        "values may be negative.",
+        "Another shape under the same version: the input changed. All between -0.1 and 0.1: the model separates "
+        "nothing.",
         buckets=SCORE_BUCKETS,
         bulk=True,
         panel="Scorer: decision values",
@@ -68,9 +66,8 @@ OWN: Final = (
     Definition(
         "streamsvm_score_latency_seconds",
         "histogram",
-        "Seconds from a record's timestamp to the commit of its scores, one observation per scored record.",
-        "Above the time of a batch (streamsvm_scoring_seconds): records waited; see streamsvm_input_lag_records. If "
-        "the producer sets timestamps, errors of its clock are included.",
+        "Seconds from a record's timestamp to the commit of its scores.",
+        "Above streamsvm_scoring_seconds: records waited, or the producer's clock is wrong.",
         buckets=LATENCY_BUCKETS_S,
         bulk=True,
         panel="Scorer: time from a record to its score, and of a batch",
@@ -78,18 +75,17 @@ OWN: Final = (
     Definition(
         "streamsvm_score_drift",
         "gauge",
-        "Population stability index of the newest scores (scoring.drift_window of them) against the scores of the "
-        "audit sample of the serving versions, by tenths of the sample. NaN if the version holds no scores of its "
-        "audit sample, or there are too few scores.",
-        "Above streamsvm_score_drift_chance: something changed. Above 0.25: much changed: the points differ from "
-        "those the model was trained on, or a feature has another unit.",
+        "Population stability index of the newest scoring.drift_window scores against those of the versions' audit "
+        "samples; NaN with too few scores.",
+        "Above streamsvm_score_drift_chance: something changed. Above 0.25: much; see StreamsvmScoresDrifted in "
+        "the runbook.",
         panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_score_drift_chance",
         "gauge",
-        "Value that streamsvm_score_drift exceeds by chance once in a thousand times if nothing changed; it falls as "
-        "the window and the audit sample grow.",
+        "What streamsvm_score_drift exceeds by chance once in a thousand times; it falls as window and audit "
+        "sample grow.",
         "Near 0.25: raise scoring.drift_window, or coreset.audit_points at the trainer.",
         panel="Scorer: drift of scores, and the limit of chance",
     ),
@@ -97,44 +93,43 @@ OWN: Final = (
         "streamsvm_score_drift_scores",
         "gauge",
         "Scores in the window of streamsvm_score_drift.",
-        "0 while points are scored: the serving versions hold no scores of an audit sample.",
+        "0 while points are scored: the versions hold no scores of an audit sample.",
         panel="Scorer: drift of scores, and the limit of chance",
     ),
     Definition(
         "streamsvm_scored_batches",
         "counter",
-        "Batches by outcome: committed with their positions, or put back to be read and scored again.",
-        "Many put back: the log says why, for example a group that rebalances all the time, or an unstable broker.",
+        "Batches committed with their positions, or put back to be scored again.",
+        "Many put back: the log says why.",
         ("outcome",),
         panel="Scorer: points, labels and batches",
     ),
     Definition(
         "streamsvm_scoring_seconds",
         "histogram",
-        "Seconds from reading a batch to the commit of its scores, one observation per batch.",
-        "Rising: the broker is slow to commit, or the model has more support vectors; see scoring.batch_records.",
+        "Seconds from reading a batch to the commit of its scores.",
+        "Rising: a slow broker, or more support vectors; see scoring.batch_records.",
         buckets=SCORING_BUCKETS_S,
         panel="Scorer: time from a record to its score, and of a batch",
     ),
     Definition(
         "streamsvm_serving_version",
         "gauge",
-        "Number of the version that scores now; 0 while no version is loaded.",
-        "Behind streamsvm_model_version: readers are pinned to an older version, or the scorer is cut off from the "
-        "broker.",
+        "Number of the version that scores; 0: none.",
+        "Behind streamsvm_model_version: readers are pinned, or the scorer is cut off.",
         panel="Scorer: version and its age",
     ),
     Definition(
         "streamsvm_serving_loaded_timestamp_seconds",
         "gauge",
-        "Time at which the serving version was loaded, seconds since the epoch.",
+        "When the serving version was loaded, seconds since the epoch.",
         "Old: no newer version came.",
         panel="Scorer: version and its age",
     ),
     Definition(
         "streamsvm_model_messages_refused",
         "counter",
-        "Model messages that were damaged, foreign or unfit; the previous version stays in use.",
+        "Model messages refused as damaged, foreign or unfit; the version before stays in use.",
         "Above 0: the log names the record and the fault.",
         panel="Scorer: points, labels and batches",
     ),

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from consumers.evaluate.plan import REMARK, EvaluationReport, EvaluationRow, Step
-from consumers.evaluate.prequential import PrequentialReport
+from consumers.evaluate.predict_then_train import PrequentialReport
 
 
 def headline(report: EvaluationReport) -> str:

@@ -1,0 +1,80 @@
+"""What protects the way to the broker, what a daemon answers over HTTP, and what it logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from streamsvm.option_texts import split_names
+from streamsvm.sections import Section
+from streamsvm.supports import require
+
+
+class SecurityConfig(Section):
+    """Protection of the connection to the broker, besides the options of librdkafka."""
+
+    allow_insecure_tls: bool = Field(
+        default=False,
+        description="Allow to switch off the check of the broker's certificate or host name; for tests only.",
+    )
+
+
+class HttpConfig(Section):
+    """Metrics, health and the live page."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: Annotated[int, Field(ge=0, le=65_535)] = Field(
+        default=9464,
+        description="Port to listen on. 0: a free one, which the log names.",
+    )
+    page: bool = Field(
+        default=True,
+        description="Serve the live page at / and /status.json. Both show names of topics and features, and a "
+        "projection of points.",
+    )
+    stuck_after_s: Annotated[float, Field(gt=0)] = Field(
+        default=120.0,
+        description="Seconds without a turn of the main loop after which /healthz answers 503. One publish to a "
+        "slow broker may take 80.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None,
+        description="PEM file of the certificate and its chain, for HTTPS.",
+    )
+    tls_key: Path | None = Field(default=None, description="PEM file of the certificate's private key.")
+    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(split_names)] = Field(
+        default=(),
+        description="Host names that are answered, besides `localhost`, `http.host` and IP addresses; others get "
+        "421, against DNS rebinding. `*`: any.",
+    )
+    bearer_file: Path | None = Field(
+        default=None,
+        description="File with a bearer token of 16 characters or more, which every request except probes must "
+        "send; read again when it changes. Without HTTPS it is sent in the clear.",
+    )
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="PEM file of the authority of client certificates, which every request except probes then needs.",
+    )
+    open_probes: bool = Field(
+        default=True,
+        description="Let /healthz and /readyz answer without token and certificate: Kubernetes' probes have none.",
+    )
+
+    @model_validator(mode="after")
+    def _both_or_neither(self) -> Self:
+        files = ("tls_certificate", "tls_key", "tls_client_ca")
+        require({f"http.{option}": getattr(self, option) for option in files})
+        return self
+
+
+class LogConfig(Section):
+    """What is logged, and in which format."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Lowest level.")
+    format: Literal["auto", "json", "console"] = Field(
+        default="auto",
+        description="json: one object a line; console: for people; auto: json without a terminal.",
+    )

@@ -59,9 +59,9 @@ EVERY_LEAVES: Final = 11
 LEAST_VERSIONS: Final = 8
 MOST_POINTS: Final = 1_500
 DEADLINE_S: Final = 120.0
+"""Without a row learned, after which the demo gives up and says so."""
 START_S: Final = 900.0
-"""Until the first row is learned: what compiles takes a minute, and ten where other programs take the processors."""
-"""After which the demo gives up and says so."""
+"""The same before the first row: to compile takes a minute, and ten where other programs take the processors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ class _Stage:
                 live.update(Group(bar, self._levels()))
                 if time.monotonic() - moved_at > (limit_s := DEADLINE_S if learned else START_S):
                     why = subscriber.missing or "the trainer is still learning"
-                    raise TransientError(f"version {due} did not come, and no row was learned, for {limit_s:.0f} s: {why}")
+                    raise TransientError(f"version {due} did not come; no row was learned for {limit_s:.0f} s: {why}")
 
     def _learned(self) -> float:
         return self.metric("streamsvm_input_rows_total", outcome="accepted")

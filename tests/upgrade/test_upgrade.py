@@ -91,6 +91,12 @@ def refused(stage: Stage, **options: Any) -> str:
     return daemon.said
 
 
+def move_away(stage: Stage) -> None:
+    """Take the checkpoints out of their directory."""
+    for path in stage.settings.checkpoint.directory.glob("*.ssvm"):
+        path.unlink()
+
+
 # ---------------------------------------------------------------- trainers
 
 
@@ -113,12 +119,13 @@ def test_a_trainer_refuses_what_it_would_get_wrong_and_names_the_release(stage: 
     life(stage, "required", 4)
     told = refused(stage)
     assert "the part 'later'" in told
-    assert f"streamsvm {VERSION}" in told
-    assert "--reset m/1" in told
+    assert f"Use streamsvm {VERSION}, which wrote it, or a newer one" in told
     life(stage, "required", 6)
     without_gap(stage, OLD, "required", "required")
     with pytest.raises(UnknownFormat, match=f"the part 'later'.* Upgrade the reader to streamsvm {VERSION}"):
         versions(stage.connection, stage.settings)
+    move_away(stage)
+    assert "--reset m/1" in refused(stage)
     life(stage, OLD, 8, reset="m/1")
     numbers = [number for number, _ in published(stage)]
     assert numbers == [*range(1, len(numbers) + 1)]
@@ -241,8 +248,7 @@ def test_workers_of_both_releases_hand_over_to_trainers_of_both(with_workers: St
     eventually(covers(own, ROWS), "the later trainer covers the rows", DEADLINE_S)
     assert [own.stop(), adopts.stop()] == [0, 0]
     if kind == "required":  # the later trainer's own checkpoint is refused, as of a trainer without workers
-        for path in stage.settings.checkpoint.directory.glob("*.ssvm"):
-            path.unlink()
+        move_away(stage)
     reset = {"reset": "m/1"} if kind == "required" else {}
     back, later = trainer(stage, OLD, **reset), worker(stage, kind)
     stage.feed(records(ROWS, seed=1))
@@ -276,6 +282,7 @@ def test_erased_rows_stay_erased_both_ways(
     begun = {} if kind == "optional" else {"reset": "m/2", "input_start": "earliest"}
     if begun:
         assert "the part 'later'" in refused(stage)
+        move_away(stage)
     life(stage, OLD, 6, **begun)
     values = [record.value or b"" for record in topic(stage.connection, own.output.models_topic)]
     clean = Stage(stage.connection, settings_for(real_broker.name("clean"), tmp_path / "clean"), EACH)

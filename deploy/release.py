@@ -86,11 +86,12 @@ def built_twice(work: Path, tools: Path) -> Path:
     Failed
         If they do not, or a wheel made of the sdist is another one.
     """
-    outs = []
+    outs, commit = [], run("git", "rev-parse", "HEAD").strip()
     for name in ("one", "another"):
         tree, out = work / name / "tree", work / name / "out"
         out.mkdir(parents=True)
-        run("git", "clone", "--quiet", ROOT, tree)
+        run("git", "clone", "--quiet", "--no-checkout", ROOT, tree)
+        run("git", "checkout", "--quiet", "--detach", commit, cwd=tree)
         build(tree, out, tools)
         outs.append(out)
     first, second = map(digests, outs)
@@ -100,7 +101,7 @@ def built_twice(work: Path, tools: Path) -> Path:
     with tarfile.open(the(out, "streamsvm-*.tar.gz")) as sdist:
         sdist.extractall(again, filter="data")
     (unpacked,) = again.iterdir()
-    epoch = run("git", "log", "-1", "--format=%ct").strip()
+    epoch = run("git", "log", "-1", "--format=%ct", commit).strip()
     command = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", again)
     run(*command, cwd=unpacked, SOURCE_DATE_EPOCH=epoch)
     wheel = the(again, "*.whl")

@@ -253,8 +253,8 @@ def test_workers_of_both_releases_hand_over_to_trainers_of_both(with_workers: St
     back, later = trainer(stage, OLD, **reset), worker(stage, kind)
     stage.feed(records(ROWS, seed=1))
     if kind == "required":
-        eventually(lambda: told_by(back, "has the part 'later'"), "the manifest is passed over", DEADLINE_S)
-        assert "or a newer one" in back.said
+        needs = "has the part 'later', which this build does not know. Use the build that wrote it, or a newer one"
+        eventually(lambda: told_by(back, needs), "the manifest is passed over", DEADLINE_S)
         assert later.stop() == 0
         later = worker(stage, OLD)
     eventually(covers(back, 2 * ROWS), "this trainer covers the rows", DEADLINE_S)

@@ -59,11 +59,11 @@ def trainer(stage: Stage, build: str, **options: Any) -> Daemon:
     return start(stage, build, arguments(stage.settings, stage.connection, **{**stage.options, **options}))
 
 
-def life(stage: Stage, build: str, number: int, **options: Any) -> None:
-    """Feed what two versions are of, and run a trainer until the second of them is there."""
+def life(stage: Stage, build: str, number: int, again: int = 0, **options: Any) -> None:
+    """Feed what two versions are of, and run a trainer until the second of them is there, after some made again."""
     stage.feed(records(ROWS, seed=number))
     daemon = trainer(stage, build, **options)
-    assert daemon.reaches_version(number), daemon.said
+    assert daemon.reaches_version(number + again), daemon.said
     assert daemon.stop() == 0, daemon.said
 
 
@@ -279,7 +279,7 @@ def test_erased_rows_stay_erased_both_ways(
     erasing = start(stage, eraser, ["history", "forget", "--position", place, "--yes", *given])
     assert erasing.wait() == 0, erasing.said
     life(stage, first, 4)
-    begun = {} if kind == "optional" else {"reset": "m/2", "input_start": "earliest"}
+    begun: dict[str, Any] = {} if kind == "optional" else {"reset": "m/2", "again": 4}
     if begun:
         assert "the part 'later'" in refused(stage)
         move_away(stage)
